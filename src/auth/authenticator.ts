@@ -1,0 +1,34 @@
+/** Somebody whose credentials were checked. `name` is the exact spelling of the users file. */
+export interface Principal {
+  readonly name: string;
+}
+
+/**
+ * Why a login was refused. Clients are told the same text for all of them but `throttled`, so that nobody
+ * learns which user names exist; the word itself is for the log and the metrics.
+ */
+export type LoginRefusal = 'missing' | 'scheme' | 'malformed' | 'rejected' | 'throttled';
+
+export type Authentication =
+  | { readonly ok: true; readonly principal: Principal }
+  | {
+      readonly ok: false;
+      readonly reason: LoginRefusal;
+      /** Seconds after which a throttled client may try again; 0 for the other reasons. */
+      readonly retryAfter: number;
+    };
+
+/** The port behind which credentials are checked. */
+export interface Authenticator {
+  /**
+   * Checks the value of a request header `Authorization` (undefined when there is none).
+   * Never rejects: a failing back end is a refused login. Answers without a promise when the credentials
+   * were verified a short time ago, because this stands on the path of every request.
+   */
+  authenticate(
+    authorization: string | undefined,
+    clientAddress: string,
+  ): Authentication | Promise<Authentication>;
+  /** Stops watching and forgets everything. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,103 @@
+/**
+ * The configuration as the rest of the program sees it: parsed once, checked, frozen. The names are those of
+ * the YAML file, so that an error message, the file and the code speak of the same thing.
+ * Durations are milliseconds, sizes are bytes, paths are absolute.
+ */
+
+/** A page that may be read without a login when it is listed in `listen.open`. */
+export type OpenPage = 'metrics' | 'health' | 'docs';
+
+/** Which engine stands behind the gateway; see docs for what each kind changes. */
+export type EngineKind = 'generic' | 'mondrian' | 'emondrian' | 'kylin' | 'ssas';
+
+/** Whose entries a user may be answered from. */
+export type CacheShare = 'user' | 'everyone';
+
+export interface ListenConfig {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly open: readonly OpenPage[];
+  /** PEM files; both or none. With them the gateway speaks HTTPS only. */
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  /** IP addresses and CIDR ranges of proxies whose X-Forwarded-For is believed. */
+  readonly trusted_proxies: readonly string[];
+}
+
+export interface AuthConfig {
+  /** The password file, lines of `name:hash` as written by `htpasswd -B`. */
+  readonly users: string;
+  readonly admins: readonly string[];
+  readonly purgers: readonly string[];
+  /** For how long verified credentials are believed without hashing again. 0 switches that off. */
+  readonly verified_for: number;
+}
+
+export interface EngineConfig {
+  /** May hold `{project}`, which the project of the request path replaces. */
+  readonly url: string;
+  readonly kind: EngineKind;
+  readonly login: 'forward' | 'service' | 'none';
+  /** Present exactly when `login` is `service`. */
+  readonly service: { readonly name: string; readonly password: string } | undefined;
+  /** To the first byte of the answer, and between two bytes of it. */
+  readonly timeout: number;
+  /** PEM file of the certificate authority that signed the engine's certificate. */
+  readonly ca: string | undefined;
+  /** PEM files of the client certificate shown to the engine; both or none. */
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+}
+
+export interface RedisConfig {
+  /** `redis://` or `rediss://`; empty means that there is no Redis. */
+  readonly url: string;
+  /** First part of every key, so that deployments may share a Redis. */
+  readonly namespace: string;
+}
+
+export interface CacheConfig {
+  readonly ttl: number;
+  readonly memory: number;
+  readonly max_entry: number;
+  readonly share: CacheShare;
+  readonly engine_permissions_ignored: boolean;
+  readonly lease: number;
+  /** Shared by all replicas; undefined: made once and kept in Redis, or in this process. */
+  readonly key_secret: string | undefined;
+  readonly redis: RedisConfig;
+}
+
+/** What holds for one project; every value is filled in, from `cache` and `engine` where the file is silent. */
+export interface ProjectConfig {
+  readonly cache: 'on' | 'off';
+  readonly ttl: number;
+  readonly share: CacheShare;
+  readonly engine: EngineConfig;
+}
+
+export interface LimitsConfig {
+  /** Largest request body, after its content coding is removed. */
+  readonly body: number;
+  /** Requests at the engine at one time, of all users and of one. */
+  readonly concurrency: number;
+  readonly per_user: number;
+  /** Requests that may wait for a place. */
+  readonly queue: number;
+}
+
+export interface LogConfig {
+  readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
+}
+
+export interface Config {
+  readonly listen: ListenConfig;
+  readonly auth: AuthConfig;
+  readonly engine: EngineConfig;
+  readonly cache: CacheConfig;
+  /** By the exact name of the project. */
+  readonly projects: ReadonlyMap<string, ProjectConfig>;
+  readonly limits: LimitsConfig;
+  readonly log: LogConfig;
+}

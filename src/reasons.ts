@@ -1,0 +1,72 @@
+/**
+ * The closed words by which the gateway says what happened to an XMLA request. The same words stand in
+ * the header `Cache-Status` (`detail=`), in /metrics (label `reason`) and in the log. A word that is not
+ * here cannot be said.
+ */
+
+/** Why a request was not looked up in the cache and its answer not stored. */
+export const BYPASS_REASONS = {
+  malformed: 'The body is not a well-formed XMLA envelope.',
+  encoding: 'The text encoding of the body is unknown, or contradicts what the request says of it.',
+  'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
+  'soap-action': 'The header SOAPAction contradicts the body.',
+  accept: 'The client did not ask for XML.',
+  method: 'Only POST carries a query.',
+  session: 'The request begins, uses or ends a session.',
+  security: 'The envelope carries WS-Security.',
+  'identity-property': 'A property asks for the rights of another identity.',
+  'duplicate-property': 'A property is named twice.',
+  'real-time': 'The property RealTimeOlap asks for a fresh answer.',
+  'not-a-query': 'The statement does not begin with SELECT or WITH, or the command is no statement.',
+  'several-statements': 'The text holds more than one statement.',
+  drillthrough: 'The text holds DRILLTHROUGH.',
+  'system-rowset': 'The statement reads $SYSTEM.',
+  volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
+  'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
+  'discover-type': 'This Discover request type is not on the list of those that may be cached.',
+  'identity-header': 'A header asks for the rights of another identity.',
+  'cache-off': 'The configuration switches the cache off for this project or cube.',
+  'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',
+} as const;
+
+/** Why an answer that might have been stored was not. */
+export const REFUSAL_REASONS = {
+  'engine-status': 'The status of the answer is not 200.',
+  'media-type': 'The media type of the answer is not text/xml or application/xml.',
+  'content-coding': 'The answer carries a content coding that the gateway did not ask for.',
+  truncated: 'The answer ended before its end.',
+  'not-well-formed': 'The answer is not well-formed XML to its end.',
+  'answer-encoding': 'The text encoding of the answer is unknown or contradicts itself.',
+  'answer-shape': 'The answer is not one rowset or one mddataset in the response of its method.',
+  fault: 'The answer holds a Fault, Exception, Error, Messages or Warning.',
+  'error-cell': 'A cell or member of the answer holds the text of an error.',
+  'session-in-answer': 'The engine answered with a session of its own making.',
+  'too-large': 'The answer is larger than cache.max_entry.',
+  'flight-limit': 'The request waited too long for the answer that another one was fetching.',
+  'engine-error': 'The engine could not be reached, or broke off.',
+} as const;
+
+/** Why the gateway answered by itself, without engine or cache. */
+export const GATEWAY_REASONS = {
+  unauthenticated: 'No valid Basic credentials.',
+  throttled: 'Too many failed logins.',
+  'bad-request': 'The request cannot be understood or must not be forwarded.',
+  'too-big': 'The body is larger than limits.body.',
+  overloaded: 'Too many requests wait for the engine.',
+  'engine-unreachable': 'The engine refused the connection or broke it off.',
+  'engine-timeout': 'The engine did not answer in time.',
+  'shutting-down': 'The gateway is shutting down.',
+  internal: 'The gateway itself failed.',
+} as const;
+
+/** Where a hit came from. */
+export const HIT_SOURCES = {
+  memory: 'From the memory of this process.',
+  redis: 'From Redis.',
+  coalesced: 'From the answer that another request was fetching.',
+} as const;
+
+export type BypassReason = keyof typeof BYPASS_REASONS;
+export type RefusalReason = keyof typeof REFUSAL_REASONS;
+export type GatewayReason = keyof typeof GATEWAY_REASONS;
+export type HitSource = keyof typeof HIT_SOURCES;
