@@ -1,1 +1,7 @@
-export default async function globalSetup(): Promise<void> {}
+import { ensureDebianPackages } from './debian-packages.ts';
+
+/** Sees to it that the services exist which the tests start for themselves. */
+// oxlint-disable-next-line import/no-default-export -- jest takes the default export
+export default async function globalSetup(): Promise<void> {
+  await ensureDebianPackages([{ name: 'redis-server', probe: 'redis-server' }]);
+}

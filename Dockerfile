@@ -1,0 +1,60 @@
+# The image of the gateway. Build it with:  docker build -t mdx-gateway .
+# (with buildah add --format docker, or the health check is dropped)
+#
+# Two optional build secrets serve networks in which the registry is not reached directly:
+#   --secret id=npmrc,src=$HOME/.npmrc      settings and logins of npm
+#   --secret id=ca,src=/path/to/bundle.pem  certificate authorities beside those Node brings
+# They are mounted for one command each and never become part of a layer.
+
+# Any image with glibc, Node 24 or newer and npm will do.
+ARG BASE_IMAGE=docker.io/library/node:24-bookworm-slim
+
+FROM ${BASE_IMAGE} AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# No install script runs: the compiler needs none, and none may reach beyond the registry.
+RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/run/secrets/ca.pem; fi; \
+    npm ci --ignore-scripts --no-audit --no-fund --cache /tmp/npm-cache \
+    && rm -rf /tmp/npm-cache
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+# What lies in src and is not TypeScript is data that a module reads from beside itself.
+RUN npm run build \
+    && cd src \
+    && find . -type f ! -name '*.ts' -exec cp --parents {} ../dist/ ';'
+
+FROM ${BASE_IMAGE} AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# bcrypt brings its binaries in the package; loading it here fails the build, not the first login.
+RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/run/secrets/ca.pem; fi; \
+    npm ci --omit=dev --ignore-scripts --no-audit --no-fund --cache /tmp/npm-cache \
+    && rm -rf /tmp/npm-cache \
+    && node -e "require('bcrypt')"
+
+FROM ${BASE_IMAGE} AS gateway
+LABEL org.opencontainers.image.title="mdx-gateway" \
+      org.opencontainers.image.description="A caching reverse proxy for OLAP engines that speak XMLA" \
+      org.opencontainers.image.licenses="Apache-2.0"
+WORKDIR /app
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY package.json LICENSE ./
+COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
+
+# MDX_GATEWAY_HEALTH_URL is read by the health check alone: change it with listen.port or for HTTPS.
+ENV NODE_ENV=production \
+    MDX_GATEWAY_HEALTH_URL=http://127.0.0.1:7080/health/live
+EXPOSE 7080
+# By number, so that an orchestrator can see that it is not root. Nothing in the image is writable for it.
+USER 10001:10001
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["node", "dist/main.js"]
+# The users file belongs beside the configuration: mount it as /etc/mdx-gateway/users.htpasswd.
+CMD ["serve", "--config", "/etc/mdx-gateway/config.yaml"]

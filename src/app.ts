@@ -1,0 +1,47 @@
+import express, { type Express } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { OpenPage } from './config/config.ts';
+import type { Emit } from './events.ts';
+import { errorMapper, loginRequired, nothingHere, onlyMethods } from './http/guards.ts';
+import { liveness, readiness, type Readiness } from './http/health.ts';
+import type { Login } from './http/login.ts';
+import { asMiddleware } from './http/xmla-routes.ts';
+import { metricsPage, type Metrics } from './observability/metrics.ts';
+
+/** The whole HTTP surface, in the order in which it is asked. */
+export function createApp(parts: {
+  xmlaRoutes: (request: IncomingMessage, response: ServerResponse) => boolean;
+  login: Login;
+  /** Pages that need no login. */
+  open: readonly OpenPage[];
+  ready: () => Promise<Readiness>;
+  metrics: Metrics;
+  newId: () => string;
+  emit: Emit;
+}): Express {
+  const { login, open, newId, emit } = parts;
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+
+  app.use(asMiddleware(parts.xmlaRoutes));
+
+  app.use('/health/live', onlyMethods('GET', 'HEAD'), liveness());
+  app.use(
+    '/health/ready',
+    onlyMethods('GET', 'HEAD'),
+    loginRequired(login, open.includes('health')),
+    readiness(parts.ready),
+  );
+  app.use(
+    '/metrics',
+    onlyMethods('GET', 'HEAD'),
+    loginRequired(login, open.includes('metrics')),
+    metricsPage(parts.metrics),
+  );
+
+  app.use('/api', loginRequired(login), nothingHere(), errorMapper('api-envelope', newId, emit));
+  app.use(nothingHere());
+  app.use(errorMapper('json', newId, emit));
+  return app;
+}

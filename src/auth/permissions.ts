@@ -1,0 +1,29 @@
+import type { Principal } from './authenticator.ts';
+
+/** What a principal may do beyond querying and reading, which every known user may. */
+export interface Permissions {
+  /** Change roles and datasets, and purge. */
+  mayAdminister(principal: Principal): boolean;
+  /** Purge the cache. Every administrator may. */
+  mayPurge(principal: Principal): boolean;
+}
+
+export interface PermissionLists {
+  /** `auth.admins`. */
+  readonly admins: readonly string[];
+  /** `auth.purgers`. */
+  readonly purgers: readonly string[];
+}
+
+/**
+ * Answers from the two lists of the configuration. Names count exactly as spelt, like those of the users
+ * file: letter case matters, and nothing is trimmed or normalised.
+ */
+export function createPermissions({ admins, purgers }: PermissionLists): Permissions {
+  const administering = new Set(admins);
+  const purging = new Set([...admins, ...purgers]);
+  return {
+    mayAdminister: ({ name }) => administering.has(name),
+    mayPurge: ({ name }) => purging.has(name),
+  };
+}

@@ -1,0 +1,155 @@
+import { LRUCache } from 'lru-cache';
+import type { Config } from '../config/config.ts';
+import { createEpochs } from '../query-cache/epochs.ts';
+import type { EpochStore } from '../query-cache/epoch-store.ts';
+import { createFlights } from '../query-cache/flight.ts';
+import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
+import { createMemoryTier } from '../query-cache/memory-tier.ts';
+import { createPurge, type Purge } from '../query-cache/purge.ts';
+import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
+import type { ValueTier } from '../query-cache/value-tier.ts';
+import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
+import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
+import { createRedisValueTier } from '../redis/redis-value-tier.ts';
+import { connectRedis } from '../redis/redis-connections.ts';
+import { newToken, type Parts } from './parts.ts';
+
+/** Redis is not asked for a while after so many failures in a row. */
+const BREAKER = { failures: 5, pause: 1_000 };
+/** How long a start waits for Redis before it goes on without (ms). */
+const START_WAIT = 2_000;
+/** Keys that are remembered as not shareable. */
+const MAX_UNSHAREABLE = 10_000;
+
+/** The query cache with everything it stands on. It outlives a reload that does not change it. */
+export interface Cache {
+  readonly queryCache: QueryCache;
+  readonly purge: Purge;
+  readonly redisState: () => 'off' | 'up' | 'down';
+  readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
+  readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
+  readonly epochAge: () => number | undefined;
+  readonly owedPurges: () => number;
+  close(): Promise<void>;
+}
+
+/** The part of the configuration that a cache is built from; when it changes, a new one is built. */
+export function cacheSettings(config: Config) {
+  const { memory, max_entry, lease, key_secret, redis } = config.cache;
+  const projects = [...config.projects.values()];
+  return {
+    memory,
+    max_entry,
+    lease,
+    key_secret,
+    redis,
+    longestTtl: Math.max(config.cache.ttl, ...projects.map(({ ttl }) => ttl)),
+    longestTimeout: Math.max(config.engine.timeout, ...projects.map((p) => p.engine.timeout)),
+  };
+}
+
+export async function createCache(
+  settings: ReturnType<typeof cacheSettings>,
+  parts: Parts,
+): Promise<Cache> {
+  const { clock, emit } = parts;
+  const backend = settings.redis.url === '' ? inProcess(settings, parts) : inRedis(settings, parts);
+  const epochs = createEpochs({
+    store: backend.epochStore,
+    clock,
+    lease: backend.lease,
+    onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
+  });
+  const memory = createMemoryTier({ maxBytes: settings.memory, wall: clock.wall });
+  const flights = createFlights({ now: clock.now, deadline: settings.longestTimeout });
+  const queryCache = createQueryCache({
+    epochs,
+    memory,
+    flights,
+    clock,
+    emit,
+    values: backend.values,
+    unshareable: new LRUCache({ maxSize: MAX_UNSHAREABLE, sizeCalculation: () => 1 }),
+    random: parts.random,
+    lease: backend.lease,
+    maxEntry: settings.max_entry,
+    processSecret: newToken(parts),
+  });
+  await backend.settled();
+  return {
+    queryCache,
+    purge: createPurge({
+      epochs,
+      clearMemory: memory.clear,
+      clock,
+      sleep: parts.sleep,
+      newId: () => newToken(parts),
+      emit,
+    }),
+    redisState: backend.state,
+    memoryUsage: memory.usage,
+    flightUsage: flights.usage,
+    epochAge: epochs.age,
+    owedPurges: () => epochs.owed().length,
+    async close() {
+      await epochs.close();
+      await backend.close();
+    },
+  };
+}
+
+/** What differs between a gateway that is alone and one that shares a Redis with others. */
+interface Backend {
+  readonly epochStore: EpochStore;
+  readonly values: ValueTier | undefined;
+  /** Milliseconds; Infinity where nobody else can renew an epoch. */
+  readonly lease: number;
+  readonly state: () => 'off' | 'up' | 'down';
+  readonly settled: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+function inProcess(settings: ReturnType<typeof cacheSettings>, parts: Parts): Backend {
+  return {
+    epochStore: createMemoryEpochStore({
+      newToken: () => newToken(parts),
+      keySecret: settings.key_secret ?? newToken(parts),
+    }),
+    values: undefined,
+    lease: Infinity,
+    state: () => 'off',
+    settled: async () => {},
+    close: async () => {},
+  };
+}
+
+function inRedis(settings: ReturnType<typeof cacheSettings>, parts: Parts): Backend {
+  const { emit, clock } = parts;
+  const { namespace, url } = settings.redis;
+  const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
+  const connections = connectRedis(url, onError);
+  const breaker = createCircuitBreaker({
+    ...BREAKER,
+    now: clock.now,
+    onChange: (open, error) => {
+      emit({ type: 'redis-state', state: open ? 'down' : 'up', error });
+    },
+  });
+  return {
+    epochStore: createRedisEpochStore({
+      connections,
+      breaker,
+      namespace,
+      lease: settings.lease,
+      unusedAfter: 2 * settings.longestTtl,
+      newToken: () => newToken(parts),
+      keySecret: { configured: settings.key_secret, fresh: newToken(parts) },
+      onError,
+    }),
+    values: createRedisValueTier({ connections, breaker, namespace }),
+    lease: settings.lease,
+    state: () => (connections.ready() && !breaker.open ? 'up' : 'down'),
+    settled: () => connections.settled(START_WAIT),
+    close: connections.close,
+  };
+}

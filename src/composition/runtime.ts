@@ -1,0 +1,141 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createApp } from '../app.ts';
+import { createFileAuthenticator, type AuthEvent } from '../auth/file-authenticator.ts';
+import { createPermissions } from '../auth/permissions.ts';
+import type { Config } from '../config/config.ts';
+import type { Emit } from '../events.ts';
+import { clientAddressReader } from '../http/client-address.ts';
+import { createClearCacheHandler } from '../http/clear-cache.ts';
+import type { Readiness } from '../http/health.ts';
+import { createLogin } from '../http/login.ts';
+import { createXmlaRoutes } from '../http/xmla-routes.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { projectPolicy } from '../query-cache/project-policy.ts';
+import { createXmlaHandler } from '../xmla-handler.ts';
+import type { Cache } from './cache.ts';
+import { createEngines, type Engines } from './engines.ts';
+import { newToken, type Parts } from './parts.ts';
+
+/** Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay. */
+export interface Runtime {
+  readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
+  readonly engines: Engines;
+  /** Resolves when no request is under way and nothing is left to be stored. */
+  idle(): Promise<void>;
+  /** Closes what it made. Requests under way break off: wait for {@link Runtime.idle} before. */
+  close(): Promise<void>;
+}
+
+export async function createRuntime(
+  config: Config,
+  cache: Cache,
+  metrics: Metrics,
+  parts: Parts,
+): Promise<Runtime> {
+  const { clock, emit } = parts;
+  const newId = () => newToken(parts);
+  const work = createWorkCounter();
+  const authenticator = await createFileAuthenticator({
+    file: config.auth.users,
+    verifiedFor: config.auth.verified_for,
+    clock,
+    random: parts.randomBytes,
+    onEvent: reportAuth(emit),
+  });
+  const engines = createEngines(config, parts);
+  const login = createLogin(authenticator, clientAddressReader(config.listen.trusted_proxies));
+
+  const xmla = createXmlaHandler({
+    login,
+    engineOf: engines.engineOf,
+    policyOf: projectPolicy(config),
+    cache: cache.queryCache,
+    maxBody: config.limits.body,
+    clock,
+    newId,
+    emit,
+  });
+  const clearCache = createClearCacheHandler({
+    login,
+    permissions: createPermissions(config.auth),
+    purge: cache.purge,
+    newId,
+    emit,
+  });
+  const xmlaRoutes = createXmlaRoutes({
+    xmla: (...exchange) => work.during(xmla(...exchange)),
+    clearCache: (...exchange) => work.during(clearCache(...exchange)),
+    newId,
+  });
+  const ready = () => readiness(engines, cache);
+  const app = createApp({
+    xmlaRoutes,
+    login,
+    open: config.listen.open,
+    ready,
+    metrics,
+    newId,
+    emit,
+  });
+
+  return {
+    handle: app,
+    engines,
+    idle: work.idle,
+    async close() {
+      await authenticator.close();
+      engines.close();
+    },
+  };
+}
+
+/** Without its engine a gateway is of no use; without Redis it goes on, only slower. */
+async function readiness(engines: Engines, cache: Cache): Promise<Readiness> {
+  const states = await Promise.all(
+    engines.all.map(async ({ url, engine }) => ({
+      url,
+      state: (await engine.reachable()) ? 'up' : 'down',
+    })),
+  );
+  return {
+    ready: states.every(({ state }) => state === 'up'),
+    parts: {
+      engines: states,
+      redis: { state: cache.redisState(), purges_owed: cache.owedPurges() },
+    },
+  };
+}
+
+function reportAuth(emit: Emit): (event: AuthEvent) => void {
+  return (event) => {
+    switch (event.type) {
+      case 'users-loaded':
+        emit({ type: 'users-loaded', count: event.count });
+        for (const message of event.warnings) emit({ type: 'warning', message });
+        return;
+      case 'users-kept':
+        return emit({ type: 'warning', message: `the users of before stay: ${event.problem}` });
+      case 'login-refused':
+        return emit(event);
+      case 'comparison-failed':
+        return emit({
+          type: 'warning',
+          message: 'a login could not be checked',
+          error: event.error,
+        });
+    }
+  };
+}
+
+function createWorkCounter() {
+  const running = new Set<Promise<void>>();
+  return {
+    during(promise: Promise<void>): Promise<void> {
+      running.add(promise);
+      return promise.finally(() => running.delete(promise));
+    },
+    async idle(): Promise<void> {
+      while (running.size > 0) await Promise.allSettled(running);
+    },
+  };
+}

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { ListenConfig } from '../config/config.ts';
+
+/** Kerberos tokens of Windows clients are this large; they get a 401 that names Basic, not a 431. */
+const MAX_HEADER = 64 * 1024;
+/** Longer than load balancers keep idle connections, so that they close them first (ms). */
+const KEEP_ALIVE = 65_000;
+/** For the headers of a request, and for all of it (ms). */
+const HEADERS_TIMEOUT = 60_000;
+const REQUEST_TIMEOUT = 300_000;
+
+export interface GatewayServer {
+  /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
+  listen(): Promise<string>;
+  /** Reads certificate and key anew; connections that exist keep the old ones. */
+  renewCertificate(listen: ListenConfig): void;
+  /** Takes no new connections; resolves when the last one has ended. */
+  close(): Promise<void>;
+  /** Ends all connections at once. */
+  breakOff(): void;
+}
+
+export function createGatewayServer(listen: ListenConfig, handler: RequestListener): GatewayServer {
+  const options = {
+    maxHeaderSize: MAX_HEADER,
+    keepAliveTimeout: KEEP_ALIVE,
+    headersTimeout: HEADERS_TIMEOUT,
+    requestTimeout: REQUEST_TIMEOUT,
+  };
+  const tls = readTls(listen);
+  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, handler);
+  const server: Server | HttpsServer = secure ?? createHttpServer(options, handler);
+
+  return {
+    async listen() {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', (error: NodeJS.ErrnoException) => {
+          const where = `${listen.host}:${listen.port}`;
+          const why = LISTEN_ERRORS[error.code ?? ''] ?? error.message;
+          reject(new Error(`listen: cannot listen on ${where}: ${why}`, { cause: error }));
+        });
+        server.listen(listen.port, listen.host, resolve);
+      });
+      const { address, port, family } = server.address() as AddressInfo;
+      const host = family === 'IPv6' ? `[${address}]` : address;
+      return `${tls === undefined ? 'http' : 'https'}://${host}:${port}`;
+    },
+    renewCertificate(changed) {
+      const renewed = readTls(changed);
+      if (renewed !== undefined) secure?.setSecureContext(renewed);
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+    breakOff: () => server.closeAllConnections(),
+  };
+}
+
+const LISTEN_ERRORS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there; choose another listen.port',
+  EADDRNOTAVAIL: 'this machine has no such address; listen.host must be one of its own, or 0.0.0.0',
+  EACCES: 'not permitted; choose a listen.port from 1024 on',
+  ENOTFOUND: 'the name cannot be resolved; listen.host must be an address or name of this machine',
+};
+
+function readTls(listen: ListenConfig): { cert: Buffer; key: Buffer } | undefined {
+  if (listen.certificate === undefined || listen.key === undefined) return undefined;
+  return { cert: readFileSync(listen.certificate), key: readFileSync(listen.key) };
+}

@@ -1,0 +1,65 @@
+/** The effective configuration in words, for `check`. */
+
+import { stringify } from 'yaml';
+import type { Config, EngineConfig, ProjectConfig } from './config.ts';
+import { formatDuration, formatSize } from './durations-and-sizes.ts';
+import { REFERENCE_START } from './environment-text.ts';
+import { SECRET_MASK } from './problems.ts';
+import { maskUrlPassword } from './urls.ts';
+
+/**
+ * The configuration as a YAML file that holds every key. Passwords and the key secret are masked; a
+ * configuration without any of them reads back as the same configuration.
+ */
+export function describeConfig(config: Config): string {
+  const { listen, auth, engine, cache, projects, limits, log } = config;
+  return stringify(
+    {
+      listen: { ...listen, certificate: listen.certificate ?? null, key: listen.key ?? null },
+      auth: { ...auth, verified_for: formatDuration(auth.verified_for) },
+      engine: describeEngine(engine),
+      cache: {
+        ...cache,
+        ttl: formatDuration(cache.ttl),
+        memory: formatSize(cache.memory),
+        max_entry: formatSize(cache.max_entry),
+        lease: formatDuration(cache.lease),
+        key_secret: cache.key_secret === undefined ? null : SECRET_MASK,
+        redis: { ...cache.redis, url: maskUrlPassword(cache.redis.url, SECRET_MASK) },
+      },
+      projects: new Map([...projects].map(([name, project]) => [name, describeProject(project)])),
+      limits: { ...limits, body: formatSize(limits.body) },
+      log,
+    },
+    escapeReferences,
+    // Equal lists and sections would otherwise become anchors.
+    { aliasDuplicateObjects: false, lineWidth: 0 },
+  );
+}
+
+/** What looks like a reference to the environment in a value must read back as text. */
+function escapeReferences(_key: unknown, value: unknown): unknown {
+  return typeof value === 'string'
+    ? value.replaceAll(REFERENCE_START, () => `$${REFERENCE_START}`)
+    : value;
+}
+
+function describeEngine(engine: EngineConfig) {
+  const { service, timeout, ca, certificate, key } = engine;
+  return {
+    ...engine,
+    service: service === undefined ? null : { name: service.name, password: SECRET_MASK },
+    timeout: formatDuration(timeout),
+    ca: ca ?? null,
+    certificate: certificate ?? null,
+    key: key ?? null,
+  };
+}
+
+function describeProject(project: ProjectConfig) {
+  return {
+    ...project,
+    ttl: formatDuration(project.ttl),
+    engine: describeEngine(project.engine),
+  };
+}

@@ -1,0 +1,260 @@
+/**
+ * The configuration file: every key with its kind, its default as an operator would write it, and its meaning,
+ * each written once. The configuration reference and the file with all defaults are made from this.
+ */
+
+import { z } from 'zod';
+import {
+  addressRange,
+  choice,
+  duration,
+  engineUrl,
+  filePath,
+  flag,
+  integer,
+  listenHost,
+  orNull,
+  redisNamespace,
+  redisUrl,
+  secretText,
+  size,
+  userName,
+} from './kinds.ts';
+import type { Kind } from './kinds.ts';
+import { byName, leaf, leaves, optionalSection, section } from './leaf.ts';
+import { isProjectName, PROJECT_NAME_RULE } from './names.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+
+const listen = section(
+  {
+    host: leaf(listenHost(), 'The address on which the gateway listens.').prefault('127.0.0.1'),
+    port: leaf(
+      integer({ min: 0, max: 65_535 }),
+      'The port on which the gateway listens. 0 lets the system choose.',
+    ).prefault(7080),
+    open: leaves(
+      choice(['metrics', 'health', 'docs']),
+      'Pages that may be read without a login. /health/live is always open and says only up or down.',
+    ).prefault([]),
+    certificate: leaf(
+      orNull(filePath()),
+      'A PEM file with the certificate of the gateway and its chain. Certificate and key stand together; with them the gateway speaks HTTPS only.',
+    ).prefault(null),
+    key: leaf(
+      orNull(filePath()),
+      'A PEM file with the private key of that certificate, without a passphrase.',
+    ).prefault(null),
+    trusted_proxies: leaves(
+      addressRange(),
+      'Proxies in front of the gateway whose X-Forwarded-For is believed.',
+    ).prefault([]),
+  },
+  'Where the gateway listens.',
+);
+
+const auth = section(
+  {
+    users: leaf(
+      filePath(),
+      'The password file: lines of name:hash as written by htpasswd -B or mdx-gateway hash-password. It is read again when it changes.',
+    ).prefault('./users.htpasswd'),
+    admins: leaves(userName(), 'Users who may do everything.').prefault(['ADMIN']),
+    purgers: leaves(userName(), 'Users who may clear the cache.').prefault([]),
+    verified_for: leaf(
+      duration({ min: SECOND, max: HOUR, off: true }),
+      'For how long verified credentials are believed without hashing them again. 0 switches that off.',
+    ).prefault('60s'),
+  },
+  'Who may log in, and who may do what.',
+);
+
+const service = {
+  name: leaf(userName(), 'The user name of the service account at the engine.'),
+  password: leaf(secretText(1), 'Its password. Take it from the environment: ${ENGINE_PASSWORD}.'),
+};
+const SERVICE_MEANING = 'The service account. It stands here exactly when engine.login is service.';
+
+const engineKeys = {
+  url: leaf(
+    engineUrl(),
+    'The XMLA endpoint of the engine. {project} in it is replaced by the project of the request path.',
+  ),
+  kind: leaf(
+    choice(['generic', 'mondrian', 'emondrian', 'kylin', 'ssas']),
+    'Which engine it is. generic assumes nothing that XMLA does not promise.',
+  ),
+  login: leaf(
+    choice(['forward', 'service', 'none']),
+    'What the engine gets as a login: the one of the client (forward), that of a service account (service), or none.',
+  ),
+  service: optionalSection(service, SERVICE_MEANING),
+  timeout: leaf(
+    duration({ min: SECOND, max: HOUR }),
+    'How long the engine may take to the first byte of its answer, and between two bytes of it.',
+  ),
+  ca: leaf(
+    orNull(filePath()),
+    'A PEM file with the certificates of the authorities that may have signed the certificate of the engine. null trusts those of Node.js.',
+  ),
+  certificate: leaf(
+    orNull(filePath()),
+    'A PEM file with a client certificate that is shown to the engine. Certificate and key stand together.',
+  ),
+  key: leaf(
+    orNull(filePath()),
+    'A PEM file with the private key of the client certificate, without a passphrase.',
+  ),
+};
+
+const engine = section(
+  {
+    url: engineKeys.url.prefault('http://127.0.0.1:8080/xmla'),
+    kind: engineKeys.kind.prefault('generic'),
+    login: engineKeys.login.prefault('none'),
+    service: engineKeys.service.prefault(null),
+    timeout: engineKeys.timeout.prefault('300s'),
+    ca: engineKeys.ca.prefault(null),
+    certificate: engineKeys.certificate.prefault(null),
+    key: engineKeys.key.prefault(null),
+  },
+  'The engine behind the gateway.',
+);
+
+const cacheKeys = {
+  ttl: leaf(
+    duration({ min: SECOND, max: 30 * DAY }),
+    'For how long an answer may be repeated, unless a purge comes first. The interface calls it the cache resident time.',
+  ),
+  share: leaf(
+    choice(['user', 'everyone']),
+    'Who is answered from an entry: only the user whose query made it (user), or everybody (everyone). everyone is your statement that answers do not depend on the user.',
+  ),
+};
+
+const redis = section(
+  {
+    url: leaf(
+      redisUrl(),
+      'The address of the Redis that all replicas share. Empty: no Redis, memory only.',
+    ).prefault(''),
+    namespace: leaf(
+      redisNamespace(),
+      'The first part of every key in Redis, so that several deployments may share one.',
+    ).prefault('mdx'),
+  },
+  'The tier that several gateways share.',
+);
+
+const cache = section(
+  {
+    ttl: cacheKeys.ttl.prefault('12h'),
+    memory: leaf(
+      size({ min: MIB, max: 1024 * GIB }),
+      'How much memory the entries of this process may take.',
+    ).prefault('256MiB'),
+    max_entry: leaf(
+      size({ min: KIB, max: 512 * MIB }),
+      'The largest answer that is stored. Not larger than memory.',
+    ).prefault('8MiB'),
+    share: cacheKeys.share.prefault('user'),
+    engine_permissions_ignored: leaf(
+      flag(),
+      'Must be true where share is everyone and the login is forwarded: then users see answers that the engine might have refused them.',
+    ).prefault(false),
+    lease: leaf(
+      duration({ min: 100, max: 10 * SECOND }),
+      'For how long a replica may go on without asking Redis whether something was purged. A purge waits that long before it is acknowledged.',
+    ).prefault('1s'),
+    key_secret: leaf(
+      orNull(secretText(32)),
+      'The secret from which cache keys are made, the same for all replicas. null: made once and kept in Redis, or in this process.',
+    ).prefault(null),
+    redis: redis.prefault({}),
+  },
+  'What is stored, where and for how long.',
+);
+
+const projectName: Kind<string> = {
+  type: 'project name',
+  allowed: PROJECT_NAME_RULE,
+  secret: () => false,
+  read: (input) => (typeof input === 'string' && isProjectName(input) ? input : undefined),
+};
+
+const project = section(
+  {
+    cache: leaf(
+      choice(['on', 'off']),
+      'on caches as elsewhere; off passes every request of this project to the engine.',
+    ).prefault('on'),
+    ttl: cacheKeys.ttl.optional(),
+    share: cacheKeys.share.optional(),
+    engine: section(
+      z.object(engineKeys).partial().shape,
+      'The engine of this project, with the same keys as the section engine. What is left out is taken from there; null takes nothing from there.',
+    ).optional(),
+  },
+  'What is different for one project.',
+);
+
+const limits = section(
+  {
+    body: leaf(
+      size({ min: KIB, max: 256 * MIB }),
+      'The largest request body, after its content coding is removed.',
+    ).prefault('10MiB'),
+    concurrency: leaf(
+      integer({ min: 1, max: 10_000 }),
+      'How many requests may be at the engine at one time.',
+    ).prefault(64),
+    per_user: leaf(
+      integer({ min: 1, max: 10_000 }),
+      'How many of them may be of one user.',
+    ).prefault(16),
+    queue: leaf(
+      integer({ min: 0, max: 100_000 }),
+      'How many more requests may wait for a place. Further ones are refused.',
+    ).prefault(256),
+  },
+  'What protects the gateway and the engine.',
+);
+
+const log = section(
+  {
+    level: leaf(
+      choice(['trace', 'debug', 'info', 'warn', 'error', 'silent']),
+      'The least important lines that are written. Hits are logged from debug on.',
+    ).prefault('info'),
+  },
+  'What is logged.',
+);
+
+/** The whole file. Its sections stand in the order in which the reference tells them. */
+export const configSchema = section(
+  {
+    listen: listen.prefault({}),
+    auth: auth.prefault({}),
+    engine: engine.prefault({}),
+    cache: cache.prefault({}),
+    projects: byName(
+      projectName,
+      project,
+      'What is different for single projects, by the exact name of the project.',
+    ).prefault({}),
+    limits: limits.prefault({}),
+    log: log.prefault({}),
+  },
+  'The configuration of the gateway.',
+);
+
+/** The file after it was read and checked key by key, before paths and projects are resolved. */
+export type CheckedFile = z.output<typeof configSchema>;
+export type CheckedEngine = CheckedFile['engine'];
+export type CheckedProject = CheckedFile['projects'] extends Map<string, infer P> ? P : never;

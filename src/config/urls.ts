@@ -1,0 +1,47 @@
+/** Which addresses of engines and of Redis the configuration takes. */
+
+/** The place in an engine's URL that the project of the request path replaces. */
+const PROJECT_PLACE = '{project}';
+
+/** What `isEngineUrl` asks for, in words for an error message. */
+export const ENGINE_URL_RULE =
+  'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
+  '{project} may stand in it once, as a whole segment of the path';
+
+const ENGINE_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
+
+// A dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
+const DOT_SEGMENT = /^(?:\.|%2e){1,2}$/i;
+
+/**
+ * Credentials belong in `engine.service`, where they are kept out of log and messages. A query is refused
+ * because the gateway adds the query of the request.
+ */
+export function isEngineUrl(text: string): boolean {
+  const match = ENGINE_URL.exec(text);
+  if (match === null) return false;
+  const segments = (match.groups?.['path'] ?? '').split('/');
+  const places = segments.filter((segment) => segment === PROJECT_PLACE);
+  if (places.length > 1) return false;
+  const fixed = segments.filter((segment) => segment !== PROJECT_PLACE);
+  if (fixed.some((segment) => /[{}]/.test(segment) || DOT_SEGMENT.test(segment))) return false;
+  return URL.canParse(text);
+}
+
+/** What `isRedisUrl` asks for, in words for an error message. */
+export const REDIS_URL_RULE =
+  'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
+  'such as rediss://user:password@redis.example:6379/0';
+
+/** Empty means no Redis. A query is refused because the Redis client would take options from it. */
+export function isRedisUrl(text: string): boolean {
+  if (text === '') return true;
+  if (!/^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) || !URL.canParse(text)) return false;
+  const { hostname, pathname } = new URL(text);
+  return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
+}
+
+/** Puts `mask` where the password of a URL stands. A text without a password comes back as it is. */
+export function maskUrlPassword(text: string, mask: string): string {
+  return text.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${mask}@`);
+}

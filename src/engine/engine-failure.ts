@@ -1,0 +1,32 @@
+import { GatewayError } from '../errors.ts';
+
+/** The engine was silent for longer than `engine.timeout`. */
+export class EngineSilence extends Error {
+  override readonly name = 'EngineSilence';
+}
+
+/** What a client is told when the engine failed. Host names and error codes stay in the log. */
+export function engineFailure(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
+  if (error instanceof EngineSilence) {
+    return new GatewayError('engine-timeout', 'The engine did not answer in time.', {
+      cause: error,
+    });
+  }
+  return new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause: error });
+}
+
+/**
+ * With a login of the gateway's own, a 401 of the engine is not a question to the client, whose password is
+ * not the one that was refused.
+ */
+export function refusedLogin(status: number, login: 'forward' | 'service' | 'none'): boolean {
+  return login !== 'forward' && (status === 401 || status === 407);
+}
+
+export function engineLoginFailure(): GatewayError {
+  return new GatewayError(
+    'engine-login',
+    'The engine refused the login of the gateway; its operator must correct engine.login.',
+  );
+}

@@ -1,0 +1,60 @@
+/** Query parameters that name a login to some engines; a client could smuggle another identity in them. */
+const IDENTITY_PARAMETERS: ReadonlySet<string> = new Set(['username', 'password', 'userid']);
+
+/** One `name=value` of a query, exactly as it was sent. */
+export type QueryParameter = string;
+
+function nameOf(parameter: QueryParameter): string {
+  return [...new URLSearchParams(parameter).keys()][0] ?? '';
+}
+
+/**
+ * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
+ * left out, however their names are spelt (letter case, percent-encoding).
+ * @param search what follows the `?`; '' without one
+ */
+export function forwardedQuery(search: string): readonly QueryParameter[] {
+  return search
+    .split('&')
+    .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(nameOf(piece).toLowerCase()));
+}
+
+/** Whether a query holds a parameter of this name (lower case), however it is spelt. */
+export function namesParameter(search: string, name: string): boolean {
+  return search.split('&').some((piece) => nameOf(piece).toLowerCase() === name);
+}
+
+/** The parameters in the one order that a key needs: by name; equal names keep their order. */
+export function sortedQuery(parameters: readonly QueryParameter[]): readonly QueryParameter[] {
+  const named = parameters.map((parameter) => [nameOf(parameter), parameter] as const);
+  return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
+}
+
+/**
+ * The path and query under which the engine is asked.
+ * @param template `engine.url`, which may hold `{project}` as a whole path segment
+ * @param project decoded; encoded again, canonically. Without one the segment `{project}` is left out
+ */
+export function engineTarget(
+  template: string,
+  project: string | undefined,
+  parameters: readonly QueryParameter[],
+): string {
+  const url = new URL(template.replace('{project}', PLACE));
+  const path =
+    project === undefined
+      ? url.pathname.replace(`/${PLACE}`, '')
+      : url.pathname.replace(PLACE, () => encodeURIComponent(project));
+  const search = [...url.search.slice(1).split('&'), ...parameters]
+    .filter((p) => p !== '')
+    .join('&');
+  return (path === '' ? '/' : path) + (search === '' ? '' : `?${search}`);
+}
+
+/** Survives `new URL`, which would encode the braces. */
+const PLACE = '__project__';
+
+/** Scheme, host and port of the engine. */
+export function engineOrigin(template: string): URL {
+  return new URL(new URL(template.replace('{project}', PLACE)).origin);
+}

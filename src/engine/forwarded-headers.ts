@@ -1,0 +1,76 @@
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+
+/** Headers that concern one connection only (RFC 9110 §7.6.1). */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Headers by which a client could pass for somebody else, or make the engine answer in binary. */
+const NEVER_FORWARDED: ReadonlySet<string> = new Set([
+  'cookie',
+  'gatewayauth',
+  'x-forwarded-user',
+  'x-forwarded-groups',
+  'x-remote-user',
+  'remote-user',
+  'x-transport-caps-negotiation-flags',
+  // The gateway is the one who waits for `100 Continue`.
+  'expect',
+  // It replaces the body's own length and coding, and the host.
+  'content-length',
+  'content-encoding',
+  'host',
+  'authorization',
+]);
+
+/** Headers of the engine that belong to its own connection or login, never to another client. */
+const NEVER_ANSWERED: ReadonlySet<string> = new Set(['set-cookie']);
+
+/** The names that a header Connection lists, in lower case. */
+function connectionNames(headers: IncomingHttpHeaders): ReadonlySet<string> {
+  const listed = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
+  return new Set(listed);
+}
+
+function without(
+  headers: IncomingHttpHeaders,
+  left: ReadonlySet<string>,
+): Record<string, string | string[]> {
+  const listed = connectionNames(headers);
+  const kept: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || HOP_BY_HOP.has(name) || listed.has(name) || left.has(name)) continue;
+    kept[name] = value;
+  }
+  return kept;
+}
+
+/**
+ * What of a client's headers goes to the engine with a request that is passed through.
+ * @param authorization the engine login, undefined for none
+ * @param length bytes of the body that is sent; undefined without a body
+ */
+export function requestHeaders(
+  headers: IncomingHttpHeaders,
+  authorization: string | undefined,
+  length: number | undefined,
+): IncomingHttpHeaders {
+  return {
+    ...without(headers, NEVER_FORWARDED),
+    ...(authorization !== undefined && { authorization }),
+    ...(length !== undefined && { 'content-length': String(length) }),
+  };
+}
+
+/** What of the engine's headers goes to the client that asked. */
+export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  return without(headers, NEVER_ANSWERED);
+}

@@ -1,0 +1,74 @@
+import type { BypassReason, GatewayReason, HitSource, RefusalReason } from './reasons.ts';
+
+/** How an XMLA request ended, in the words of the header Cache-Status. */
+export type Outcome =
+  | { readonly kind: 'hit'; readonly detail: HitSource }
+  /** `detail` is set when the answer was not stored, `stored` when that was known. */
+  | { readonly kind: 'miss'; readonly detail?: RefusalReason; readonly stored?: boolean }
+  | { readonly kind: 'bypass'; readonly detail: BypassReason }
+  | { readonly kind: 'gateway'; readonly detail: GatewayReason };
+
+/**
+ * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
+ * Times are milliseconds, sizes bytes. `project` is the name in the request path, '' without one.
+ */
+export type GatewayEvent =
+  | {
+      /** One for each XMLA request, when its answer has been handed over or given up. */
+      readonly type: 'xmla-answered';
+      readonly id: string;
+      readonly principal: string;
+      readonly project: string;
+      /** Discover request type, `Execute`, or '' when the body was not understood. */
+      readonly subject: string;
+      readonly outcome: Outcome;
+      readonly status: number;
+      readonly bytes: number;
+      readonly milliseconds: number;
+      /** For a hit: what the engine needed for this answer when it was asked. */
+      readonly saved: number;
+      /** False when the client went away or the engine broke off before the end. */
+      readonly complete: boolean;
+    }
+  | {
+      readonly type: 'engine-answered';
+      readonly project: string;
+      readonly milliseconds: number;
+    }
+  | {
+      readonly type: 'engine-failed';
+      readonly project: string;
+      readonly reason: GatewayReason;
+      readonly error: unknown;
+    }
+  | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
+  | { readonly type: 'not-stored'; readonly project: string; readonly reason: RefusalReason }
+  | {
+      readonly type: 'purged';
+      readonly id: string;
+      readonly project: string | undefined;
+      readonly principal: string;
+      readonly ok: boolean;
+      readonly milliseconds: number;
+    }
+  | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
+  | {
+      readonly type: 'redis-failed';
+      readonly operation: 'connect' | 'get' | 'set' | 'epochs' | 'renew';
+      readonly error: unknown;
+    }
+  | { readonly type: 'redis-state'; readonly state: 'up' | 'down'; readonly error?: unknown }
+  /** A value in Redis that does not check out; it was taken for a miss. */
+  | { readonly type: 'entry-rejected'; readonly why: string }
+  | {
+      readonly type: 'login-refused';
+      readonly reason: string;
+      /** Only the name of a known user: another may be a password typed into the wrong field. */
+      readonly user: string | undefined;
+      readonly address: string;
+    }
+  | { readonly type: 'users-loaded'; readonly count: number }
+  | { readonly type: 'warning'; readonly message: string; readonly error?: unknown }
+  | { readonly type: 'internal-error'; readonly id: string; readonly error: unknown };
+
+export type Emit = (event: GatewayEvent) => void;

@@ -1,0 +1,146 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Clock } from '../clock.ts';
+import type { PassThroughClient } from '../engine/engine.ts';
+import { answerHeaders } from '../engine/forwarded-headers.ts';
+import { GatewayError } from '../errors.ts';
+import type { Emit, Outcome } from '../events.ts';
+import type { AnswerHead, Client } from '../query-cache/query.ts';
+import { cacheStatus } from './cache-status.ts';
+import { asGatewayError, sendError } from './error-answer.ts';
+
+const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
+
+/** What the event of an answered request says; filled in as the request becomes known. */
+export interface RequestFacts {
+  readonly id: string;
+  principal: string;
+  project: string;
+  subject: string;
+}
+
+export interface XmlaClient extends Client, Omit<PassThroughClient, 'open'> {
+  readonly facts: RequestFacts;
+  /** What the head says when the request is passed through. */
+  passingThrough(outcome: Outcome): PassThroughClient;
+}
+
+/**
+ * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
+ * Cache-Status, Age and the transport flags are on all of them.
+ */
+export function createXmlaClient(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: { id: string; clock: Clock; emit: Emit },
+): XmlaClient {
+  const { clock, emit } = options;
+  const began = clock.now();
+  const gone = new AbortController();
+  const facts: RequestFacts = { id: options.id, principal: '', project: '', subject: '' };
+  // SSAS clients expect the flags on every reply: plain text, no binary XML, no compression.
+  const asksForCaps = request.headers[TRANSPORT_CAPS] !== undefined;
+  let outcome: Outcome = { kind: 'gateway', detail: 'client-gone' };
+  let bytes = 0;
+  let saved = 0;
+
+  response.once('close', () => {
+    const complete = response.writableFinished;
+    if (!complete) gone.abort(new GatewayError('client-gone', 'The client went away.'));
+    emit({
+      type: 'xmla-answered',
+      ...facts,
+      outcome,
+      status: response.headersSent ? response.statusCode : 499,
+      bytes,
+      milliseconds: clock.now() - began,
+      saved,
+      complete,
+    });
+  });
+
+  function gatewayHeaders(ttl: number, age: number): Record<string, string> {
+    return {
+      'cache-status': cacheStatus(outcome, ttl),
+      age: String(Math.floor(age / 1000)),
+      ...(asksForCaps && { [TRANSPORT_CAPS]: '0,0,0,0,0' }),
+    };
+  }
+
+  function open(head: AnswerHead, said: Outcome, length: number | undefined): void {
+    if (gone.signal.aborted || response.headersSent) return;
+    outcome = said;
+    const headers: OutgoingHttpHeaders = {
+      ...answerHeaders(head.headers),
+      ...gatewayHeaders(0, 0),
+    };
+    if (length !== undefined && headers['content-length'] === undefined) {
+      headers['content-length'] = length;
+    }
+    response.writeHead(head.status, head.statusMessage, headers);
+  }
+
+  function fail(error: unknown): void {
+    if (gone.signal.aborted) return;
+    const failure = asGatewayError(error);
+    if (failure.reason === 'internal') {
+      emit({ type: 'internal-error', id: facts.id, error: failure.cause });
+    }
+    if (response.headersSent) return breakOff(request, response);
+    outcome = { kind: 'gateway', detail: failure.reason };
+    sendError(response, failure, 'soap-fault', facts.id, gatewayHeaders(0, 0));
+  }
+
+  return {
+    facts,
+    request,
+    response,
+    signal: gone.signal,
+    open,
+    fail,
+    replay(answer, { outcome: said, ttl, age }) {
+      if (gone.signal.aborted) return;
+      outcome = said;
+      saved = answer.engineMilliseconds;
+      bytes = answer.body.length;
+      response.writeHead(200, {
+        'content-type': answer.contentType,
+        'content-length': answer.body.length,
+        ...(answer.contentLanguage !== undefined && { 'content-language': answer.contentLanguage }),
+        ...gatewayHeaders(ttl, age),
+      });
+      response.end(answer.body);
+    },
+    write(chunk) {
+      if (gone.signal.aborted) return true;
+      bytes += chunk.length;
+      return response.write(chunk);
+    },
+    async drained() {
+      if (gone.signal.aborted || !response.writableNeedDrain) return;
+      await new Promise<void>((resolve) => {
+        response.once('drain', resolve);
+        gone.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    },
+    end() {
+      if (!gone.signal.aborted) response.end();
+    },
+    passingThrough: (said) => ({
+      request,
+      response,
+      signal: gone.signal,
+      open: (head) => open(head, said, undefined),
+      fail,
+    }),
+  };
+}
+
+/**
+ * Ends an answer that cannot be finished, so that nobody takes it for whole: in HTTP/1.1 the missing last
+ * chunk or bytes show it; in HTTP/1.0 only a reset tells it from a normal end.
+ */
+function breakOff(request: IncomingMessage, response: ServerResponse): void {
+  const { socket } = request;
+  if (request.httpVersion === '1.0' && !('encrypted' in socket)) socket.resetAndDestroy();
+  else response.destroy();
+}

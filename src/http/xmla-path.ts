@@ -1,0 +1,65 @@
+/** What a request target below /mdx/xmla asks for. */
+export type XmlaPath =
+  /** `/mdx/xmla` or `/mdx/xmla/{project}`. */
+  | { readonly kind: 'xmla'; readonly project: string | undefined; readonly search: string }
+  /** `/mdx/xmla/clearCache` or `/mdx/xmla/{project}/clearCache` (interface document §4.3). */
+  | { readonly kind: 'clear-cache'; readonly project: string | undefined }
+  /** Below /mdx/xmla, but a path that nobody serves. */
+  | { readonly kind: 'not-found' }
+  | { readonly kind: 'bad-project'; readonly message: string };
+
+const PREFIX = '/mdx/xmla';
+const CLEAR = 'clearCache';
+
+/**
+ * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form). Percent-encoding is removed once,
+ * segment by segment, so that a `%2F` belongs to the project's name.
+ * @returns undefined when the path is not below /mdx/xmla
+ */
+export function readXmlaPath(target: string): XmlaPath | undefined {
+  const originForm = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
+  const [path = '', ...rest] = originForm.split('?');
+  if (path !== PREFIX && !path.startsWith(`${PREFIX}/`)) return undefined;
+  const search = rest.join('?');
+  const below = path.slice(PREFIX.length).replace(/\/$/, '');
+  if (below === '' && path.length <= PREFIX.length + 1) {
+    return { kind: 'xmla', project: undefined, search };
+  }
+
+  const names: string[] = [];
+  for (const segment of below.split('/').slice(1)) {
+    const read = readSegment(segment);
+    if (!read.ok) return { kind: 'bad-project', message: read.message };
+    names.push(read.name);
+  }
+  const [first, second] = names;
+  if (names.length === 2 && second === CLEAR) return { kind: 'clear-cache', project: first };
+  if (names.length !== 1) return { kind: 'not-found' };
+  if (first === CLEAR) return { kind: 'clear-cache', project: undefined };
+  return { kind: 'xmla', project: first, search };
+}
+
+type Segment =
+  | { readonly ok: true; readonly name: string }
+  | { readonly ok: false; readonly message: string };
+
+function readSegment(segment: string): Segment {
+  if (/[^\x21-\x7e]/.test(segment)) return bad('is not percent-encoded');
+  let name: string;
+  try {
+    name = decodeURIComponent(segment);
+  } catch {
+    return bad('is not well-formed percent-encoding of UTF-8');
+  }
+  if (name === '') return bad('is empty');
+  if (name === '.' || name === '..') return bad(`is "${name}"`);
+  if (/\p{Cc}/u.test(name)) return bad('holds a control character');
+  return { ok: true, name };
+}
+
+function bad(why: string): Segment {
+  return {
+    ok: false,
+    message: `The project name in the path ${why}. Allowed is any percent-encoded UTF-8 name except "", "." and "..", without control characters.`,
+  };
+}

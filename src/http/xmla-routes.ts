@@ -1,0 +1,59 @@
+import type { RequestHandler } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '../errors.ts';
+import type { XmlaHandler } from '../xmla-handler.ts';
+import type { ClearCacheHandler } from './clear-cache.ts';
+import { sendError } from './error-answer.ts';
+import { readXmlaPath } from './xmla-path.ts';
+
+/**
+ * Everything below /mdx/xmla, as one plain handler: false when the request is for somebody else. The path is
+ * read here, not by Express, whose patterns know neither the difference between `%2F` and `/` nor the rule
+ * that `clearCache` counts as the last whole segment only.
+ */
+export function createXmlaRoutes(options: {
+  xmla: XmlaHandler;
+  clearCache: ClearCacheHandler;
+  newId: () => string;
+}): (request: IncomingMessage, response: ServerResponse) => boolean {
+  return (request, response) => {
+    const path = readXmlaPath(request.url ?? '');
+    if (path === undefined) return false;
+    switch (path.kind) {
+      case 'xmla':
+        void options.xmla(request, response, path);
+        break;
+      case 'clear-cache':
+        void options.clearCache(request, response, path.project);
+        break;
+      case 'not-found':
+        fail(
+          new GatewayError(
+            'not-found',
+            'Nothing is served under this path; XMLA is at /mdx/xmla and /mdx/xmla/{project}.',
+          ),
+        );
+        break;
+      case 'bad-project':
+        fail(new GatewayError('bad-request', path.message));
+        break;
+    }
+    return true;
+
+    function fail(error: GatewayError): void {
+      sendError(response, error, 'soap-fault', options.newId(), {
+        'cache-status': `mdx-gateway; detail=${error.reason}`,
+        age: '0',
+      });
+    }
+  };
+}
+
+/** The same for Express. */
+export function asMiddleware(
+  routes: (request: IncomingMessage, response: ServerResponse) => boolean,
+): RequestHandler {
+  return (request, response, next) => {
+    if (!routes(request, response)) next();
+  };
+}

@@ -1,0 +1,74 @@
+import { pino, type DestinationStream, type Logger } from 'pino';
+import type { LogConfig } from '../config/config.ts';
+import type { GatewayEvent } from '../events.ts';
+
+/**
+ * The log: one JSON line for each event that somebody may have to look for later. Hits are told at debug
+ * only. Credentials never come here: no event carries any, and errors are told by type, message, code and
+ * stack.
+ * Levels: error = somebody must act; warn = the gateway helps itself, but works less well; info = what
+ * happened.
+ */
+export function createLog(config: LogConfig, destination?: DestinationStream): Logger {
+  const options = {
+    level: config.level,
+    base: null,
+    serializers: { err: pino.stdSerializers.err },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/** Subscribes the log to the events. */
+export function logEvents(log: Logger): (event: GatewayEvent) => void {
+  return (event) => {
+    switch (event.type) {
+      case 'xmla-answered': {
+        const { outcome, type, ...rest } = event;
+        const line = { ...rest, ms: Math.round(rest.milliseconds), ...outcome };
+        const level = outcome.kind === 'hit' && rest.complete ? 'debug' : 'info';
+        return log[level](withoutTimes(line), type);
+      }
+      case 'purged':
+        return log[event.ok ? 'info' : 'error'](
+          withoutTimes({ ...event, ms: Math.round(event.milliseconds) }),
+          event.type,
+        );
+      case 'purge-refused':
+        return log.warn({ principal: event.principal, why: event.why }, event.type);
+      case 'login-refused':
+        return log.info(
+          { reason: event.reason, principal: event.user, address: event.address },
+          event.type,
+        );
+      case 'not-stored':
+      case 'stored':
+      case 'engine-answered':
+        return log.debug(event, event.type);
+      case 'engine-failed':
+        return log.warn(
+          { project: event.project, reason: event.reason, err: event.error },
+          event.type,
+        );
+      case 'redis-failed':
+        return log.debug({ operation: event.operation, err: event.error }, event.type);
+      case 'redis-state':
+        return log[event.state === 'up' ? 'info' : 'error'](
+          { state: event.state, err: event.error },
+          event.type,
+        );
+      case 'entry-rejected':
+        return log.warn({ why: event.why }, event.type);
+      case 'users-loaded':
+        return log.info({ count: event.count }, event.type);
+      case 'warning':
+        return log.warn({ err: event.error }, event.message);
+      case 'internal-error':
+        return log.error({ id: event.id, err: event.error }, event.type);
+    }
+  };
+}
+
+function withoutTimes<T extends { milliseconds: number; type?: string }>(line: T): object {
+  const { milliseconds: _exact, type: _type, ...rest } = line;
+  return rest;
+}

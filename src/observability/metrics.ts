@@ -1,0 +1,162 @@
+import type { RequestHandler } from 'express';
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import type { GatewayEvent } from '../events.ts';
+
+/** What is read when the metrics are. */
+export interface Gauges {
+  readonly memory: () => { readonly entries: number; readonly bytes: number };
+  readonly flights: () => { readonly flights: number; readonly waiters: number };
+  readonly engine: () => { readonly atEngine: number; readonly waiting: number };
+  /** Milliseconds; undefined when no epoch is held. */
+  readonly epochAge: () => number | undefined;
+  readonly owedPurges: () => number;
+}
+
+export interface Metrics {
+  readonly registry: Registry;
+  /** Subscribes the metrics to the events. */
+  readonly on: (event: GatewayEvent) => void;
+}
+
+/** More project names than this share the label `other`: anybody who may query could invent names. */
+const MAX_PROJECT_LABELS = 200;
+
+/** Metrics for Prometheus. The label `reason` holds the closed words of src/reasons.ts. */
+export function createMetrics(gauges: Gauges): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
+  const projects = new Set<string>();
+  const label = (project: string) => {
+    if (projects.has(project)) return project;
+    if (projects.size >= MAX_PROJECT_LABELS) return 'other';
+    projects.add(project);
+    return project;
+  };
+
+  const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
+    new Counter<L>({ name: `mdx_gateway_${name}`, help, labelNames, registers });
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name: `mdx_gateway_${name}`, help, buckets, registers });
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name: `mdx_gateway_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+
+  const requests = counter(
+    'xmla_requests_total',
+    'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
+    'outcome',
+    'reason',
+    'project',
+  );
+  const bytes = counter('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
+  const broken = counter('xmla_incomplete_total', 'XMLA answers that did not reach their end.');
+  const seconds = histogram(
+    'xmla_seconds',
+    'From the head of an XMLA request to the end of its answer.',
+    [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
+  );
+  const engineSeconds = counter('engine_seconds_total', 'Seconds the engine worked.', 'project');
+  const saved = counter(
+    'engine_seconds_saved_total',
+    'Seconds the engine would have worked for answers that came from the cache.',
+    'project',
+  );
+  const engineFailures = counter(
+    'engine_failures_total',
+    'Requests that the engine failed.',
+    'reason',
+  );
+  const stored = counter('stored_total', 'Answers stored.', 'project');
+  const storedBytes = counter('stored_bytes_total', 'Bytes of the answers stored.');
+  const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
+  const purges = counter(
+    'purges_total',
+    'Purges by result (done, failed) and scope.',
+    'result',
+    'scope',
+  );
+  const purgeSeconds = histogram(
+    'purge_seconds',
+    'From a purge to its answer.',
+    [0.01, 0.1, 0.5, 1, 2, 5, 10],
+  );
+  const refusedLogins = counter('logins_refused_total', 'Refused logins by reason.', 'reason');
+  const redisFailures = counter('redis_failures_total', 'Failed Redis operations.', 'operation');
+  const rejected = counter(
+    'entries_rejected_total',
+    'Values in Redis that did not check out.',
+    'why',
+  );
+  const errors = counter('internal_errors_total', 'Failures of the gateway itself.');
+
+  gauge('memory_entries', 'Entries in the memory tier.', () => gauges.memory().entries);
+  gauge('memory_bytes', 'Bytes in the memory tier.', () => gauges.memory().bytes);
+  gauge('flights', 'Engine requests that others may join.', () => gauges.flights().flights);
+  gauge('flight_waiters', 'Requests that wait for a flight.', () => gauges.flights().waiters);
+  gauge('engine_requests', 'Requests at the engine.', () => gauges.engine().atEngine);
+  gauge('engine_queue', 'Requests that wait for the engine.', () => gauges.engine().waiting);
+  gauge(
+    'epoch_age_seconds',
+    'Age of the oldest epoch in use.',
+    () => (gauges.epochAge() ?? 0) / 1000,
+  );
+  gauge('purges_owed', 'Scopes whose purge is owed to Redis.', gauges.owedPurges);
+
+  function on(event: GatewayEvent): void {
+    switch (event.type) {
+      case 'xmla-answered': {
+        const { outcome } = event;
+        const project = label(event.project);
+        const reason = outcome.detail ?? '';
+        requests.inc({ outcome: outcome.kind, reason, project });
+        bytes.inc({ outcome: outcome.kind }, event.bytes);
+        seconds.observe(event.milliseconds / 1000);
+        if (!event.complete) broken.inc();
+        if (outcome.kind === 'hit') saved.inc({ project }, event.saved / 1000);
+        return;
+      }
+      case 'engine-answered':
+        return engineSeconds.inc({ project: label(event.project) }, event.milliseconds / 1000);
+      case 'engine-failed':
+        return engineFailures.inc({ reason: event.reason });
+      case 'stored':
+        storedBytes.inc(event.bytes);
+        return stored.inc({ project: label(event.project) });
+      case 'not-stored':
+        return notStored.inc({ reason: event.reason });
+      case 'purged': {
+        const scope = event.project === undefined ? 'everything' : 'project';
+        purgeSeconds.observe(event.milliseconds / 1000);
+        return purges.inc({ result: event.ok ? 'done' : 'failed', scope });
+      }
+      case 'login-refused':
+        return refusedLogins.inc({ reason: event.reason });
+      case 'redis-failed':
+        return redisFailures.inc({ operation: event.operation });
+      case 'entry-rejected':
+        return rejected.inc({ why: event.why });
+      case 'internal-error':
+        return errors.inc();
+      case 'redis-state':
+      case 'purge-refused':
+      case 'users-loaded':
+      case 'warning':
+    }
+  }
+
+  return { registry, on };
+}
+
+/** `GET /metrics`, in the text format of Prometheus. */
+export function metricsPage({ registry }: Metrics): RequestHandler {
+  return async (_request, response) => {
+    response.set('content-type', registry.contentType).send(await registry.metrics());
+  };
+}

@@ -1,0 +1,193 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../clock.ts';
+import type { EpochStore } from './epoch-store.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from './lease.ts';
+import type { Scope } from './scopes.ts';
+
+/** The epochs under which a look-up or a fill runs. Taken before the engine is asked, never after. */
+export interface CapturedEpochs {
+  readonly scopes: readonly Scope[];
+  readonly tokens: readonly string[];
+  readonly keySecret: string;
+}
+
+export interface Epochs {
+  /** The epochs of the scopes, if this replica may use what it knows of them at this very moment. */
+  held(scopes: readonly Scope[]): CapturedEpochs | undefined;
+  /** Reads the epochs. Undefined when they cannot be known, so that the cache must not be used. */
+  obtain(scopes: readonly Scope[]): Promise<CapturedEpochs | undefined>;
+  /** Whether the captured epochs are still the ones in force, as far as this replica may know. */
+  areCurrent(captured: CapturedEpochs): boolean;
+  /**
+   * Gives the scopes new epochs.
+   * @returns the lease (milliseconds) that has to pass before no replica uses the old ones
+   * @throws when the store did not confirm it; the renewal then stays owed, see {@link Epochs.owe}
+   */
+  renew(scopes: readonly Scope[]): Promise<number>;
+  /**
+   * Notes that the scopes must be renewed before this replica uses any epoch again. Tried again in the
+   * background, since other replicas go on using the old epochs until it is done.
+   */
+  owe(scopes: readonly Scope[]): void;
+  /** Scopes whose renewal is owed. */
+  owed(): readonly Scope[];
+  /** Milliseconds since the oldest epoch in use was read; undefined when none is held. */
+  age(): number | undefined;
+  close(): Promise<void>;
+}
+
+/** How often an epoch read is sent again because an announcement made its reply worthless. */
+const MAX_READS = 4;
+/** Pause between two tries to settle what is owed. */
+const SETTLE_INTERVAL = 500;
+/** Scopes that this replica remembers; the others are read again. */
+const MAX_HELD = 10_000;
+
+interface Held {
+  readonly token: string;
+  readonly since: LeaseStart;
+}
+
+/**
+ * What this replica knows of the epochs, and for how long it may use it.
+ *
+ * The promise: a request that arrives after a purge was acknowledged is answered under the new epochs. It
+ * rests on one sentence: a replica uses an epoch for at most `lease` after it *sent* the read that brought
+ * it, and a purge waits longer than that between the renewal and its answer. Announcements only make it
+ * faster; they never set an epoch, and a reply to a read sent before an announcement was handled is thrown
+ * away, since it may be the older of the two.
+ *
+ * @param options.lease milliseconds; Infinity when no other replica can renew an epoch
+ */
+export function createEpochs(options: {
+  store: EpochStore;
+  clock: Clock;
+  lease: number;
+  onError?: (error: unknown) => void;
+}): Epochs {
+  const { store, clock, lease } = options;
+  const held = new LRUCache<Scope, Held>({ maxSize: MAX_HELD, sizeCalculation: () => 1 });
+  /** Scope → number of the debt, so that a debt made while an older one is being settled stays. */
+  const owed = new Map<Scope, number>();
+  const reads = new Map<string, Promise<CapturedEpochs | undefined>>();
+  let debts = 0;
+  let keySecret: string | undefined;
+  let announcements = 0;
+  let settling: Promise<void> | undefined;
+  let settleTimer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function forget(scopes: readonly Scope[]): void {
+    announcements += 1;
+    for (const scope of scopes) held.delete(scope);
+  }
+  store.onAnnouncement(forget);
+
+  function heldNow(scopes: readonly Scope[]): CapturedEpochs | undefined {
+    if (owed.size > 0 || keySecret === undefined) return undefined;
+    const tokens: string[] = [];
+    for (const scope of scopes) {
+      const known = held.get(scope);
+      if (known === undefined || !leaseHolds(known.since, lease, clock)) return undefined;
+      tokens.push(known.token);
+    }
+    return { scopes, tokens, keySecret };
+  }
+
+  /** Renews what is owed; one run at a time. Rejects when it could not. */
+  function settle(): Promise<void> {
+    settling ??= (async () => {
+      const settled = [...owed];
+      const scopes = settled.map(([scope]) => scope);
+      await store.renew(scopes);
+      for (const [scope, debt] of settled) if (owed.get(scope) === debt) owed.delete(scope);
+      forget(scopes);
+      store.announce(scopes).catch((error: unknown) => options.onError?.(error));
+    })().finally(() => {
+      settling = undefined;
+    });
+    return settling;
+  }
+
+  function settleLater(): void {
+    if (settleTimer !== undefined || closed || owed.size === 0) return;
+    settleTimer = setTimeout(() => {
+      settleTimer = undefined;
+      settle()
+        .catch((error: unknown) => options.onError?.(error))
+        .finally(settleLater);
+    }, SETTLE_INTERVAL);
+    settleTimer.unref();
+  }
+
+  async function read(scopes: readonly Scope[]): Promise<CapturedEpochs | undefined> {
+    for (let sent = 0; sent < MAX_READS; sent += 1) {
+      if (owed.size > 0) await settle();
+      const since = leaseStart(clock);
+      const announcementsBefore = announcements;
+      const reading = await store.read(scopes);
+      if (announcements !== announcementsBefore || owed.size > 0) continue;
+      keySecret = reading.keySecret;
+      for (const [i, scope] of scopes.entries()) {
+        const token = reading.tokens[i];
+        if (token === undefined) throw new Error('the epoch store answered with too few epochs');
+        held.set(scope, { token, since });
+      }
+      const captured = heldNow(scopes);
+      if (captured !== undefined) return captured;
+      // The reply took longer than the lease: it is already too old to be used.
+    }
+    return undefined;
+  }
+
+  return {
+    held: heldNow,
+    obtain(scopes) {
+      const name = scopes.join('\n');
+      const running = reads.get(name);
+      if (running !== undefined) return running;
+      const started = read(scopes)
+        .catch((error: unknown) => {
+          options.onError?.(error);
+          return undefined;
+        })
+        .finally(() => reads.delete(name));
+      reads.set(name, started);
+      return started;
+    },
+    areCurrent(captured) {
+      const current = heldNow(captured.scopes);
+      return (
+        current !== undefined &&
+        current.keySecret === captured.keySecret &&
+        current.tokens.every((token, i) => token === captured.tokens[i])
+      );
+    },
+    async renew(scopes) {
+      const longest = await store.renew(scopes);
+      forget(scopes);
+      await store.announce(scopes).catch((error: unknown) => options.onError?.(error));
+      return longest;
+    },
+    owe(scopes) {
+      debts += 1;
+      for (const scope of scopes) owed.set(scope, debts);
+      forget(scopes);
+      settleLater();
+    },
+    owed: () => [...owed.keys()],
+    age() {
+      let oldest: number | undefined;
+      for (const { since } of held.values()) {
+        if (!leaseHolds(since, lease, clock)) continue;
+        oldest = Math.max(oldest ?? 0, clock.now() - since.now);
+      }
+      return oldest;
+    },
+    async close() {
+      closed = true;
+      clearTimeout(settleTimer);
+      await store.close();
+    },
+  };
+}

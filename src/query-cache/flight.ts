@@ -1,0 +1,108 @@
+import { createGate, type Gate } from '../gate.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** How a flight ended for those who waited. Without an answer they go to the engine themselves. */
+export type Landing =
+  | { readonly kind: 'answer'; readonly answer: StoredAnswer }
+  | {
+      readonly kind: 'nothing';
+      /** Lets those who waited go to the engine a few at a time. */
+      readonly turns: Gate;
+    };
+
+/** One engine request that others may wait for. */
+export interface Flight {
+  /** Clock (ms, monotonic) when it was entered, which is before its engine request began. */
+  readonly since: number;
+  /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
+  land(answer: StoredAnswer | undefined): void;
+}
+
+export interface Flights {
+  /**
+   * Waits for the flight of this key.
+   * @param youngerThan only a flight younger than this (ms) is joined
+   * @returns undefined when there is none to join (or too many wait already), else how it landed, or
+   *   'late' when it did not land before the deadline; rejects with the signal's reason when that aborts
+   */
+  join(
+    key: string,
+    signal: AbortSignal,
+    youngerThan?: number,
+  ): Promise<Landing | 'late'> | undefined;
+  /** Enters a flight. The caller must let it land. */
+  lead(key: string): Flight;
+  /** Flights and waiters now. */
+  usage(): { readonly flights: number; readonly waiters: number };
+}
+
+/** Beyond this many waiters a request goes to the engine itself. */
+const MAX_WAITERS = 2_000;
+/** Waiters of a flight that brought nothing go to the engine so many at a time. */
+const TURNS = 4;
+
+interface Entry {
+  readonly flight: Flight;
+  readonly landing: Promise<Landing>;
+  waiters: number;
+}
+
+/**
+ * Single flight: many equal requests, one engine request. The flight belongs to nobody's connection, so a
+ * client that goes away harms nobody else.
+ *
+ * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
+ */
+export function createFlights(options: { now: () => number; deadline: number }): Flights {
+  const entries = new Map<string, Entry>();
+  let waiters = 0;
+
+  return {
+    join(key, signal, youngerThan = options.deadline) {
+      const entry = entries.get(key);
+      if (entry === undefined) return undefined;
+      const age = options.now() - entry.flight.since;
+      if (age >= Math.min(youngerThan, options.deadline) || entry.waiters >= MAX_WAITERS) {
+        return undefined;
+      }
+      entry.waiters += 1;
+      waiters += 1;
+      return orSooner(entry.landing, options.deadline - age, signal).finally(() => {
+        entry.waiters -= 1;
+        waiters -= 1;
+      });
+    },
+    lead(key) {
+      const { promise, resolve } = Promise.withResolvers<Landing>();
+      const flight: Flight = {
+        since: options.now(),
+        land(answer) {
+          // A flight that was given up for its age may have been replaced by a younger one.
+          if (entries.get(key)?.flight === flight) entries.delete(key);
+          resolve(
+            answer === undefined
+              ? { kind: 'nothing', turns: createGate(TURNS) }
+              : { kind: 'answer', answer },
+          );
+        },
+      };
+      entries.set(key, { flight, landing: promise, waiters: 0 });
+      return flight;
+    },
+    usage: () => ({ flights: entries.size, waiters }),
+  };
+}
+
+function orSooner<T>(promise: Promise<T>, milliseconds: number, signal: AbortSignal) {
+  return new Promise<T | 'late'>((resolve, reject) => {
+    const timer = setTimeout(() => resolve('late'), milliseconds);
+    timer.unref();
+    const onAbort = () => reject(signal.reason as Error);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    });
+  });
+}

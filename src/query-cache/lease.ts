@@ -1,0 +1,21 @@
+import type { Clock } from '../clock.ts';
+
+/** The moment from which a lease is counted, by both clocks. */
+export interface LeaseStart {
+  readonly now: number;
+  readonly wall: number;
+}
+
+export function leaseStart(clock: Clock): LeaseStart {
+  return { now: clock.now(), wall: clock.wall() };
+}
+
+/**
+ * Whether a lease of `length` milliseconds still holds. It has run out when either clock says so, or when the
+ * wall clock stepped back: the monotonic clock may stand still while a machine sleeps, and the wall clock may
+ * be set.
+ */
+export function leaseHolds(start: LeaseStart, length: number, clock: Clock): boolean {
+  const wall = clock.wall();
+  return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;
+}

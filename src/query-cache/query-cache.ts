@@ -1,0 +1,209 @@
+import type { LRUCache } from 'lru-cache';
+import type { Clock } from '../clock.ts';
+import type { Emit, Outcome } from '../events.ts';
+import type { HitSource } from '../reasons.ts';
+import { decodeEntry, encodeEntry } from './entry-codec.ts';
+import type { CapturedEpochs, Epochs } from './epochs.ts';
+import { fill } from './fill.ts';
+import type { Flight, Flights } from './flight.ts';
+import { queryKey } from './key.ts';
+import type { MemoryTier } from './memory-tier.ts';
+import type { Client, Query } from './query.ts';
+import { remaining, type StoredAnswer } from './stored-answer.ts';
+import type { ValueTier } from './value-tier.ts';
+
+/** How often a look-up begins anew because the epochs changed under it. */
+const MAX_LOOKUPS = 3;
+/** For how long an answer that could not be shared keeps others from waiting for the next one (ms). */
+const UNSHAREABLE_FOR = 5_000;
+/** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
+const TTL_JITTER = 0.1;
+
+const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
+
+export interface QueryCache {
+  /**
+   * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
+   * for what the cache or the engine do; a client that goes away ends it early.
+   */
+  answer(query: Query, client: Client): Promise<void>;
+}
+
+export function createQueryCache(options: {
+  epochs: Epochs;
+  memory: MemoryTier;
+  /** Tier 2; undefined without Redis. */
+  values: ValueTier | undefined;
+  flights: Flights;
+  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
+  unshareable: LRUCache<string, number>;
+  clock: Clock;
+  /** In [0, 1). */
+  random: () => number;
+  /** Milliseconds. */
+  lease: number;
+  /** Bytes. */
+  maxEntry: number;
+  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
+  processSecret: string;
+  emit: Emit;
+}): QueryCache {
+  const { epochs, memory, values, flights, unshareable, clock, emit } = options;
+  const withoutEpochs: CapturedEpochs = {
+    scopes: [],
+    tokens: [],
+    keySecret: options.processSecret,
+  };
+
+  async function answer(query: Query, client: Client): Promise<void> {
+    for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
+      const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
+      if (captured === undefined) break;
+      if (await answerUnder(captured, query, client)) return;
+    }
+    await answerWithoutEpochs(query, client);
+  }
+
+  /** False when the captured epochs went out of force before an answer began. */
+  async function answerUnder(
+    captured: CapturedEpochs,
+    query: Query,
+    client: Client,
+  ): Promise<boolean> {
+    const key = queryKey(query.parts, captured);
+    const inMemory = memory.get(key);
+    const inValues = inMemory ?? (values && (await fromValues(values, key)));
+    // No await from here to the replay, the join or the lead: what is decided holds when it happens. The
+    // await above may have outlived the lease, or brought a purge.
+    if (!epochs.areCurrent(captured)) return false;
+    // Another request's fill may have landed since the first look: without this second one, two requests
+    // that come one after the other could both ask the engine.
+    const found = memory.get(key) ?? inValues;
+    if (found !== undefined && timeLeft(found, query) > 0) {
+      if (inMemory === undefined) memory.set(key, found);
+      replay(found, inMemory === undefined ? 'redis' : 'memory', query, client);
+      return true;
+    }
+    const mayShare = (unshareable.get(key) ?? 0) <= clock.now();
+    const landing = mayShare ? flights.join(key, client.signal) : undefined;
+    if (landing === undefined) {
+      await fillAndStore(captured, key, query, client, mayShare ? flights.lead(key) : undefined);
+      return true;
+    }
+    await afterLanding(await landing.catch(() => 'gone' as const), captured, key, query, client);
+    return true;
+  }
+
+  /** What a request does that waited for a flight. */
+  async function afterLanding(
+    landed: Awaited<ReturnType<Flights['join']>> | 'gone',
+    captured: CapturedEpochs,
+    key: string,
+    query: Query,
+    client: Client,
+  ): Promise<void> {
+    if (landed === 'gone' || landed === undefined) return;
+    if (landed === 'late') return fillAndStore(captured, key, query, client, undefined);
+    // It was joined under the epochs in force when this request came, and its engine request began under
+    // them: that is all the promise asks. A purge that came while it waited does not concern it.
+    if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', query, client);
+    let leave: () => void;
+    try {
+      leave = await landed.turns.enter(client.signal);
+    } catch {
+      return; // the client went away
+    }
+    try {
+      const found = memory.get(key);
+      if (found !== undefined && epochs.areCurrent(captured)) {
+        replay(found, 'coalesced', query, client);
+      } else {
+        await fillAndStore(captured, key, query, client, undefined);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  async function fillAndStore(
+    captured: CapturedEpochs,
+    key: string,
+    query: Query,
+    client: Client,
+    flight: Flight | undefined,
+  ): Promise<void> {
+    const keep = (answer: StoredAnswer) => {
+      memory.set(key, answer);
+      emit({ type: 'stored', project: query.project, bytes: answer.body.length });
+    };
+    const result = await fill({ query, client, flight, keep }, fillOptions);
+    if (typeof result === 'string') {
+      if (result !== 'engine-error') unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
+      return;
+    }
+    unshareable.delete(key);
+    // The client has its answer: nobody waits for this. After a purge the value would never be found.
+    if (values !== undefined && epochs.areCurrent(captured)) await toValues(values, key, result);
+  }
+
+  /**
+   * While nothing says which entries are true, every query goes to the engine; those that arrive within one
+   * lease still share one engine request, since no purge can be acknowledged in less.
+   */
+  async function answerWithoutEpochs(query: Query, client: Client): Promise<void> {
+    if (client.signal.aborted) return;
+    const key = queryKey(query.parts, withoutEpochs);
+    const joined = flights.join(key, client.signal, options.lease);
+    const flight = joined === undefined ? flights.lead(key) : undefined;
+    const landed = await joined?.catch(() => 'gone' as const);
+    if (landed === 'gone') return;
+    if (landed !== undefined && landed !== 'late' && landed.kind === 'answer') {
+      return replay(landed.answer, 'coalesced', query, client);
+    }
+    await fill({ query, client, flight, keep: undefined, bypass: EPOCHS_UNKNOWN }, fillOptions);
+  }
+
+  const fillOptions = {
+    maxEntry: options.maxEntry,
+    lifetime: (ttl: number) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * options.random()),
+    clock,
+    emit,
+  };
+
+  /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
+  function timeLeft(answer: StoredAnswer, query: Query): number {
+    const lifetime = Math.min(answer.lifetime, query.ttl * (1 + TTL_JITTER));
+    return remaining({ ...answer, lifetime }, clock.wall());
+  }
+
+  function replay(answer: StoredAnswer, source: HitSource, query: Query, client: Client): void {
+    client.replay(answer, {
+      outcome: { kind: 'hit', detail: source },
+      ttl: Math.max(0, timeLeft(answer, query)),
+      age: Math.max(0, clock.wall() - answer.requestedAt),
+    });
+  }
+
+  async function fromValues(tier: ValueTier, key: string): Promise<StoredAnswer | undefined> {
+    try {
+      const value = await tier.get(key);
+      if (value === undefined) return undefined;
+      const decoded = await decodeEntry(key, value, options.maxEntry);
+      if (decoded.ok) return decoded.answer;
+      emit({ type: 'entry-rejected', why: decoded.why });
+    } catch (error) {
+      emit({ type: 'redis-failed', operation: 'get', error });
+    }
+    return undefined;
+  }
+
+  async function toValues(tier: ValueTier, key: string, answer: StoredAnswer): Promise<void> {
+    try {
+      await tier.set(key, await encodeEntry(key, answer), remaining(answer, clock.wall()));
+    } catch (error) {
+      emit({ type: 'redis-failed', operation: 'set', error });
+    }
+  }
+
+  return { answer };
+}

@@ -1,0 +1,56 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Outcome } from '../events.ts';
+import type { KeyParts } from './key.ts';
+import type { Scope } from './scopes.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** One cacheable request, understood and ready to be looked up or asked. */
+export interface Query {
+  readonly parts: KeyParts;
+  /** The scopes whose epochs its entry carries. */
+  readonly scopes: readonly Scope[];
+  /** Milliseconds for which its answer may be kept. */
+  readonly ttl: number;
+  /** The project of the request path, '' without one; for events. */
+  readonly project: string;
+  /**
+   * Asks the engine.
+   * @throws GatewayError when no answer begins
+   */
+  ask(signal: AbortSignal): Promise<EngineAnswer>;
+}
+
+export interface AnswerHead {
+  readonly status: number;
+  readonly statusMessage: string;
+  /** As the engine sent them. */
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface EngineAnswer {
+  readonly head: AnswerHead;
+  /** Throws when the answer breaks off. Leaving the loop early ends the engine request. */
+  readonly body: AsyncIterable<Buffer>;
+  /** When the first byte was handed to the engine: monotonic and wall clock, ms. */
+  readonly began: { readonly now: number; readonly wall: number };
+}
+
+/** Port: the client that waits for an answer. Nothing here throws when it has gone away. */
+export interface Client {
+  /** Aborted when the client goes away before it had its whole answer. */
+  readonly signal: AbortSignal;
+  /** Sends a stored answer whole. `ttl` and `age` in milliseconds. */
+  replay(
+    answer: StoredAnswer,
+    facts: { readonly outcome: Outcome; readonly ttl: number; readonly age: number },
+  ): void;
+  /** Begins an answer of the engine. `length` is given when the whole body is known already. */
+  open(head: AnswerHead, outcome: Outcome, length: number | undefined): void;
+  /** False when the client is slower than the engine; see {@link Client.drained}. */
+  write(chunk: Buffer): boolean;
+  /** Resolves when the client took what was written, or went away. */
+  drained(): Promise<void>;
+  end(): void;
+  /** Answers with an error, or, when an answer has begun, breaks the connection off. */
+  fail(error: unknown): void;
+}

@@ -1,0 +1,22 @@
+/**
+ * An answer of the engine that passed inspection, as it is kept and replayed. What is not here (cookies,
+ * connection headers, ids of the engine's own) is never replayed.
+ */
+export interface StoredAnswer {
+  /** The exact bytes that the engine sent. Never changed, so that it may be shared by all who read it. */
+  readonly body: Buffer;
+  /** The exact header. */
+  readonly contentType: string;
+  readonly contentLanguage: string | undefined;
+  /** Wall clock (ms) when the engine request began: age counts from here (RFC 9111 §4.2.3). */
+  readonly requestedAt: number;
+  /** Milliseconds from `requestedAt` for which it may be used. */
+  readonly lifetime: number;
+  /** Milliseconds that the engine needed. */
+  readonly engineMilliseconds: number;
+}
+
+/** Milliseconds for which the answer may still be used; 0 or less when it is too old. */
+export function remaining(answer: StoredAnswer, wall: number): number {
+  return answer.requestedAt + answer.lifetime - wall;
+}

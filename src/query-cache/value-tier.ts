@@ -1,0 +1,12 @@
+/**
+ * Port: a tier outside this process that keeps bytes by key. Not found is `undefined`; a tier that cannot be
+ * reached, or is slower than its deadline, rejects. Whoever made it closes it.
+ */
+export interface ValueTier {
+  get(key: string): Promise<Buffer | undefined>;
+  /**
+   * Keeps the value for `lifetime` milliseconds, unless a value is there whose fill began later (bytes 8 to
+   * 15 of both, compared as they stand; see entry-codec.ts).
+   */
+  set(key: string, value: Buffer, lifetime: number): Promise<void>;
+}

@@ -1,0 +1,36 @@
+import type { ValueTier } from '../query-cache/value-tier.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
+import type { RedisConnections } from './redis-connections.ts';
+import { redisScript } from './redis-script.ts';
+
+/** Bytes 8 to 15 are the moment at which the fill began, big-endian, so that they compare as they stand. */
+const setUnlessOlder = redisScript(`
+local present = redis.call('GETRANGE', KEYS[1], 8, 15)
+if #present == 8 and present > string.sub(ARGV[1], 9, 16) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`);
+
+/** Tier 2 in Redis: one string for each entry, which Redis drops when its time is over. */
+export function createRedisValueTier(options: {
+  connections: RedisConnections;
+  breaker: CircuitBreaker;
+  namespace: string;
+}): ValueTier {
+  const { connections, breaker } = options;
+  const redisKey = (key: string) => `${options.namespace}:entry:${key}`;
+  return {
+    get(key) {
+      return breaker.run(
+        async () => (await connections.reader.getBuffer(redisKey(key))) ?? undefined,
+      );
+    },
+    async set(key, value, lifetime) {
+      const milliseconds = Math.ceil(lifetime);
+      if (milliseconds <= 0) return;
+      await breaker.run(() =>
+        setUnlessOlder(connections.writer, [redisKey(key)], [value, milliseconds]),
+      );
+    },
+  };
+}

@@ -1,0 +1,184 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Principal } from './auth/authenticator.ts';
+import type { Clock } from './clock.ts';
+import type { EngineKind } from './config/config.ts';
+import type { Engine, EngineAddressee, QueryHeaders } from './engine/engine.ts';
+import { forwardedQuery, namesParameter, sortedQuery } from './engine/engine-target.ts';
+import { GatewayError } from './errors.ts';
+import type { Emit } from './events.ts';
+import { acceptedType, userAgentClass } from './http/client-class.ts';
+import { canonicalContentType } from './http/content-type.ts';
+import type { Login } from './http/login.ts';
+import { readBody } from './http/read-body.ts';
+import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
+import type { QueryPolicy } from './query-cache/project-policy.ts';
+import type { Query } from './query-cache/query.ts';
+import type { QueryCache } from './query-cache/query-cache.ts';
+import { entryScopes } from './query-cache/scopes.ts';
+import type { BypassReason } from './reasons.ts';
+import { namedCatalogs } from './xmla/catalogs.ts';
+import { classify } from './xmla/classify.ts';
+import { readRequest } from './xmla/read-request.ts';
+import { soapActionContradicts, soapActionOf } from './xmla/soap-action.ts';
+import type { XmlaRequest } from './xmla/xmla-request.ts';
+
+/** Where an XMLA request is addressed to, read from its target. */
+export interface XmlaTarget {
+  /** Decoded once. */
+  readonly project: string | undefined;
+  /** What follows the `?`. */
+  readonly search: string;
+}
+
+/** Answers one XMLA request. Never rejects. */
+export type XmlaHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: XmlaTarget,
+) => Promise<void>;
+
+/** The engine of a project, and its kind, which decides what may be cached. */
+export type EngineOf = (project: string | undefined) => {
+  readonly engine: Engine;
+  readonly kind: EngineKind;
+};
+
+/** Would make the engine send the gateway's own credentials back to the client. */
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
+/** Asks the engine to act for another user; the gateway knows no such delegation. */
+const DELEGATION = 'execute_as_user_id';
+/** Headers by which a session or its token travels beside the envelope (SSAS). */
+const SESSION_HEADERS = ['x-as-sessionid', 'x-as-getsessiontoken'] as const;
+
+/**
+ * One XMLA request, a straight line: authenticate, read, understand, classify, look up or ask. Knows nothing
+ * of Express.
+ */
+export function createXmlaHandler(options: {
+  login: Login;
+  engineOf: EngineOf;
+  policyOf: (projects: readonly string[], spans: boolean) => QueryPolicy;
+  cache: QueryCache;
+  /** Largest request body in bytes. */
+  maxBody: number;
+  clock: Clock;
+  newId: () => string;
+  emit: Emit;
+}): XmlaHandler {
+  const { clock, emit } = options;
+
+  return async function handle(request, response, target) {
+    const client = createXmlaClient(request, response, { id: options.newId(), clock, emit });
+    try {
+      await answer(request, client, target);
+    } catch (error) {
+      client.fail(error);
+    }
+  };
+
+  async function answer(request: IncomingMessage, client: XmlaClient, target: XmlaTarget) {
+    const { headers } = request;
+    const { project, search } = target;
+    client.facts.project = project ?? '';
+    const principal = await options.login(request);
+    client.facts.principal = principal.name;
+    refuseDelegation(headers, search);
+
+    const { engine, kind } = options.engineOf(project);
+    const method = request.method ?? '';
+    if (REFUSED_METHODS.has(method)) {
+      throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
+        headers: { allow: 'POST, GET, HEAD, OPTIONS' },
+      });
+    }
+    const body = await readBody(request, options.maxBody);
+    const query = forwardedQuery(search);
+    const addressee: EngineAddressee = {
+      project,
+      query,
+      user: principal.name,
+      authorization: headers.authorization,
+    };
+    const bypass = (detail: BypassReason) => {
+      const hasBody = method === 'POST' || body.length > 0;
+      return engine.passThrough(
+        addressee,
+        client.passingThrough({ kind: 'bypass', detail }),
+        hasBody ? body : undefined,
+      );
+    };
+
+    if (method !== 'POST') return bypass('method');
+    const reading = readRequest(body, headers['content-type']);
+    if (reading.kind === 'refused') {
+      throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
+    }
+    if (reading.kind === 'not-understood') return bypass(reading.reason);
+    const xmla = reading.request;
+    client.facts.subject = xmla.method === 'Discover' ? xmla.requestType : xmla.method;
+
+    const forwarded = queryHeaders(headers, xmla);
+    if (typeof forwarded === 'string') return bypass(forwarded);
+    const unfit = classify(xmla, kind);
+    if (unfit !== undefined) return bypass(unfit);
+    const { catalogs, spansCatalogs } = namedCatalogs(xmla);
+    const projects = project === undefined ? catalogs : [project, ...catalogs];
+    const policy = options.policyOf(projects, spansCatalogs);
+    if (policy.cache === 'off') return bypass('cache-off');
+
+    const sorted = sortedQuery(query);
+    const cacheable: Query = {
+      parts: {
+        engine: engine.id,
+        project: project ?? null,
+        query: sorted,
+        identity: identity(policy, principal),
+        userAgentClass: forwarded['user-agent'] ?? null,
+        accept: forwarded.accept ?? null,
+        contentType: forwarded['content-type'],
+        request: xmla,
+      },
+      scopes: entryScopes(projects, spansCatalogs),
+      ttl: policy.ttl,
+      project: project ?? '',
+      ask: (signal) => engine.ask({ ...addressee, query: sorted }, forwarded, body, signal),
+    };
+    await options.cache.answer(cacheable, client);
+  }
+}
+
+/** Whose answers a query may be given (interface: `cache.share`). */
+function identity(policy: QueryPolicy, principal: Principal): string {
+  return policy.share === 'everyone' ? 'everyone' : `user:${principal.name}`;
+}
+
+function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
+  if (headers[DELEGATION] === undefined && !namesParameter(search, DELEGATION)) return;
+  throw new GatewayError(
+    'identity-refused',
+    'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
+  );
+}
+
+/**
+ * The headers with which a cacheable request goes to the engine, built from what is in the key, or the
+ * reason why they cannot be built.
+ */
+function queryHeaders(
+  headers: IncomingHttpHeaders,
+  { method }: XmlaRequest,
+): QueryHeaders | BypassReason {
+  if (SESSION_HEADERS.some((name) => headers[name] !== undefined)) return 'session';
+  const action = headers.soapaction;
+  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
+  const contentType = canonicalContentType(headers['content-type']);
+  if (contentType === undefined) return 'content-type';
+  const accept = acceptedType(headers.accept);
+  if (accept === 'not-xml') return 'accept';
+  return {
+    'content-type': contentType,
+    soapaction: soapActionOf(method),
+    accept,
+    'user-agent': userAgentClass(headers['user-agent']),
+  };
+}

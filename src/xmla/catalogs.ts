@@ -1,0 +1,68 @@
+import { foldName } from './fold-name.ts';
+import type { DiscoverRequest, Restriction, XmlaRequest } from './xmla-request.ts';
+
+/** Which catalogs an answer may come from, for the purge. Naming too many is safe. */
+export interface NamedCatalogs {
+  /** As spelt, each once, in the order of the request; without empty ones. */
+  readonly catalogs: readonly string[];
+  /** True when the answer may speak of catalogs that the request does not name. */
+  readonly spansCatalogs: boolean;
+}
+
+/** The restriction that narrows a rowset to one catalog. A rowset that is not here has none. */
+const NARROWING: ReadonlyMap<string, string> = new Map([
+  ['DBSCHEMA_CATALOGS', 'CATALOG_NAME'],
+  ['DBSCHEMA_SCHEMATA', 'CATALOG_NAME'],
+  ['DBSCHEMA_TABLES', 'TABLE_CATALOG'],
+  ['DBSCHEMA_COLUMNS', 'TABLE_CATALOG'],
+  ['MDSCHEMA_CUBES', 'CATALOG_NAME'],
+  ['MDSCHEMA_DIMENSIONS', 'CATALOG_NAME'],
+  ['MDSCHEMA_HIERARCHIES', 'CATALOG_NAME'],
+  ['MDSCHEMA_LEVELS', 'CATALOG_NAME'],
+  ['MDSCHEMA_MEASURES', 'CATALOG_NAME'],
+  ['MDSCHEMA_MEASUREGROUPS', 'CATALOG_NAME'],
+  ['MDSCHEMA_MEASUREGROUP_DIMENSIONS', 'CATALOG_NAME'],
+  ['MDSCHEMA_MEMBERS', 'CATALOG_NAME'],
+  ['MDSCHEMA_PROPERTIES', 'CATALOG_NAME'],
+  ['MDSCHEMA_SETS', 'CATALOG_NAME'],
+  ['MDSCHEMA_KPIS', 'CATALOG_NAME'],
+  ['MDSCHEMA_ACTIONS', 'CATALOG_NAME'],
+  ['MDSCHEMA_INPUT_DATASOURCES', 'CATALOG_NAME'],
+]);
+
+/**
+ * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. A
+ * Discover spans catalogs unless it carries the one restriction that every engine reads as a single catalog;
+ * Catalog as a property narrows it on some engines only.
+ */
+export function namedCatalogs(request: XmlaRequest): NamedCatalogs {
+  const properties = request.properties
+    .filter(({ name }) => foldName(name) === 'catalog')
+    .map(({ value }) => value);
+  const restricted =
+    request.method === 'Discover'
+      ? request.restrictions.filter(isCatalogRestriction).flatMap(({ values }) => values)
+      : [];
+  return {
+    catalogs: [...new Set([...properties, ...restricted])].filter(isName),
+    spansCatalogs: request.method === 'Discover' && !isNarrowed(request),
+  };
+}
+
+function isNarrowed({ requestType, restrictions }: DiscoverRequest): boolean {
+  const name = NARROWING.get(requestType);
+  const narrowing = restrictions.filter((one) => one.name === name);
+  return (
+    narrowing.length > 0 &&
+    narrowing.every(({ form, values }) => form === 'plain' && values.every(isName))
+  );
+}
+
+/** CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG … */
+function isCatalogRestriction({ name }: Restriction): boolean {
+  return /catalog(?:_name)?$/.test(foldName(name));
+}
+
+function isName(catalog: string): boolean {
+  return catalog.trim() !== '';
+}

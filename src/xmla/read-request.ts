@@ -1,0 +1,118 @@
+import { compatibilityTextMisplaced } from './compatibility-text.ts';
+import { ENCODING_STYLE, isElement, noteAttributes, noteText, shown } from './element-shape.ts';
+import type { Note } from './element-shape.ts';
+import { SOAP } from './namespaces.ts';
+import { readHeaders } from './read-header.ts';
+import { readMethod } from './read-method.ts';
+import { decodeText } from './text-encoding.ts';
+import type { TextEncoding } from './text-encoding.ts';
+import { mentionsDtd, parseXml } from './xml-tree.ts';
+import type { XmlElement } from './xml-tree.ts';
+import type { XmlaRequest } from './xmla-request.ts';
+
+/**
+ * What became of a request body. `detail` and `unexpected` are short words for the log; they may hold names
+ * that the client chose.
+ */
+export type RequestReading =
+  | { readonly kind: 'understood'; readonly request: XmlaRequest }
+  /** Passed through as it is and never answered from the cache. */
+  | {
+      readonly kind: 'not-understood';
+      readonly reason: 'malformed' | 'encoding' | 'unknown-shape';
+      readonly detail: string;
+    }
+  /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
+  | { readonly kind: 'refused'; readonly detail: string };
+
+/**
+ * Reads the body of a POST as one XMLA request in a SOAP 1.1 envelope (XMLA 1.1). The content coding must be
+ * removed before. Never throws.
+ *
+ * Two bodies that give equal requests, both with `unexpected` undefined, say the same to every engine: what
+ * is not in the request and could make a difference makes it unexpected.
+ */
+export function readRequest(body: Uint8Array, contentType: string | undefined): RequestReading {
+  const decoded = decodeText(body, contentType);
+  if (!decoded.ok) {
+    return undecodable(body);
+  }
+  const parsed = parseXml(decoded.text);
+  switch (parsed.kind) {
+    case 'refused':
+      return parsed;
+    case 'malformed':
+      return { kind: 'not-understood', reason: 'malformed', detail: parsed.detail };
+    case 'unread':
+      return unknownShape(parsed.detail);
+    case 'tree':
+      return readEnvelope(parsed.root, parsed.oddity, decoded);
+  }
+}
+
+function readEnvelope(
+  root: XmlElement,
+  oddity: string | undefined,
+  { text, encoding }: { readonly text: string; readonly encoding: TextEncoding },
+): RequestReading {
+  if (!isElement(root, SOAP, 'Envelope')) {
+    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`);
+  }
+  const bodies = root.children.filter((child) => isElement(child, SOAP, 'Body'));
+  const [body] = bodies;
+  if (body === undefined || bodies.length > 1) {
+    return unknownShape(body === undefined ? 'no Body' : 'a second Body');
+  }
+  const [method] = body.children;
+  if (method === undefined || body.children.length > 1) {
+    return unknownShape(method === undefined ? 'no method in Body' : 'a second element in Body');
+  }
+
+  let unexpected = oddity;
+  const note: Note = (what) => {
+    unexpected ??= what;
+  };
+  if (compatibilityTextMisplaced(text, encoding, root)) {
+    note('DbpropMsmdMDXCompatibility outside of its property');
+  }
+  noteEnvelope(root, body, note);
+  const headers = root.children.filter((child) => isElement(child, SOAP, 'Header'));
+  const { session, security } = readHeaders(headers, note);
+  const read = readMethod(method, note);
+  if (read === undefined) {
+    return unknownShape(`${shown(method.local)} is no method of XMLA`);
+  }
+  return { kind: 'understood', request: { ...read, session, security, unexpected } };
+}
+
+/** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */
+function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
+  for (const element of [root, body]) {
+    noteAttributes(element, ENCODING_STYLE, note);
+    noteText(element, note);
+  }
+  for (const [index, child] of root.children.entries()) {
+    const isHeader = index === 0 && isElement(child, SOAP, 'Header');
+    if (child !== body && !isHeader) {
+      note(`element ${shown(child.local)} in Envelope`);
+    }
+  }
+}
+
+function undecodable(body: Uint8Array): RequestReading {
+  // Without the zero bytes the declaration shows in every encoding that keeps the letters of ASCII.
+  const letters = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+    .toString('latin1')
+    .replaceAll('\0', '');
+  return mentionsDtd(letters)
+    ? { kind: 'refused', detail: 'a document type declaration in an unknown encoding' }
+    : {
+        kind: 'not-understood',
+        reason: 'encoding',
+        detail: 'the text encoding is unknown or contradicts itself',
+      };
+}
+
+function unknownShape(detail: string): RequestReading {
+  return { kind: 'not-understood', reason: 'unknown-shape', detail };
+}

@@ -1,0 +1,54 @@
+import { SOAP } from './namespaces.ts';
+
+/** The Content-Type of a fault. */
+export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
+
+/** E_FAIL, as XMLA providers write it: an unsigned decimal. */
+export const UNSPECIFIED_ERROR = '2147500037';
+
+export interface SoapFaultContent {
+  /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
+  readonly side: 'Client' | 'Server';
+  readonly message: string;
+  /** The XMLA error code, an unsigned decimal; UNSPECIFIED_ERROR when absent. */
+  readonly code?: string;
+  /** The URI of who raised the fault; no element when absent. */
+  readonly actor?: string;
+}
+
+/**
+ * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error
+ * Handling"). Any text may be given: it is escaped, and characters that XML 1.0 forbids become U+FFFD.
+ */
+export function soapFault({ side, message, code, actor }: SoapFaultContent): Buffer {
+  const text = escapeXml(message);
+  const faultActor = actor === undefined ? '' : `<faultactor>${escapeXml(actor)}</faultactor>`;
+  const errorCode = escapeXml(code ?? UNSPECIFIED_ERROR);
+  return Buffer.from(
+    `<?xml version="1.0" encoding="UTF-8"?>\n` +
+      `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}"><SOAP-ENV:Body><SOAP-ENV:Fault>` +
+      `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>${faultActor}` +
+      `<detail><Error ErrorCode="${errorCode}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
+      `</SOAP-ENV:Fault></SOAP-ENV:Body></SOAP-ENV:Envelope>`,
+    'utf8',
+  );
+}
+
+const ESCAPES: ReadonlyMap<string, string> = new Map([
+  ['&', '&amp;'],
+  ['<', '&lt;'],
+  ['>', '&gt;'],
+  ['"', '&quot;'],
+  ["'", '&apos;'],
+  // A parser would make spaces of these in an attribute, and a line feed of a carriage return anywhere.
+  ['\t', '&#9;'],
+  ['\n', '&#10;'],
+  ['\r', '&#13;'],
+]);
+
+function escapeXml(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[^\t\n\r\u0020-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll(/[&<>"'\t\n\r]/g, (character) => ESCAPES.get(character) ?? character);
+}

@@ -1,0 +1,199 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  ELSEWHERE,
+  HERE,
+  loggedIn,
+  MINUTE,
+  out,
+  REJECTED,
+  setUp,
+} from './support-file-authenticator.ts';
+import { basic, createGate, HASHES, settle } from './support.ts';
+
+/** So many wrong passwords, one after the other. */
+async function guess(
+  login: (name: string, password: string, address?: string) => unknown,
+  name: string,
+  count: number,
+  address = HERE,
+): Promise<void> {
+  for (let i = 0; i < count; i += 1) await login(name, `guess ${i}`, address);
+}
+
+describe('logins at one time', () => {
+  test('with one header from one client share one comparison', async () => {
+    const { login, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const logins = Array.from({ length: 20 }, () => login('ANALYST', 'fast cars'));
+    await settle();
+    expect(calls).toHaveLength(1);
+    gate.open();
+    expect(await Promise.all(logins)).toEqual(
+      Array.from({ length: 20 }, () => loggedIn('ANALYST')),
+    );
+    expect(calls).toHaveLength(1);
+  });
+
+  test('with one wrong header count as one guess', async () => {
+    const { login, calls } = await setUp();
+    await Promise.all(Array.from({ length: 50 }, () => login('ANALYST', 'old cars')));
+    expect(calls).toHaveLength(1);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('with different headers do not share', async () => {
+    const { login, calls } = await setUp();
+    const logins = [login('ANALYST', 'fast cars'), login('ANALYST', 'x'), login('ADMIN', 'KYLIN')];
+    expect(await Promise.all(logins)).toEqual([loggedIn('ANALYST'), REJECTED, loggedIn('ADMIN')]);
+    expect(calls).toHaveLength(3);
+  });
+
+  test('after a refusal are compared anew: a refusal is not remembered', async () => {
+    const { login, calls } = await setUp();
+    await login('ANALYST', 'x');
+    await login('ANALYST', 'x');
+    expect(calls).toHaveLength(2);
+  });
+
+  test('two run, as many as the line takes wait, the next is told to come again, and all of it is no strike', async () => {
+    const { login, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const logins = Array.from({ length: 66 }, (_, i) => login('NOBODY', 'x', `203.0.113.${i}`));
+    await settle();
+    expect(calls).toHaveLength(2);
+    for (let i = 0; i < 20; i += 1) {
+      expect(await login('ANALYST', 'fast cars', HERE)).toEqual(out('throttled', 1));
+    }
+    gate.open();
+    await Promise.all(logins);
+    expect(calls).toHaveLength(66);
+    expect(await login('ANALYST', 'fast cars', HERE)).toEqual(loggedIn('ANALYST'));
+  });
+});
+
+describe('guessing', () => {
+  test('that fills the line does not put out those who are at work', async () => {
+    const { login, clock, holdAt } = await setUp();
+    await login('ANALYST', 'fast cars');
+    clock.advance(MINUTE);
+    const gate = createGate();
+    holdAt(gate);
+    const guesses = Array.from({ length: 66 }, (_, i) => login('NOBODY', 'x', `203.0.113.${i}`));
+    const atWork = login('ANALYST', 'fast cars');
+    gate.open();
+    expect(await atWork).toEqual(loggedIn('ANALYST'));
+    await Promise.all(guesses);
+  });
+
+  test.each(['ANALYST', 'NOBODY'])(
+    'is stopped after ten failures of %s, without a comparison, even for the right password',
+    async (name) => {
+      const { login, calls, clock } = await setUp();
+      await guess(login, name, 10);
+      expect(await login(name, 'fast cars')).toEqual(out('throttled', 6));
+      expect(calls).toHaveLength(10);
+      clock.advance(6_000);
+      expect((await login(name, 'fast cars')).ok).toBe(name === 'ANALYST');
+    },
+  );
+
+  test('does not get further by sending all guesses at once', async () => {
+    const { login, calls } = await setUp();
+    await Promise.all(Array.from({ length: 60 }, (_, i) => login('ANALYST', `guess ${i}`)));
+    expect(calls).toHaveLength(10);
+  });
+
+  test('does not get further by spelling the header otherwise', async () => {
+    const { authenticator, login, calls } = await setUp();
+    await guess(login, 'ANALYST', 10);
+    const header = basic('ANALYST', 'fast cars');
+    const spellings = [
+      header.replace('Basic', 'basic'),
+      header.replace('Basic', 'BASIC'),
+      header.replace(' ', '   '),
+      ` ${header}`,
+      `${header} `,
+    ];
+    for (const spelling of spellings) {
+      expect(await authenticator.authenticate(spelling, HERE)).toEqual(out('throttled', 6));
+    }
+    expect(calls).toHaveLength(10);
+  });
+
+  test('does not get further by moving within an IPv6 network', async () => {
+    const { login, calls } = await setUp();
+    for (let i = 0; i < 30; i += 1) await login('ANALYST', `guess ${i}`, `2001:db8::${i}`);
+    expect(calls).toHaveLength(10);
+  });
+
+  test('does not get further by logging in to an account of its own in between', async () => {
+    const { login, calls, clock } = await setUp();
+    for (let i = 0; i < 30; i += 1) {
+      await login('ANALYST', `guess ${i}`);
+      await login('ADMIN', 'KYLIN');
+    }
+    clock.advance(1);
+    expect(calls.filter(({ hash }) => hash === HASHES.fastCars)).toHaveLength(10);
+  });
+
+  test('over many names does not get further by an account of its own, verified again and again', async () => {
+    const { login, calls, clock } = await setUp({ verifiedFor: 1 });
+    for (let i = 0; i < 150; i += 1) {
+      await login('ADMIN', 'KYLIN');
+      await login(`user ${i}`, 'x');
+      clock.advance(1);
+    }
+    expect(calls.filter(({ password }) => password === 'x')).toHaveLength(100);
+  });
+
+  test('over many names is stopped after a hundred failures', async () => {
+    const { login, calls } = await setUp();
+    for (let i = 0; i < 150; i += 1) await login(`user ${i}`, 'x');
+    expect(calls).toHaveLength(100);
+    expect(await login('ANALYST', 'fast cars')).toEqual(out('throttled', 1));
+    expect(await login('ANALYST', 'fast cars', ELSEWHERE)).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('locks nobody out elsewhere', async () => {
+    const { login } = await setUp();
+    await guess(login, 'ANALYST', 50, ELSEWHERE);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('behind the same address locks nobody out who is at work, not even when the time of a login is over', async () => {
+    const { login, clock } = await setUp();
+    await login('ANALYST', 'fast cars');
+    clock.advance(MINUTE);
+    await guess(login, 'ANALYST', 15);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('with an old password is throttled like any other', async () => {
+    const { authenticator, login, file } = await setUp();
+    await login('ANALYST', 'fast cars');
+    file.write([`ANALYST:${HASHES.newCars}`]);
+    await authenticator.reload();
+    for (let i = 0; i < 10; i += 1) expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
+    expect(await login('ANALYST', 'fast cars')).toEqual(out('throttled', 6));
+  });
+
+  test('a right password in time forgets the failures', async () => {
+    const { login } = await setUp({ verifiedFor: 0 });
+    await guess(login, 'ANALYST', 9);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    await guess(login, 'ANALYST', 9);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('missing, foreign and malformed headers are no failures', async () => {
+    const { authenticator, login } = await setUp();
+    for (let i = 0; i < 200; i += 1) {
+      await authenticator.authenticate(undefined, HERE);
+      await authenticator.authenticate('Negotiate abc', HERE);
+      await authenticator.authenticate(basic('ANALYST', 'x'.repeat(100)), HERE);
+    }
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+});

@@ -1,0 +1,169 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  ADMIN,
+  ANALYST,
+  ELSEWHERE,
+  HERE,
+  loggedIn,
+  MINUTE,
+  out,
+  REJECTED,
+  setUp,
+} from './support-file-authenticator.ts';
+import { createGate, HASHES, settle } from './support.ts';
+
+describe('verified credentials', () => {
+  test('are believed without a promise and without a comparison, for the time given', async () => {
+    const { login, clock, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    clock.advance(MINUTE - 1);
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(login('ANALYST', 'fast cars', ELSEWHERE)).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(1);
+    clock.advance(1);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(2);
+  });
+
+  test('help no other password and no other user', async () => {
+    const { login, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    expect(await login('ANALYST', 'fast carz')).toEqual(REJECTED);
+    expect(await login('ADMIN', 'fast cars')).toEqual(REJECTED);
+    expect(calls).toHaveLength(3);
+  });
+
+  test('a header of lone surrogates finds nobody', async () => {
+    const { authenticator, login } = await setUp();
+    await login('ANALYST', 'fast cars');
+    for (const nonsense of ['Basic \ud800', 'Basic \udfff\ud800', '\ud800']) {
+      expect(authenticator.authenticate(nonsense, HERE)).toEqual(out('malformed'));
+    }
+  });
+
+  test('with a time of 0 every login is compared', async () => {
+    const { login, calls } = await setUp({ verifiedFor: 0 });
+    await login('ANALYST', 'fast cars');
+    await login('ANALYST', 'fast cars');
+    expect(calls).toHaveLength(2);
+  });
+
+  test.each([
+    ['changed', [ADMIN, `ANALYST:${HASHES.newCars}`]],
+    ['removed', [ADMIN]],
+    ['renamed', [ADMIN, `ANALYST2:${HASHES.fastCars}`]],
+  ])('of a user who was %s are forgotten when the file is read again', async (_case, lines) => {
+    const { authenticator, login, file, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    await login('ADMIN', 'KYLIN');
+    file.write(lines);
+    await authenticator.reload();
+    expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
+    expect(calls).toHaveLength(3);
+    // The others stay.
+    expect(login('ADMIN', 'KYLIN')).toEqual(loggedIn('ADMIN'));
+  });
+
+  test('do not come back when the old line does', async () => {
+    const { authenticator, login, file, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    file.write([ADMIN]);
+    await authenticator.reload();
+    file.write([ADMIN, ANALYST]);
+    await authenticator.reload();
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(2);
+  });
+
+  test('follow a change of the file that nobody announced', async () => {
+    const { login, file } = await setUp();
+    await login('ANALYST', 'fast cars');
+    file.write([ADMIN, `ANALYST:${HASHES.newCars}`]);
+    await file.pass(2);
+    expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
+    expect(await login('ANALYST', 'new cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('stay when the new file is wrong', async () => {
+    const { authenticator, login, file, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    file.write(['ANALYST:x']);
+    await expect(authenticator.reload()).rejects.toThrow('line 1');
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(1);
+  });
+});
+
+describe('a users file that changes during a comparison', () => {
+  test('lets nobody in whose password was changed, and remembers nothing', async () => {
+    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const underWay = login('ANALYST', 'fast cars');
+    await settle();
+    file.write([ADMIN, `ANALYST:${HASHES.newCars}`]);
+    await authenticator.reload();
+    gate.open();
+    expect(await underWay).toEqual(REJECTED);
+    expect(calls.map(({ hash }) => hash)).toEqual([HASHES.fastCars, HASHES.newCars]);
+    expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
+  });
+
+  test('lets nobody in who was removed', async () => {
+    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const underWay = login('ANALYST', 'fast cars');
+    await settle();
+    file.write([ADMIN]);
+    await authenticator.reload();
+    gate.open();
+    expect(await underWay).toEqual(REJECTED);
+    expect(calls[1]?.hash).not.toBe(HASHES.fastCars);
+  });
+
+  test('lets in who brought the new password, or was added', async () => {
+    const { authenticator, login, file, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const changed = login('ANALYST', 'new cars');
+    const added = login('NEW', 'fast cars');
+    await settle();
+    file.write([ADMIN, `ANALYST:${HASHES.newCars}`, `NEW:${HASHES.b}`]);
+    await authenticator.reload();
+    gate.open();
+    expect(await changed).toEqual(loggedIn('ANALYST'));
+    expect(await added).toEqual(loggedIn('NEW'));
+  });
+
+  test('costs one comparison as ever when the user did not change', async () => {
+    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const logins = [login('ANALYST', 'fast cars'), login('NOBODY', 'x')];
+    await settle();
+    file.write([ANALYST]);
+    await authenticator.reload();
+    gate.open();
+    expect(await Promise.all(logins)).toEqual([loggedIn('ANALYST'), REJECTED]);
+    expect(calls).toHaveLength(2);
+  });
+
+  test('at every comparison ends in a refusal, not in a loop', async () => {
+    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const gates = [createGate(), createGate()] as const;
+    holdAt(gates[0]);
+    const underWay = login('ANALYST', 'new cars');
+    await settle();
+    holdAt(gates[1]);
+    file.write([`ANALYST:${HASHES.newCars}`]);
+    await authenticator.reload();
+    gates[0].open();
+    await settle();
+    file.write([`ANALYST:${HASHES.b}`]);
+    await authenticator.reload();
+    gates[1].open();
+    expect(await underWay).toEqual(REJECTED);
+    expect(calls).toHaveLength(2);
+  });
+});

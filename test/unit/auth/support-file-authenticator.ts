@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto';
+import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
+import type { AuthEvent } from '../../../src/auth/file-authenticator.ts';
+import { basic, createTestClock, createTestCompare, createTestFile, HASHES } from './support.ts';
+
+export const HERE = '192.0.2.1';
+export const ELSEWHERE = '198.51.100.7';
+export const ANALYST = `ANALYST:${HASHES.fastCars}`;
+export const ADMIN = `ADMIN:${HASHES.kylin}`;
+export const MINUTE = 60_000;
+
+export const loggedIn = (name: string) => ({ ok: true, principal: { name } });
+export const out = (reason: string, retryAfter = 0) => ({ ok: false, reason, retryAfter });
+export const REJECTED = out('rejected');
+
+/** Random bytes that are the same in every run and different at every call. */
+export function createTestRandom() {
+  let calls = 0;
+  return (bytes: number): Uint8Array => {
+    calls += 1;
+    return createHash('shake256', { outputLength: bytes }).update(`${calls}`).digest();
+  };
+}
+
+export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } = {}) {
+  const clock = createTestClock();
+  const file = createTestFile(lines);
+  const { calls, compare, holdAt } = createTestCompare();
+  const events: AuthEvent[] = [];
+  const authenticator = await createFileAuthenticator({
+    file: '/etc/users',
+    verifiedFor,
+    clock,
+    random: createTestRandom(),
+    compare,
+    read: file.read,
+    repeat: file.repeat,
+    onEvent: (event) => events.push(event),
+  });
+  const login = (name: string, password: string, address = HERE) =>
+    authenticator.authenticate(basic(name, password), address);
+  return { authenticator, login, clock, file, calls, holdAt, events };
+}

@@ -1,0 +1,144 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import { parseUsers, UsersFileError } from '../../../src/auth/users-file.ts';
+import { HASHES } from './support.ts';
+
+const parse = (text: string) => parseUsers(Buffer.from(text), '/etc/users');
+
+function problemOf(bytes: Uint8Array): string {
+  try {
+    parseUsers(bytes, '/etc/users');
+  } catch (error) {
+    if (error instanceof UsersFileError) return error.message;
+    throw error;
+  }
+  throw new Error('the file was taken');
+}
+
+describe('a users file', () => {
+  test('may hold comments, blank lines, CRLF, a byte order mark and no last line end', () => {
+    const text = `\ufeff# users\r\n\r\nADMIN:${HASHES.kylin}\r\n  # more\n \t\nANALYST:${HASHES.fastCars} `;
+    expect([...parse(text).hashes]).toEqual([
+      ['ADMIN', HASHES.kylin],
+      ['ANALYST', HASHES.fastCars],
+    ]);
+  });
+
+  test('keeps names as spelt', () => {
+    const names = ['José', 'Jose\u0301', 'josé', 'a b', '__proto__', 'ＡＤＭＩＮ', 'ADMIN', '$2y$'];
+    const text = names.map((name) => `${name}:${HASHES.kylin}`).join('\n');
+    expect([...parse(text).hashes.keys()]).toEqual(names);
+    expect(parse(text).hashes.get('toString')).toBeUndefined();
+  });
+
+  test.each([
+    ['the line lacks a colon', HASHES.kylin, 'line 1: there is no colon'],
+    ['the name is empty', `:${HASHES.kylin}`, 'line 1: the user name is empty'],
+    [
+      'the name ends with a space',
+      `ADMIN :${HASHES.kylin}`,
+      'line 1: the user name begins or ends',
+    ],
+    [
+      'the name ends with NBSP',
+      `ADMIN\u00a0:${HASHES.kylin}`,
+      'line 1: the user name begins or ends',
+    ],
+    ['the name holds a tab', `A\tB:${HASHES.kylin}`, 'line 1: the user name holds a control'],
+    ['the name holds a NUL', `A\0:${HASHES.kylin}`, 'line 1: the user name holds a control'],
+    ['the name is huge', `${'ä'.repeat(128)}:${HASHES.kylin}`, 'line 1: the user name is longer'],
+    ['the hash is missing', 'ADMIN:', 'line 1: the hash is not bcrypt'],
+    ['the password is plain', '# x\n\nADMIN:secret', 'line 3: the hash is not bcrypt'],
+    ['the hash is MD5', 'ADMIN:$apr1$SFtxQwZk$4VTCk5jE6hmEYFr8RUmAY0', 'line 1: the hash is not'],
+    [
+      'the hash is SHA',
+      'ADMIN:{SHA}0DPiKuNIrrVmD8IUCuw1hQxNqZc=',
+      'line 1: the hash is not bcrypt',
+    ],
+    ['the hash is $2x$', `A:${HASHES.kylin.replace('2y', '2x')}`, 'line 1: the hash is not bcrypt'],
+    ['the hash is cut', `A:${HASHES.kylin.slice(0, -1)}`, 'line 1: the bcrypt hash is damaged'],
+    ['something follows the hash', `A:${HASHES.kylin}:x`, 'line 1: the bcrypt hash is damaged'],
+    [
+      'the cost is too high',
+      `A:${HASHES.kylin.replace('04', '16')}`,
+      'cost of the hash is above 15',
+    ],
+    ['the cost is too low', `A:${HASHES.kylin.replace('04', '03')}`, 'cost of the hash is below 4'],
+    [
+      'a name stands twice',
+      `A:${HASHES.a}\nB:${HASHES.b}\nA:${HASHES.b}`,
+      'line 3: the user of line 1',
+    ],
+    ['there is nothing', '', 'it holds no user'],
+    ['there are only comments', '# a\n#b:c\n', 'it holds no user'],
+    ['lines end with CR', `A:${HASHES.a}\rB:${HASHES.b}`, 'line 1: the bcrypt hash is damaged'],
+  ])('is refused when %s', (_case, text, problem) => {
+    expect(problemOf(Buffer.from(text))).toContain(problem);
+  });
+
+  test.each([
+    ['ISO-8859-1', Buffer.from(`Jos\xe9:${HASHES.kylin}`, 'latin1')],
+    ['UTF-16', Buffer.from(`\ufeffADMIN:${HASHES.kylin}`, 'utf16le')],
+  ])('is refused in %s', (_encoding, bytes) => {
+    expect(problemOf(bytes)).toContain('it is not UTF-8 text');
+  });
+
+  test('is refused with the way to make a right line, and without anything it holds', () => {
+    const message = problemOf(Buffer.from('ADMIN:hunter2\nhunter3\nhunter4:$1$abc$def'));
+    expect(message).toContain('users file /etc/users: line 1');
+    expect(message).toContain('line 2');
+    expect(message).toContain('line 3');
+    expect(message).toContain('htpasswd -B -C 10 /etc/users NAME');
+    expect(message).not.toMatch(/hunter|ADMIN|abc|def/);
+  });
+
+  test('with a thousand problems names ten', () => {
+    const message = problemOf(Buffer.from('x\n'.repeat(1000)));
+    expect(message.match(/line \d+/g)).toHaveLength(10);
+    expect(message).toContain('and 990 more');
+  });
+
+  test('is not half taken: one bad line refuses all', () => {
+    expect(problemOf(Buffer.from(`ADMIN:${HASHES.kylin}\nANALYST:x`))).toContain('line 2');
+  });
+
+  test.each([
+    ['letter case', 'Admin', 'ADMIN'],
+    ['Unicode form', 'José', 'Jose\u0301'],
+    ['width', 'ADMIN', 'ＡＤＭＩＮ'],
+    ['sharp s', 'STRASSE', 'straße'],
+  ])('is taken with a warning when two names differ only in %s', (_case, one, other) => {
+    const { hashes, warnings } = parse(`${one}:${HASHES.a}\nX:${HASHES.a}\n${other}:${HASHES.b}`);
+    expect(hashes.size).toBe(3);
+    expect(warnings).toEqual([expect.stringContaining('lines 1 and 3')]);
+  });
+
+  test('gives the cost that most hashes have, and warns when they differ', () => {
+    const { commonCost, warnings } = parse(`A:${HASHES.slow}\nB:${HASHES.a}\nC:${HASHES.b}`);
+    expect(commonCost).toBe(4);
+    expect(warnings).toEqual([expect.stringContaining('(4, 6)')]);
+    expect(parse(`A:${HASHES.a}\nB:${HASHES.slow}`).commonCost).toBe(6);
+    expect(parse(`A:${HASHES.a}`).warnings).toEqual([]);
+  });
+
+  test('of any bytes is taken or refused with a UsersFileError, nothing else', () => {
+    const near = fc
+      .array(
+        fc.oneof(
+          fc.string(),
+          fc.constant(`A:${HASHES.a}`),
+          fc.string().map((n) => `${n}:${HASHES.b}`),
+        ),
+      )
+      .map((lines) => Buffer.from(lines.join('\n')));
+    fc.assert(
+      fc.property(fc.oneof(near, fc.uint8Array()), (bytes) => {
+        try {
+          expect(parseUsers(bytes, 'f').hashes.size).toBeGreaterThan(0);
+        } catch (error) {
+          expect(error).toBeInstanceOf(UsersFileError);
+        }
+      }),
+    );
+  });
+});

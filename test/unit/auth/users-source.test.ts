@@ -1,0 +1,209 @@
+import { describe, expect, test } from '@jest/globals';
+import { openUsers } from '../../../src/auth/users-source.ts';
+import type { UsersEvent } from '../../../src/auth/users-source.ts';
+import { createGate, createTestFile, HASHES, settle } from './support.ts';
+
+const ADMIN = `ADMIN:${HASHES.kylin}`;
+const ANALYST = `ANALYST:${HASHES.fastCars}`;
+
+async function open(file: ReturnType<typeof createTestFile>) {
+  const events: UsersEvent[] = [];
+  let names: string[] = [];
+  const source = await openUsers({
+    file: '/etc/users',
+    read: file.read,
+    repeat: file.repeat,
+    onUsers: ({ hashes }) => {
+      names = [...hashes.keys()];
+    },
+    onEvent: (event) => events.push(event),
+  });
+  return { source, events, names: () => names };
+}
+
+describe('the source of users', () => {
+  test('has the users before it is there', async () => {
+    const { names, events } = await open(createTestFile([ADMIN]));
+    expect(names()).toEqual(['ADMIN']);
+    expect(events).toEqual([{ type: 'users-loaded', count: 1, warnings: [] }]);
+  });
+
+  test('does not start with a wrong or missing file', async () => {
+    await expect(open(createTestFile(['ADMIN:x']))).rejects.toThrow('not bcrypt');
+    const missing = createTestFile([]);
+    missing.write(Object.assign(new Error('ENOENT: nothing there'), { code: 'ENOENT' }));
+    await expect(open(missing)).rejects.toThrow('made by: htpasswd -c -B -C 10 /etc/users NAME');
+    missing.write(new Error('EACCES: permission denied'));
+    await expect(open(missing)).rejects.toThrow('cannot be read (EACCES: permission denied)');
+  });
+
+  test('takes a change that two readings in a row show, and says so once', async () => {
+    const file = createTestFile([ADMIN]);
+    const { names, events } = await open(file);
+    file.write([ADMIN, ANALYST]);
+    await file.pass(1);
+    expect(names()).toEqual(['ADMIN']);
+    await file.pass(1);
+    expect(names()).toEqual(['ADMIN', 'ANALYST']);
+    await file.pass(5);
+    expect(events).toHaveLength(2);
+  });
+
+  test('takes a change of content even if length and time stay the same', async () => {
+    const file = createTestFile([`A:${HASHES.fastCars}`]);
+    const { events } = await open(file);
+    file.write([`A:${HASHES.newCars}`]);
+    await file.pass(2);
+    expect(events).toHaveLength(2);
+  });
+
+  test('does not take half a file that is being written', async () => {
+    const file = createTestFile([ADMIN, ANALYST]);
+    const { names, events } = await open(file);
+    file.write([ADMIN]);
+    await file.pass(1);
+    file.write([ADMIN, ANALYST]);
+    await file.pass(3);
+    expect(names()).toEqual(['ADMIN', 'ANALYST']);
+    expect(events).toHaveLength(1);
+  });
+
+  test('two different readings are no confirmation', async () => {
+    const file = createTestFile([ADMIN]);
+    const { names } = await open(file);
+    file.write([ANALYST]);
+    await file.pass(1);
+    file.write([ADMIN, ANALYST]);
+    await file.pass(1);
+    file.write([ANALYST]);
+    await file.pass(1);
+    expect(names()).toEqual(['ADMIN']);
+  });
+
+  test('two readings with the old content in between are no confirmation', async () => {
+    const file = createTestFile([ADMIN]);
+    const { names } = await open(file);
+    for (const line of [ANALYST, ADMIN, ANALYST]) {
+      file.write([line]);
+      await file.pass(1);
+    }
+    expect(names()).toEqual(['ADMIN']);
+  });
+
+  test('bears a file that is missing for a moment without a word', async () => {
+    const file = createTestFile([ADMIN]);
+    const { names, events } = await open(file);
+    file.write(new Error('ENOENT'));
+    await file.pass(1);
+    file.write([ADMIN]);
+    await file.pass(2);
+    expect(names()).toEqual(['ADMIN']);
+    expect(events).toHaveLength(1);
+  });
+
+  test.each([
+    ['missing', new Error('ENOENT')],
+    ['wrong', ['ADMIN:x']],
+    ['empty', []],
+  ])('keeps the old users while the file is %s, says so once, and recovers', async (_case, bad) => {
+    const file = createTestFile([ADMIN]);
+    const { names, events } = await open(file);
+    file.write(bad);
+    await file.pass(5);
+    expect(names()).toEqual(['ADMIN']);
+    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'users-kept']);
+    file.write([ADMIN]);
+    await file.pass(2);
+    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'users-kept', 'users-loaded']);
+  });
+
+  test('reload takes the file at once', async () => {
+    const file = createTestFile([ADMIN]);
+    const { source, names } = await open(file);
+    file.write([ANALYST]);
+    await source.reload();
+    expect(names()).toEqual(['ANALYST']);
+  });
+
+  test('reload of a wrong file rejects, keeps the old users, and is not told twice', async () => {
+    const file = createTestFile([ADMIN]);
+    const { source, names, events } = await open(file);
+    file.write(['ADMIN:x']);
+    await expect(source.reload()).rejects.toThrow('line 1');
+    await file.pass(3);
+    expect(names()).toEqual(['ADMIN']);
+    expect(events).toHaveLength(1);
+    file.write([ANALYST]);
+    await source.reload();
+    expect(names()).toEqual(['ANALYST']);
+  });
+
+  test('an older reading never undoes a newer one', async () => {
+    const gate = createGate();
+    const contents = [ADMIN, ADMIN, ANALYST].map((line) => Buffer.from(line));
+    let reads = 0;
+    let poll: (() => Promise<void>) | undefined;
+    let names: string[] = [];
+    const source = await openUsers({
+      file: 'f',
+      read: async () => {
+        const content = contents[reads] ?? Buffer.from('');
+        reads += 1;
+        if (reads === 2) await gate.passed;
+        return content;
+      },
+      repeat: (callback) => {
+        poll = callback;
+        return () => {};
+      },
+      onUsers: ({ hashes }) => {
+        names = [...hashes.keys()];
+      },
+      onEvent: () => {},
+    });
+    const older = poll?.();
+    const newer = source.reload();
+    await settle();
+    expect(reads).toBe(2);
+    gate.open();
+    await Promise.all([older, newer]);
+    expect(names).toEqual(['ANALYST']);
+  });
+
+  test('readings do not gather behind one that hangs', async () => {
+    const file = createTestFile([ADMIN]);
+    const gate = createGate();
+    let reads = 0;
+    let poll: (() => Promise<void>) | undefined;
+    await openUsers({
+      file: 'f',
+      read: async () => {
+        reads += 1;
+        if (reads > 1) await gate.passed;
+        return file.read();
+      },
+      repeat: (callback) => {
+        poll = callback;
+        return () => {};
+      },
+      onUsers: () => {},
+      onEvent: () => {},
+    });
+    const polls = [poll?.(), poll?.(), poll?.()];
+    await settle();
+    gate.open();
+    await Promise.all(polls);
+    expect(reads).toBe(2);
+  });
+
+  test('once closed, neither the timer nor a reading under way changes anything', async () => {
+    const file = createTestFile([ADMIN]);
+    const { source, names } = await open(file);
+    file.write([ANALYST]);
+    const reloading = source.reload();
+    source.close();
+    await reloading;
+    expect(names()).toEqual(['ADMIN']);
+    expect(file.isPolled()).toBe(false);
+  });
+});

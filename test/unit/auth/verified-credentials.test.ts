@@ -1,0 +1,137 @@
+import { describe, expect, test } from '@jest/globals';
+import { createVerifiedCredentials } from '../../../src/auth/verified-credentials.ts';
+import { basic, createTestClock } from './support.ts';
+
+const HOUR = 3_600_000;
+
+function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
+  const clock = createTestClock();
+  const hashes = new Map([
+    ['A', 'hash of A'],
+    ['B', 'hash of B'],
+  ]);
+  const verified = createVerifiedCredentials({
+    secret: Buffer.alloc(32, 7),
+    verifiedFor,
+    clock,
+    max,
+  });
+  const hashOf = (name: string) => hashes.get(name);
+  return {
+    clock,
+    hashes,
+    hashOf,
+    verified,
+    found: (digest: string) => verified.find(digest, hashOf),
+  };
+}
+
+describe('verified credentials', () => {
+  test('are believed until their time is over, and use does not extend it', () => {
+    const { clock, verified, found } = setUp({ verifiedFor: 60_000 });
+    verified.remember('d', 'A', 'hash of A');
+    clock.advance(59_999);
+    expect(found('d')).toEqual({ ok: true, principal: { name: 'A' } });
+    clock.advance(1);
+    expect(found('d')).toBeUndefined();
+  });
+
+  test('are believed from the very first moment of a clock', () => {
+    const clock = createTestClock(0);
+    const verified = createVerifiedCredentials({
+      secret: Buffer.alloc(32),
+      verifiedFor: 10,
+      clock,
+    });
+    verified.remember('d', 'A', 'h');
+    expect(verified.find('d', () => 'h')).toBeDefined();
+    clock.advance(10);
+    expect(verified.find('d', () => 'h')).toBeUndefined();
+  });
+
+  test('that are not remembered are not found', () => {
+    expect(setUp().found('d')).toBeUndefined();
+  });
+
+  test('with a time of 0 nothing is kept', () => {
+    const { verified, found, hashOf } = setUp({ verifiedFor: 0 });
+    verified.remember('d', 'A', 'hash of A');
+    expect(found('d')).toBeUndefined();
+    expect(verified.wasRight('d', hashOf)).toBe(false);
+  });
+
+  test('of a changed or removed user are out at once, even before they are swept', () => {
+    const { hashes, verified, found } = setUp();
+    verified.remember('a', 'A', 'hash of A');
+    verified.remember('b', 'B', 'hash of B');
+    hashes.set('A', 'another hash');
+    hashes.delete('B');
+    expect(found('a')).toBeUndefined();
+    expect(found('b')).toBeUndefined();
+  });
+
+  test('once swept do not come back with the old hash', () => {
+    const { hashes, hashOf, verified, found } = setUp();
+    verified.remember('a', 'A', 'hash of A');
+    verified.remember('b', 'B', 'hash of B');
+    hashes.delete('A');
+    verified.forgetChanged(hashOf);
+    hashes.set('A', 'hash of A');
+    expect(found('a')).toBeUndefined();
+    expect(found('b')).toBeDefined();
+  });
+
+  test('never open the account of another user with the same hash', () => {
+    const { hashes, verified, found } = setUp();
+    verified.remember('a', 'A', 'hash of A');
+    hashes.set('A2', 'hash of A');
+    hashes.delete('A');
+    expect(found('a')).toBeUndefined();
+  });
+
+  test('whose time is over are still known to be no guess, until the user changes', () => {
+    const { clock, hashes, hashOf, verified, found } = setUp();
+    verified.remember('a', 'A', 'hash of A');
+    clock.advance(HOUR);
+    expect(found('a')).toBeUndefined();
+    expect(verified.wasRight('a', hashOf)).toBe(true);
+    hashes.set('A', 'another hash');
+    expect(verified.wasRight('a', hashOf)).toBe(false);
+  });
+
+  test('are bounded', () => {
+    const { verified, found } = setUp({ max: 3 });
+    for (const digest of ['1', '2', '3', '4']) verified.remember(digest, 'A', 'hash of A');
+    expect(['1', '2', '3', '4'].filter((digest) => found(digest) !== undefined)).toHaveLength(3);
+  });
+
+  test('hand out principals that nobody can change', () => {
+    const { verified, found } = setUp();
+    verified.remember('a', 'A', 'hash of A');
+    const login = found('a');
+    expect(Object.isFrozen(login)).toBe(true);
+    expect(login?.ok === true && Object.isFrozen(login.principal)).toBe(true);
+  });
+});
+
+describe('the digest of a header', () => {
+  const { verified } = setUp();
+  const header = basic('ADMIN', 'KYLIN');
+
+  test('differs for every other spelling', () => {
+    const spellings = [header, `${header} `, ` ${header}`, header.replace(' ', '  ')];
+    spellings.push(header.toLowerCase(), basic('ADMIN', 'KYLIN '), basic('admin', 'KYLIN'), '');
+    expect(new Set(spellings.map((text) => verified.digest(text))).size).toBe(spellings.length);
+  });
+
+  test('holds nothing of the header and is of no use to another process', () => {
+    const other = createVerifiedCredentials({
+      secret: Buffer.alloc(32, 8),
+      verifiedFor: 1,
+      clock: createTestClock(),
+    });
+    expect(verified.digest(header)).toBe(verified.digest(header));
+    expect(verified.digest(header)).not.toBe(other.digest(header));
+    expect(verified.digest(header)).toMatch(/^[\w-]{43}$/);
+  });
+});

@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseArguments } from '../../../src/cli/arguments.ts';
+import type { Command } from '../../../src/cli/arguments.ts';
+import { HELP } from '../../../src/cli/help.ts';
+
+const RIGHT: readonly (readonly [words: string, command: Command])[] = [
+  ['', { kind: 'serve', config: undefined }],
+  ['serve', { kind: 'serve', config: undefined }],
+  ['--config a.yaml', { kind: 'serve', config: 'a.yaml' }],
+  ['serve --config a.yaml', { kind: 'serve', config: 'a.yaml' }],
+  ['--config=a.yaml serve', { kind: 'serve', config: 'a.yaml' }],
+  ['--config=-odd.yaml', { kind: 'serve', config: '-odd.yaml' }],
+  ['demo', { kind: 'demo', once: false, port: undefined }],
+  ['demo --once --port 0', { kind: 'demo', once: true, port: 0 }],
+  ['demo --port=65535', { kind: 'demo', once: false, port: 65_535 }],
+  ['check --config a.yaml', { kind: 'check', config: 'a.yaml' }],
+  ['hash-password', { kind: 'hash-password', name: undefined }],
+  ['hash-password ADMIN', { kind: 'hash-password', name: 'ADMIN' }],
+  ['hash-password -- -odd', { kind: 'hash-password', name: '-odd' }],
+  ['--help', { kind: 'help' }],
+  ['-h', { kind: 'help' }],
+  ['check --help', { kind: 'help' }],
+  ['--version', { kind: 'version' }],
+];
+
+const WRONG: readonly (readonly [words: string, message: string])[] = [
+  [
+    'server',
+    '"server": unknown command; did you mean serve? allowed: serve, demo, check, hash-password',
+  ],
+  ['a.yaml', '"a.yaml": unknown command; allowed: serve, demo, check, hash-password'],
+  ['__proto__', '"__proto__": unknown command; allowed: serve, demo, check, hash-password'],
+  ['--confg a.yaml serve', '"a.yaml": unknown command; allowed: serve, demo, check, hash-password'],
+  [
+    'serve --confg a.yaml',
+    'serve: "--confg": unknown option; did you mean --config? allowed: --config, --help',
+  ],
+  ['serve --port 80', 'serve: "--port": unknown option; allowed: --config, --help'],
+  ['check -c a.yaml', 'check: "-c": unknown option; allowed: --config, --help'],
+  ['hash-password --config a', 'hash-password: "--config": unknown option; allowed: --help'],
+  ['demo --no-once', 'demo: "--no-once": unknown option; allowed: --once, --port, --help'],
+  ['serve --config', 'serve: --config needs FILE'],
+  ['serve --config=', 'serve: --config needs FILE'],
+  ['demo --port --once', 'demo: --port needs N'],
+  ['serve --config a --config b', 'serve: --config stands twice'],
+  ['demo --once=yes', 'demo: --once takes no value'],
+  ['demo --port 65536', 'demo: --port must be a whole number between 0 and 65535 (got "65536")'],
+  ['demo --port 8o', 'demo: --port must be a whole number between 0 and 65535 (got "8o")'],
+  ['check', 'check needs --config FILE'],
+  ['serve a.yaml', 'serve does not take "a.yaml"; allowed: serve [--config FILE]'],
+  ['demo x', 'demo does not take "x"; allowed: demo [--once] [--port N]'],
+  ['hash-password A B', 'hash-password does not take "B"; allowed: hash-password [NAME]'],
+];
+
+const split = (words: string) => words.split(' ').filter((word) => word !== '');
+
+describe('the command line', () => {
+  test.each(RIGHT)('%s', (words, command) => {
+    expect(parseArguments(split(words))).toEqual({ ok: true, command });
+  });
+});
+
+describe('a wrong command line is told in one line, with what is allowed', () => {
+  test.each(WRONG)('%s', (words, message) => {
+    expect(parseArguments(split(words))).toEqual({ ok: false, message: `mdx-gateway: ${message}` });
+  });
+
+  test('even when a word holds a line break', () => {
+    const result = parseArguments(['a\nb']);
+    expect(result).toMatchObject({ ok: false, message: expect.not.stringContaining('\n') });
+  });
+});
+
+test('the help tells of every command and every option', () => {
+  const words = RIGHT.flatMap(([line]) => split(line)).map((word) => word.replace(/=.*/, ''));
+  const known = words.filter((word) => /^(--\w+|serve|demo|check|hash-password)$/.test(word));
+  expect(new Set(known).size).toBeGreaterThan(8);
+  expect(known.filter((word) => !HELP.includes(word))).toEqual([]);
+});

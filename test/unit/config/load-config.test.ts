@@ -1,0 +1,320 @@
+import { describe, expect, test } from '@jest/globals';
+import { loadConfig } from '../../../src/config/load-config.ts';
+import { ConfigError } from '../../../src/config/problems.ts';
+import { fakeReadFile, FOLDER, load, WORKING_FOLDER } from './fake-files.ts';
+import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY, PRIVATE_KEY } from './pem-samples.ts';
+
+const HOUR = 3_600_000;
+const MIB = 1024 * 1024;
+
+const DEFAULTS = {
+  listen: {
+    host: '127.0.0.1',
+    port: 7080,
+    open: [],
+    certificate: undefined,
+    key: undefined,
+    trusted_proxies: [],
+  },
+  auth: {
+    users: `${FOLDER}/users.htpasswd`,
+    admins: ['ADMIN'],
+    purgers: [],
+    verified_for: 60_000,
+  },
+  engine: {
+    url: 'http://127.0.0.1:8080/xmla',
+    kind: 'generic',
+    login: 'none',
+    service: undefined,
+    timeout: 300_000,
+    ca: undefined,
+    certificate: undefined,
+    key: undefined,
+  },
+  cache: {
+    ttl: 12 * HOUR,
+    memory: 256 * MIB,
+    max_entry: 8 * MIB,
+    share: 'user',
+    engine_permissions_ignored: false,
+    lease: 1000,
+    key_secret: undefined,
+    redis: { url: '', namespace: 'mdx' },
+  },
+  projects: new Map(),
+  limits: { body: 10 * MIB, concurrency: 64, per_user: 16, queue: 256 },
+  log: { level: 'info' },
+};
+
+const withoutFile = (files: Readonly<Record<string, string>>, checkNamedFiles = true) =>
+  loadConfig({
+    file: undefined,
+    env: {},
+    workingFolder: WORKING_FOLDER,
+    readFile: fakeReadFile(files),
+    checkNamedFiles,
+  });
+
+describe('without a configuration file', () => {
+  test('every key has its default, and paths start at the working folder', () => {
+    const users = `${WORKING_FOLDER}/users.htpasswd`;
+    expect(withoutFile({ [users]: '' })).toEqual({
+      ...DEFAULTS,
+      auth: { ...DEFAULTS.auth, users },
+    });
+  });
+
+  test('nothing is open by default: without a users file it refuses, and tells how to make one', () => {
+    expect(() => withoutFile({})).toThrow(ConfigError);
+    expect(() => withoutFile({})).toThrow(
+      /^built-in defaults: auth\.users: \/home\/operator\/users\.htpasswd does not exist; make it with: mdx-gateway hash-password NAME >> \.\/users\.htpasswd$/,
+    );
+  });
+
+  test('a caller that brings its own users may leave the named files unchecked', () => {
+    expect(withoutFile({}, false).listen.host).toBe('127.0.0.1');
+  });
+});
+
+test.each(['', '# nothing', '{}', 'null', 'cache:\nlisten:\nprojects:\n', 'cache: { redis: ~ }'])(
+  'an empty file, or an empty section, is all defaults: %j',
+  (yaml) => {
+    expect(load({ yaml })).toEqual(DEFAULTS);
+  },
+);
+
+test('every key can be written', () => {
+  const config = load({
+    yaml: `
+listen: { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback] }
+auth: { users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
+engine:
+  url: https://kylin.example/mdx/xmla/{project}
+  kind: kylin
+  login: service
+  service: { name: gateway, password: "12345" }
+  timeout: 10m
+cache:
+  ttl: 2d
+  memory: 1GiB
+  max_entry: 1048576
+  share: everyone
+  engine_permissions_ignored: true
+  lease: 250ms
+  key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
+  redis: { url: "rediss://user:pw@redis.example:6379/3", namespace: mdx.test }
+limits: { body: 64KiB, concurrency: 1, per_user: 2, queue: 0 }
+log: { level: debug }
+`,
+    files: { '/etc/passwords': '' },
+  });
+  expect(config).toEqual({
+    listen: {
+      host: '::',
+      port: 0,
+      open: ['docs', 'health'],
+      certificate: undefined,
+      key: undefined,
+      trusted_proxies: ['10.0.0.0/8', 'loopback'],
+    },
+    auth: {
+      users: '/etc/passwords',
+      admins: ['Anna', 'Bo b'],
+      purgers: ['load'],
+      verified_for: 0,
+    },
+    engine: {
+      url: 'https://kylin.example/mdx/xmla/{project}',
+      kind: 'kylin',
+      login: 'service',
+      service: { name: 'gateway', password: '12345' },
+      timeout: 600_000,
+      ca: undefined,
+      certificate: undefined,
+      key: undefined,
+    },
+    cache: {
+      ttl: 48 * HOUR,
+      memory: 1024 * MIB,
+      max_entry: MIB,
+      share: 'everyone',
+      engine_permissions_ignored: true,
+      lease: 250,
+      key_secret: 'abcdefghijklmnopqrstuvwxyz-0123456789',
+      redis: { url: 'rediss://user:pw@redis.example:6379/3', namespace: 'mdx.test' },
+    },
+    projects: new Map(),
+    limits: { body: 65_536, concurrency: 1, per_user: 2, queue: 0 },
+    log: { level: 'debug' },
+  });
+});
+
+describe('a project', () => {
+  test('takes from the common sections what it leaves out', () => {
+    const { projects, engine } = load({
+      yaml: `
+engine: { url: "http://one.example/xmla", kind: mondrian, timeout: 10s }
+cache: { ttl: 1h, share: everyone }
+projects:
+  Quiet:
+  Off: { cache: off }
+  Short: { ttl: 5m, share: user }
+  Elsewhere: { engine: { url: "http://two.example/xmla" } }
+  2024: { ttl: 1d }
+  constructor: { cache: off }
+  __proto__: { cache: off }
+`,
+    });
+    const common = { cache: 'on', ttl: HOUR, share: 'everyone', engine };
+    expect(projects).toEqual(
+      new Map([
+        ['Quiet', common],
+        ['Off', { ...common, cache: 'off' }],
+        ['Short', { ...common, ttl: 300_000, share: 'user' }],
+        ['Elsewhere', { ...common, engine: { ...engine, url: 'http://two.example/xmla' } }],
+        ['2024', { ...common, ttl: 24 * HOUR }],
+        ['constructor', { ...common, cache: 'off' }],
+        ['__proto__', { ...common, cache: 'off' }],
+      ] as const),
+    );
+  });
+
+  test('whose login needs no service account does not get that of the common engine', () => {
+    const { projects } = load({
+      yaml: `
+engine: { login: service, service: { name: gateway, password: pw } }
+projects:
+  Same: { engine: { kind: ssas } }
+  Own: { engine: { service: { name: other, password: wp } } }
+  Without: { engine: { login: forward } }
+`,
+    });
+    const services = [...projects].map(([name, { engine }]) => [name, engine.service]);
+    expect(services).toEqual([
+      ['Same', { name: 'gateway', password: 'pw' }],
+      ['Own', { name: 'other', password: 'wp' }],
+      ['Without', undefined],
+    ]);
+  });
+
+  test('takes the client certificate and its key as a pair, and null takes nothing', () => {
+    const { projects } = load({
+      yaml: `
+engine: { ca: one.pem, certificate: one.pem, key: one.key }
+projects:
+  Same: { engine: {} }
+  Other: { engine: { certificate: two.pem, key: two.key } }
+  None: { engine: { ca: null, certificate: null } }
+`,
+      files: {
+        [`${FOLDER}/one.pem`]: CERTIFICATE,
+        [`${FOLDER}/one.key`]: PRIVATE_KEY,
+        [`${FOLDER}/two.pem`]: CERTIFICATE + OTHER_CERTIFICATE.replace(/^/, '# a comment\n'),
+        [`${FOLDER}/two.key`]: PRIVATE_KEY,
+      },
+    });
+    const pairs = [...projects.values()].map(({ engine: { ca, certificate, key } }) => [
+      ca,
+      certificate,
+      key,
+    ]);
+    expect(pairs).toEqual([
+      [`${FOLDER}/one.pem`, `${FOLDER}/one.pem`, `${FOLDER}/one.key`],
+      [`${FOLDER}/one.pem`, `${FOLDER}/two.pem`, `${FOLDER}/two.key`],
+      [undefined, undefined, undefined],
+    ]);
+  });
+});
+
+describe('the environment', () => {
+  test('gives texts, numbers, words and booleans, whichever the key wants', () => {
+    const config = load({
+      yaml: `
+listen: { port: "\${PORT}" }
+auth: { admins: ["\${ADMIN:-ADMIN}", "\${OTHER:-Olga}"] }
+engine:
+  url: "http://\${HOST}:\${ENGINE_PORT:-8080}/xmla"
+  login: \${LOGIN}
+  service: { name: gateway, password: "\${PASSWORD}" }
+cache:
+  engine_permissions_ignored: \${IGNORED}
+  memory: \${MEMORY}
+  ttl: \${TTL}
+  redis: { url: "\${REDIS:-}" }
+`,
+      env: {
+        PORT: '8443',
+        OTHER: '',
+        HOST: 'engine.example',
+        LOGIN: 'service',
+        PASSWORD: '0123',
+        IGNORED: 'true',
+        MEMORY: '33554432',
+        TTL: '30m',
+      },
+    });
+    expect(config.listen.port).toBe(8443);
+    expect(config.auth.admins).toEqual(['ADMIN', 'Olga']);
+    expect(config.engine.url).toBe('http://engine.example:8080/xmla');
+    expect(config.engine.service).toEqual({ name: 'gateway', password: '0123' });
+    expect(config.cache).toMatchObject({
+      engine_permissions_ignored: true,
+      memory: 33_554_432,
+      ttl: 1_800_000,
+      redis: { url: '' },
+    });
+  });
+
+  test.each([
+    ['$${NAME}', '${NAME}'],
+    ['a$b', 'a$b'],
+    ['$NAME', '$NAME'],
+    ['$$', '$$'],
+    ['${NAME}$${NAME}', 'value${NAME}'],
+    ['$$${NAME}', '$${NAME}'],
+    ['${NAME:-}', 'value'],
+    ['${NONE:-a:-b}', 'a:-b'],
+    ['${NONE:-$x}', '$x'],
+    ['${EVIL}', '"]\n  admins: [MALLORY] # ${NAME} $& $1 \\'],
+  ])('the password %j is %j', (written, password) => {
+    const { engine, auth } = load({
+      yaml: `engine: { login: service, service: { name: a, password: '${written}' } }`,
+      env: { NAME: 'value', EVIL: password.replace('\n', ' ') },
+    });
+    expect(engine.service?.password).toBe(password.replace('\n', ' '));
+    expect(auth.admins).toEqual(['ADMIN']);
+  });
+});
+
+test('certificates of the gateway and of the engine are checked and given as absolute paths', () => {
+  const config = load({
+    yaml: 'listen: { certificate: tls/a.pem, key: /keys/a.key }\nengine: { ca: tls/b.pem }',
+    files: {
+      [`${FOLDER}/tls/a.pem`]: `text before\n${OTHER_CERTIFICATE}${CERTIFICATE}`,
+      '/keys/a.key': OTHER_KEY,
+      [`${FOLDER}/tls/b.pem`]: CERTIFICATE,
+    },
+  });
+  expect(config.listen.certificate).toBe(`${FOLDER}/tls/a.pem`);
+  expect(config.listen.key).toBe('/keys/a.key');
+  expect(config.engine.ca).toBe(`${FOLDER}/tls/b.pem`);
+});
+
+test('nothing in the configuration can be changed', () => {
+  const config = load({ yaml: 'projects: { A: { ttl: 1h } }' });
+  const seen: object[] = [];
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    expect(Object.isFrozen(value)).toBe(true);
+    seen.push(value);
+    for (const item of value instanceof Map ? value.values() : Object.values(value)) visit(item);
+  };
+  visit(config);
+  expect(seen.length).toBeGreaterThan(10);
+  const projects = config.projects as Map<string, unknown>;
+  expect(() => projects.set('B', {})).toThrow('the configuration cannot be changed');
+  expect(() => projects.delete('A')).toThrow('the configuration cannot be changed');
+  expect(() => projects.clear()).toThrow('the configuration cannot be changed');
+  expect([...projects.keys()]).toEqual(['A']);
+});

@@ -1,0 +1,431 @@
+import { describe, expect, test } from '@jest/globals';
+import { CERTIFICATE, LOCKED_KEY, OTHER_KEY, PRIVATE_KEY } from './pem-samples.ts';
+import { FOLDER, mistakes } from './fake-files.ts';
+import type { Case } from './fake-files.ts';
+
+const CACHE_KEYS =
+  'ttl, memory, max_entry, share, engine_permissions_ignored, lease, key_secret, redis';
+const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
+const HOST = 'must be an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost';
+const RANGE =
+  'must be an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of loopback, linklocal, uniquelocal';
+const USER =
+  'must be a user name: not empty, without colon and control characters, not beginning with #';
+const ENGINE_URL =
+  'must be an http:// or https:// URL with a host, without user, password, query and fragment; ' +
+  '{project} may stand in it once, as a whole segment of the path';
+const REDIS_URL =
+  'must be empty, or redis:// or rediss:// with a host, without query and fragment, ' +
+  'such as rediss://user:password@redis.example:6379/0';
+const SECRET =
+  'of 32 to 1024 characters without control characters (in quotes if it is a number); or null';
+const PROJECT = 'must be a project name: not empty, not . or .., without control characters';
+const SIZE = 'must be a size such as 256MiB, 64KiB or a number of bytes,';
+const PERMISSIONS =
+  'needs cache.engine_permissions_ignored: true, because users then see answers that the engine might have refused them';
+
+/** Each holds one mistake, told in one line. */
+const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
+  ['cache: { ttl: soon }', `cache.ttl: ${TTL} (got "soon")`],
+  ['cache: { ttl: 30 }', `cache.ttl: ${TTL} (got 30)`],
+  ['cache: { ttl: 999ms }', `cache.ttl: ${TTL} (got "999ms")`],
+  ['cache: { ttl: 31d }', `cache.ttl: ${TTL} (got "31d")`],
+  ['cache: { ttl: ~ }', `cache.ttl: ${TTL} (got nothing)`],
+  ['cache: { ttl: [1h] }', `cache.ttl: ${TTL} (got a list)`],
+  [
+    'cache: { lease: 0 }',
+    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 10s (got 0)',
+  ],
+  [
+    'auth: { verified_for: 10ms }',
+    'auth.verified_for: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1h (got "10ms")',
+  ],
+  ['cache: { memory: 256mb }', `cache.memory: ${SIZE} between 1MiB and 1024GiB (got "256mb")`],
+  ['limits: { body: 1.5MiB }', `limits.body: ${SIZE} between 1KiB and 256MiB (got "1.5MiB")`],
+  ['limits: { body: 12.5 }', `limits.body: ${SIZE} between 1KiB and 256MiB (got 12.5)`],
+  [
+    'limits: { per_user: 0 }',
+    'limits.per_user: must be a whole number between 1 and 10000 (got 0)',
+  ],
+  [
+    'listen: { port: 70000 }',
+    'listen.port: must be a whole number between 0 and 65535 (got 70000)',
+  ],
+  [
+    'listen: { port: "7080" }',
+    'listen.port: must be a whole number between 0 and 65535 (got "7080")',
+  ],
+  ['listen: { port: .nan }', 'listen.port: must be a whole number between 0 and 65535 (got NaN)'],
+  ['listen: { host: "[::1]" }', `listen.host: ${HOST} (got "[::1]")`],
+  ['listen: { host: 300.1.1.1 }', `listen.host: ${HOST} (got "300.1.1.1")`],
+  ['listen: { host: "" }', `listen.host: ${HOST} (got "")`],
+  [
+    'listen: { open: metrics }',
+    'listen.open: must be a list, each item one of metrics, health, docs (got a text)',
+  ],
+  [
+    'listen: { open: [docs, metric] }',
+    'listen.open[1]: must be one of metrics, health, docs (got "metric")',
+  ],
+  ['listen: { open: [docs, docs] }', 'listen.open[1]: stands twice in the list'],
+  ['listen: { trusted_proxies: [10] }', `listen.trusted_proxies[0]: ${RANGE} (got 10)`],
+  ['listen: { trusted_proxies: ["10"] }', `listen.trusted_proxies[0]: ${RANGE} (got "10")`],
+  [
+    'listen: { trusted_proxies: [0.0.0.0/0] }',
+    `listen.trusted_proxies[0]: ${RANGE} (got "0.0.0.0/0")`,
+  ],
+  ['auth: { admins: ["a:b"] }', `auth.admins[0]: ${USER} (got "a:b")`],
+  ['auth: { admins: [""] }', `auth.admins[0]: ${USER} (got "")`],
+  ['auth: { purgers: ["a\\nb"] }', `auth.purgers[0]: ${USER} (got "a\\nb")`],
+  ['auth: { purgers: [x, y, x] }', 'auth.purgers[2]: stands twice in the list'],
+  ['auth: { admins: [007] }', `auth.admins[0]: ${USER} (got 7)`],
+  ['auth: { users: "" }', 'auth.users: must be the path of a file (got "")'],
+  ['engine: { url: "ftp://x/" }', `engine.url: ${ENGINE_URL} (got "ftp://x/")`],
+  ['engine: { url: "http://u:hunter2@x/" }', `engine.url: ${ENGINE_URL} (got (a secret))`],
+  ['engine: { url: "http://x/?pw=hunter2" }', `engine.url: ${ENGINE_URL} (got (a secret))`],
+  ['engine: { url: "http://x/#top" }', `engine.url: ${ENGINE_URL} (got (a secret))`],
+  [
+    'engine: { url: "http://x/{project}/{project}" }',
+    `engine.url: ${ENGINE_URL} (got "http://x/{project}/{project}")`,
+  ],
+  [
+    'engine: { url: "http://x/a{project}" }',
+    `engine.url: ${ENGINE_URL} (got "http://x/a{project}")`,
+  ],
+  ['engine: { url: "http://{project}/" }', `engine.url: ${ENGINE_URL} (got "http://{project}/")`],
+  ['engine: { url: "http://x/%2E./y" }', `engine.url: ${ENGINE_URL} (got "http://x/%2E./y")`],
+  ['engine: { url: "http://x:99999/" }', `engine.url: ${ENGINE_URL} (got "http://x:99999/")`],
+  [
+    'engine: { kind: Mondrian }',
+    'engine.kind: must be one of generic, mondrian, emondrian, kylin, ssas (got "Mondrian")',
+  ],
+  [
+    'engine: { login: service }',
+    'engine.service: is missing; login: service needs service: { name, password }',
+  ],
+  [
+    'engine: { service: { name: a, password: b } }',
+    'engine.service: must only stand together with login: service (login is none)',
+  ],
+  [
+    'engine: { login: service, service: { name: a } }',
+    'engine.service.password: is missing; must be a text of 1 to 1024 characters without control characters (in quotes if it is a number)',
+  ],
+  [
+    'engine: { login: service, service: { name: a, password: 12345 } }',
+    'engine.service.password: must be a text of 1 to 1024 characters without control characters (in quotes if it is a number) (got (a secret))',
+  ],
+  [
+    'engine: { login: service, service: { name: a, pasword: hunter2 } }',
+    'engine.service.pasword: unknown key; did you mean password? allowed: name, password',
+  ],
+  ['cache: { key_secret: short }', `cache.key_secret: must be a text ${SECRET} (got (a secret))`],
+  [
+    'cache: { redis: { url: "http://:hunter2@x" } }',
+    `cache.redis.url: ${REDIS_URL} (got (a secret))`,
+  ],
+  [
+    'cache: { redis: { url: "redis://x?tls=false" } }',
+    `cache.redis.url: ${REDIS_URL} (got (a secret))`,
+  ],
+  [
+    'cache: { redis: "redis://:hunter2@x" }',
+    'cache.redis: must be a mapping with keys of url, namespace (got a text)',
+  ],
+  [
+    'cache: { redis: { namespace: "a{b}" } }',
+    'cache.redis.namespace: must be 1 to 64 letters, digits, dots, underscores and hyphens (got "a{b}")',
+  ],
+  [
+    'cache: { share: everyone }\nengine: { login: forward }',
+    `cache.share: everyone with login: forward ${PERMISSIONS}`,
+  ],
+  [
+    'cache: { engine_permissions_ignored: "yes" }',
+    'cache.engine_permissions_ignored: must be true or false (got "yes")',
+  ],
+  [
+    'cache: { memory: 1MiB, max_entry: 2MiB }',
+    'cache.max_entry: must not be larger than cache.memory',
+  ],
+  [
+    'log: { level: loud }',
+    'log.level: must be one of trace, debug, info, warn, error, silent (got "loud")',
+  ],
+  ['projects: [A]', 'projects: must be a mapping by project name (got a list)'],
+  ['projects: { "..": {} }', `projects[".."]: ${PROJECT} (got "..")`],
+  ['projects: { "": {} }', `projects[""]: ${PROJECT} (got "")`],
+  ['projects: { A: { ttl: 0 } }', `projects.A.ttl: ${TTL} (got 0)`],
+  ['projects: { __proto__: { ttl: no } }', `projects.__proto__.ttl: ${TTL} (got "no")`],
+  [
+    'projects: { Adventure Works: { cache: true } }',
+    'projects["Adventure Works"].cache: must be one of on, off (got true)',
+  ],
+  [
+    'projects: { A: { share: everyone, engine: { login: forward } } }',
+    `projects.A.share: everyone with login: forward ${PERMISSIONS}`,
+  ],
+  [
+    'projects: { A: { share: everyone } }\nengine: { login: forward }',
+    `projects.A.share: everyone with login: forward ${PERMISSIONS}`,
+  ],
+  [
+    'projects: { A: { engine: { login: forward } } }\ncache: { share: everyone }',
+    `projects.A.engine.login: forward with share: everyone ${PERMISSIONS}`,
+  ],
+  [
+    'projects: { A: { engine: { login: service } } }',
+    'projects.A.engine.service: is missing; login: service needs service: { name, password }',
+  ],
+  [
+    'projects: { A: { engine: { certificate: a.pem } } }',
+    'projects.A.engine.certificate: needs the key that belongs to it; both or none',
+  ],
+  [
+    'listen: { certificate: a.pem }',
+    'listen.certificate: needs the key that belongs to it; both or none',
+  ],
+  ['engine: { key: a.key }', 'engine.key: needs the certificate that belongs to it; both or none'],
+];
+
+const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
+  ['cache: { tll: 12h }', `cache.tll: unknown key; did you mean ttl? allowed: ${CACHE_KEYS}`],
+  [
+    'cache: { max-entry: 1MiB }',
+    `cache.max-entry: unknown key; did you mean max_entry? allowed: ${CACHE_KEYS}`,
+  ],
+  ['cache: { wibble: 1 }', `cache.wibble: unknown key; allowed: ${CACHE_KEYS}`],
+  ['cache: { __proto__: {} }', `cache.__proto__: unknown key; allowed: ${CACHE_KEYS}`],
+  [
+    'cahce: {}',
+    'cahce: unknown key; did you mean cache? allowed: listen, auth, engine, cache, projects, limits, log',
+  ],
+  [
+    'projects: { A: { chache: off } }',
+    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, engine',
+  ],
+  [
+    'storage: { driver: sqlite }',
+    'storage: unknown key; allowed: listen, auth, engine, cache, projects, limits, log',
+  ],
+];
+
+const NO_MAPPING: readonly (readonly [yaml: string, line: string])[] = [
+  ['cache: 12h', `cache: must be a mapping with keys of ${CACHE_KEYS} (got a text)`],
+  [
+    '- a',
+    'must be a mapping with keys of listen, auth, engine, cache, projects, limits, log (got a list)',
+  ],
+  [
+    '42',
+    'must be a mapping with keys of listen, auth, engine, cache, projects, limits, log (got a number)',
+  ],
+];
+
+const NO_YAML: readonly (readonly [yaml: string, line: string])[] = [
+  ['cache:\n  ttl: 1h\n  ttl: 2h', 'line 3, column 3: this key stands twice in its mapping'],
+  [
+    'cache: {',
+    'line 1, column 9: the indentation does not fit, or a bracket or brace is not closed',
+  ],
+  ['cache:\n\tttl: 1h', 'line 2, column 1: a tab cannot be used for indentation; use spaces'],
+  ['log: {}\n---\nlog: {}', 'line 2, column 1: only one YAML document is allowed'],
+  ['log: !mine {}', 'line 1, column 6: this tag is not allowed'],
+  ['log: !!set {}', 'line 1, column 6: this tag is not allowed'],
+  ['%YAML 1.1\n---\nlog: {}', 'line 1, column 1: the directive %YAML may only say 1.2'],
+  ['log: &here {}', 'log: line 1, column 12: aliases and anchors are not allowed'],
+  ['log: *hunter2', 'log: line 1, column 6: aliases and anchors are not allowed'],
+  ['&k log: {}', 'log: line 1, column 4: aliases and anchors are not allowed'],
+  ['? [a]\n: 1', 'line 1, column 3: a key must be a plain word or a quoted text'],
+  [
+    'log: { level: @info }',
+    'line 1, column 15: a value that begins with this character must stand in quotes',
+  ],
+  ['log: { level: info: }', 'line 1, column 15: this is not YAML'],
+];
+
+const NO_ENVIRONMENT: readonly (readonly [yaml: string, line: string])[] = [
+  [
+    'engine: { url: "${ENGINE_URL}" }',
+    'engine.url: the environment variable ENGINE_URL is not set; set it, or give a default: ${ENGINE_URL:-default}',
+  ],
+  [
+    'auth: { admins: ["${__proto__}"] }',
+    'auth.admins[0]: the environment variable __proto__ is not set; set it, or give a default: ${__proto__:-default}',
+  ],
+  [
+    'engine: { url: "http://${ENGINE-HOST}/" }',
+    'engine.url: holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${',
+  ],
+  ['"${X}": {}', '["${X}"]: a key takes nothing from the environment'],
+];
+
+describe('a configuration with one mistake is refused in one line that names the key and what is allowed', () => {
+  test.each([...WRONG_VALUES, ...UNKNOWN_KEYS, ...NO_MAPPING, ...NO_YAML, ...NO_ENVIRONMENT])(
+    '%s',
+    (yaml, line) => {
+      expect(mistakes({ yaml })).toEqual([line]);
+    },
+  );
+});
+
+describe('values from the environment keep to the rules of the key', () => {
+  test.each([
+    ['listen: { port: "${V}" }', '-1', 'listen.port: must be a whole number between 0 and 65535'],
+    ['listen: { port: "${V}" }', '0x10', 'listen.port: must be a whole number between 0 and 65535'],
+    ['listen: { port: "${V}" }', ' 80', 'listen.port: must be a whole number between 0 and 65535'],
+    ['cache: { ttl: "${V}" }', '', `cache.ttl: ${TTL}`],
+    ['cache: { ttl: "${V}h" }', '1h, memory: 1', `cache.ttl: ${TTL}`],
+    [
+      'cache: { engine_permissions_ignored: "${V}" }',
+      'constructor',
+      'cache.engine_permissions_ignored: must be true or false',
+    ],
+    [
+      'auth: { admins: "${V}" }',
+      '[MALLORY]',
+      'auth.admins: must be a list, each item a user name: not empty, without colon and control characters, not beginning with #',
+    ],
+    ['cache: "${V}"', '{ ttl: 1h }', `cache: must be a mapping with keys of ${CACHE_KEYS}`],
+    [
+      'engine: { service: "${V}" }',
+      'x',
+      'engine.service: must be a mapping with keys of name, password',
+    ],
+  ])('%s with %j', (yaml, V, line) => {
+    const got =
+      yaml.includes('admins') || /(cache|service): "/.test(yaml) ? 'a text' : '(a secret)';
+    expect(mistakes({ yaml, env: { V } })).toEqual([`${line} (got ${got})`]);
+  });
+
+  test('a default from the file is shown like any other value', () => {
+    expect(mistakes({ yaml: 'listen: { port: "${V:-many}" }' })).toEqual([
+      'listen.port: must be a whole number between 0 and 65535 (got "many")',
+    ]);
+  });
+
+  test('what a variable holds is not looked at for references again', () => {
+    expect(mistakes({ yaml: 'log: { level: "${A}" }', env: { A: '${B}', B: 'info' } })).toEqual([
+      'log.level: must be one of trace, debug, info, warn, error, silent (got (a secret))',
+    ]);
+  });
+});
+
+describe('the files that the configuration names must be of use', () => {
+  const tls = 'listen: { certificate: tls/a.pem, key: tls/a.key }';
+  const certificate = `${FOLDER}/tls/a.pem`;
+  const key = `${FOLDER}/tls/a.key`;
+  const users = `${FOLDER}/users.htpasswd`;
+
+  const cases: readonly (readonly [Case, string])[] = [
+    [
+      { yaml: tls, files: { [key]: PRIVATE_KEY } },
+      `listen.certificate: ${certificate} does not exist`,
+    ],
+    [
+      { yaml: tls, files: { [certificate]: CERTIFICATE, [key]: 'EACCES' } },
+      `listen.key: ${key} cannot be read: permission denied`,
+    ],
+    [
+      { yaml: tls, files: { [certificate]: PRIVATE_KEY, [key]: PRIVATE_KEY } },
+      `listen.certificate: ${certificate} holds no PEM certificate`,
+    ],
+    [
+      {
+        yaml: tls,
+        files: { [certificate]: CERTIFICATE.replace('MII', 'AAA'), [key]: PRIVATE_KEY },
+      },
+      `listen.certificate: ${certificate} holds no PEM certificate`,
+    ],
+    [
+      { yaml: tls, files: { [certificate]: CERTIFICATE, [key]: CERTIFICATE } },
+      `listen.key: ${key} holds no PEM private key without a passphrase`,
+    ],
+    [
+      { yaml: tls, files: { [certificate]: CERTIFICATE, [key]: LOCKED_KEY } },
+      `listen.key: ${key} holds no PEM private key without a passphrase`,
+    ],
+    [
+      { yaml: tls, files: { [certificate]: CERTIFICATE, [key]: OTHER_KEY } },
+      `listen.key: ${key} does not belong to the certificate`,
+    ],
+    [
+      { yaml: 'engine: { ca: /ca.pem }', files: { '/ca.pem': 'EISDIR' } },
+      'engine.ca: /ca.pem is a folder',
+    ],
+    [
+      { yaml: 'engine: { ca: "${CA}" }', env: { CA: '/hunter2.pem' } },
+      'engine.ca: (a secret) does not exist',
+    ],
+    [
+      { yaml: 'projects: { A: { engine: { ca: ca.pem } } }' },
+      `projects.A.engine.ca: ${FOLDER}/ca.pem does not exist`,
+    ],
+    [
+      { yaml: '', files: { [users]: 'ENOENT' } },
+      `auth.users: ${users} does not exist; make it with: mdx-gateway hash-password NAME >> ${users}`,
+    ],
+    [
+      { yaml: 'auth: { users: "../our users" }' },
+      "auth.users: /etc/our users does not exist; make it with: mdx-gateway hash-password NAME >> '/etc/our users'",
+    ],
+    [
+      { yaml: 'auth: { users: "${U}" }', env: { U: '/hunter2' } },
+      'auth.users: (a secret) does not exist; make it with: mdx-gateway hash-password NAME >> FILE',
+    ],
+    [
+      { yaml: '', files: { [users]: 'EACCES' } },
+      `auth.users: ${users} cannot be read: permission denied`,
+    ],
+    [{ yaml: '', files: { [users]: 'EIO' } }, `auth.users: ${users} cannot be read (EIO)`],
+  ];
+
+  test.each(cases)('%j', (wrong, line) => {
+    expect(mistakes(wrong)).toEqual([line]);
+  });
+});
+
+describe('the configuration file itself', () => {
+  const file = `${FOLDER}/gateway.yaml`;
+
+  test.each([
+    [{ yaml: '', files: { [file]: 'ENOENT' } }, 'does not exist'],
+    [{ yaml: '', files: { [file]: 'EACCES' } }, 'cannot be read: permission denied'],
+    [{ yaml: '', files: { [file]: 'EISDIR' } }, 'is a folder'],
+    [{ yaml: Uint8Array.of(0x6c, 0xff) }, 'is not UTF-8 text'],
+    [{ yaml: '#'.repeat(1024 * 1024 + 1) }, 'is larger than 1MiB'],
+  ])('%#: must be readable, small and UTF-8', (wrong, line) => {
+    expect(mistakes(wrong)).toEqual([line]);
+  });
+
+  test('cannot exhaust the parser by nesting', () => {
+    for (const depth of [20, 50_000]) {
+      const [line, ...more] = mistakes({ yaml: '['.repeat(depth) + ']'.repeat(depth) });
+      expect(line).toMatch(/line 1, column \d+: the nesting is too deep$/);
+      expect(more).toEqual([]);
+    }
+  });
+});
+
+test('every mistake is told, each in its own line', () => {
+  expect(
+    mistakes({
+      yaml: 'cache: { tll: 1h, lease: 1h }\nlisten: { port: x }\nlog: { levle: info, colour: red }',
+    }),
+  ).toEqual([
+    'listen.port: must be a whole number between 0 and 65535 (got "x")',
+    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 10s (got "1h")',
+    `cache.tll: unknown key; did you mean ttl? allowed: ${CACHE_KEYS}`,
+    'log.levle: unknown key; did you mean level? allowed: level',
+    'log.colour: unknown key; allowed: level',
+  ]);
+});
+
+test('a long or unprintable value cannot break or flood the line', () => {
+  const [line] = mistakes({ yaml: `log: { level: "a\\u2028b\\n${'x'.repeat(1000)}" }` });
+  expect(line).toBe(
+    `log.level: must be one of trace, debug, info, warn, error, silent (got "a\\u2028b\\n${'x'.repeat(56)}…")`,
+  );
+  const [unknown] = mistakes({ yaml: `log: { "a\\nb${'x'.repeat(1000)}": 1 }` });
+  expect(unknown).toBe(`log["a\\nb${'x'.repeat(57)}…"]: unknown key; allowed: level`);
+});

@@ -1,0 +1,99 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { textRun } from '../../../src/xmla/answer-error-text.ts';
+import { KYLIN_MESSAGE } from '../../support/answers.ts';
+import { sizes } from '../../support/sizes.ts';
+
+function tellsError(...pieces: string[]): boolean {
+  const run = textRun();
+  for (const piece of pieces) run.add(piece);
+  return run.tellsError();
+}
+
+const ERRORS = [
+  '#ERR: mondrian.olap.fun.MondrianEvaluationException',
+  '#ERR:',
+  '\r\n\t #ERR: late',
+  'dummy',
+  ' dummy\n',
+  '[Customer].[All].[dummy]',
+  '[Customer].[All].&[1]&[dummy]',
+  KYLIN_MESSAGE,
+  `before ${KYLIN_MESSAGE} after`,
+  `MDX Query ID: ${'x'.repeat(5_000)} Error message: y`,
+  'Something error, please refer to mdx log',
+  `${'x'.repeat(5_000)}Something error, please refer to mdx log${'x'.repeat(5_000)}`,
+];
+
+const GENUINE = [
+  '',
+  ' ',
+  '#',
+  '#ERR',
+  'x#ERR:',
+  `${'x'.repeat(100)}#ERR:`,
+  'dummy 2',
+  'no dummy',
+  'Dummy',
+  '[dummy].[Other]',
+  'dummy]',
+  'MDX Query ID: 17',
+  'an Error message: none',
+  'Something error',
+  `dummy${' x'.repeat(100)}`,
+];
+
+describe('the text between two tags', () => {
+  test.each(ERRORS)('tells an error: %j', (text) => {
+    expect(tellsError(text)).toBe(true);
+  });
+
+  test.each(GENUINE)('is genuine: %j', (text) => {
+    expect(tellsError(text)).toBe(false);
+  });
+
+  test('says the same in however many pieces it comes', () => {
+    const texts = fc.constantFrom(...ERRORS, ...GENUINE);
+    const cuts = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 });
+    fc.assert(
+      fc.property(texts, cuts, (text, fractions) => {
+        const at = fractions.map((part) => Math.floor(part * text.length)).sort((a, b) => a - b);
+        const pieces = [0, ...at].map((from, index) => text.slice(from, at[index] ?? text.length));
+        expect(tellsError(...pieces)).toBe(tellsError(text));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('says the same one character at a time', () => {
+    for (const text of [...ERRORS, ...GENUINE]) {
+      expect([text, tellsError(...text)]).toEqual([text, tellsError(text)]);
+    }
+  });
+
+  test('is forgotten when the next run begins', () => {
+    const run = textRun();
+    run.add('MDX Query ID: 1');
+    run.add('#ERR:');
+    run.add('x');
+    run.reset();
+    expect(run.blank()).toBe(true);
+    expect(run.tellsError()).toBe(false);
+    run.add(' Error message: 2');
+    run.add('x');
+    expect(run.tellsError()).toBe(false);
+  });
+
+  test('is blank as long as only white space came', () => {
+    const run = textRun();
+    expect(run.blank()).toBe(true);
+    run.add(' \t');
+    expect(run.blank()).toBe(true);
+    run.add('\r\n');
+    expect(run.blank()).toBe(true);
+    run.add(' x');
+    expect(run.blank()).toBe(false);
+    run.add(' ');
+    expect(run.blank()).toBe(false);
+  });
+});

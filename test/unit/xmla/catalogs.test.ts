@@ -1,0 +1,98 @@
+import { describe, expect, test } from '@jest/globals';
+import { namedCatalogs } from '../../../src/xmla/catalogs.ts';
+import type { Property, Restriction, XmlaRequest } from '../../../src/xmla/xmla-request.ts';
+
+const BASE = { session: { kind: 'none' }, security: false, unexpected: undefined } as const;
+
+function execute(properties: readonly Property[]): XmlaRequest {
+  return {
+    ...BASE,
+    method: 'Execute',
+    commands: ['Statement'],
+    statement: 'SELECT',
+    parameters: [],
+    properties,
+  };
+}
+
+function discover(
+  requestType: string,
+  restrictions: readonly Restriction[],
+  properties: readonly Property[] = [],
+): XmlaRequest {
+  return { ...BASE, method: 'Discover', requestType, restrictions, properties };
+}
+
+const plain = (name: string, ...values: string[]): Restriction => ({ name, form: 'plain', values });
+
+describe('the catalogs of an Execute', () => {
+  test.each([
+    [[], []],
+    [[{ name: 'Catalog', value: 'A' }], ['A']],
+    [[{ name: 'CATALOG', value: 'A' }], ['A']],
+    [[{ name: 'Catalog', value: ' ' }], []],
+    [
+      [
+        { name: 'Catalog', value: 'A' },
+        { name: 'catalog', value: 'B' },
+      ],
+      ['A', 'B'],
+    ],
+  ])('%j', (properties, catalogs) => {
+    expect(namedCatalogs(execute(properties))).toEqual({ catalogs, spansCatalogs: false });
+  });
+});
+
+describe('the catalogs of a Discover', () => {
+  test('are those of the property and of the restrictions, each once', () => {
+    const request = discover(
+      'MDSCHEMA_CUBES',
+      [plain('CATALOG_NAME', 'A'), plain('CATALOG_NAME', 'B')],
+      [{ name: 'Catalog', value: 'A' }],
+    );
+    expect(namedCatalogs(request)).toEqual({ catalogs: ['A', 'B'], spansCatalogs: false });
+  });
+
+  test.each([
+    [plain('TABLE_CATALOG', 'A')],
+    [plain('catalog_name', 'A')],
+    [plain('CONSTRAINT_CATALOG', 'A')],
+    [{ name: 'CATALOG_NAME', form: 'value', values: ['A'] } as const],
+  ])('are found in any restriction that looks like one: %j', (restriction) => {
+    expect(namedCatalogs(discover('MDSCHEMA_CUBES', [restriction])).catalogs).toEqual(['A']);
+  });
+});
+
+describe('a Discover spans catalogs', () => {
+  test.each<[string, XmlaRequest]>([
+    ['without restrictions', discover('MDSCHEMA_CUBES', [])],
+    ['with a property only', discover('MDSCHEMA_CUBES', [], [{ name: 'Catalog', value: 'A' }])],
+    ['with an empty restriction', discover('MDSCHEMA_CUBES', [plain('CATALOG_NAME', '')])],
+    [
+      'with an empty restriction among others',
+      discover('MDSCHEMA_CUBES', [plain('CATALOG_NAME', 'A'), plain('CATALOG_NAME', '')]),
+    ],
+    [
+      'with a restriction spelt otherwise',
+      discover('MDSCHEMA_CUBES', [plain('catalog_name', 'A')]),
+    ],
+    ['with the restriction of others', discover('MDSCHEMA_CUBES', [plain('TABLE_CATALOG', 'A')])],
+    [
+      'when the rowset knows no catalog',
+      discover('MDSCHEMA_FUNCTIONS', [plain('CATALOG_NAME', 'A')]),
+    ],
+    [
+      'in a form that not every engine knows',
+      discover('MDSCHEMA_CUBES', [{ name: 'CATALOG_NAME', form: 'value', values: ['A'] }]),
+    ],
+  ])('%s', (_, request) => {
+    expect(namedCatalogs(request).spansCatalogs).toBe(true);
+  });
+
+  test.each([
+    discover('MDSCHEMA_MEMBERS', [plain('CATALOG_NAME', 'A'), plain('CUBE_NAME', 'x')]),
+    discover('DBSCHEMA_TABLES', [plain('TABLE_CATALOG', 'A')]),
+  ])('unless it is narrowed to one: %#', (request) => {
+    expect(namedCatalogs(request).spansCatalogs).toBe(false);
+  });
+});
