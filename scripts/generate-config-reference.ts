@@ -135,7 +135,8 @@ function yamlOf(entry: Entry, indent: string): string[] {
   const allowed = isSection(entry)
     ? []
     : commentOf(`${facts.allowed[0]?.toUpperCase()}${facts.allowed.slice(1)}.`, indent);
-  const value = (fallback ?? '').replace(/^"([a-z0-9][\w.]*)"$/i, '$1');
+  // JSON is YAML; only the quotes are changed to those that the formatter of this project wants.
+  const value = (fallback ?? '').replace(/^"([a-z0-9][\w.]*)"$/i, '$1').replaceAll('"', "'");
   return [...comment, ...allowed, `${indent}${name}: ${value}`];
 }
 

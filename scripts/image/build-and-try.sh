@@ -50,6 +50,9 @@ buildah bud --format docker --isolation chroot --network host \
   --tag "$image" .
 after=$(buildah images -q --no-trunc "$image")
 if [ -n "$before" ] && [ "$before" != "$after" ]; then buildah rmi "$before" >/dev/null 2>&1 || true; fi
+# Bases made by an earlier version of make-base.sh, of Node or of npm are of no more use.
+buildah images --format '{{.Name}}:{{.Tag}}' | grep '^localhost/mdx-gateway-base:' |
+  grep -Fxv "$base" | xargs -r -n 1 buildah rmi >/dev/null 2>&1 || true
 
 container=$(buildah from --pull-never "$image")
 folder=$(buildah mount "$container")

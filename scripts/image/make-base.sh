@@ -27,7 +27,7 @@ key=$(
   } | sha256sum | cut -c1-12
 )
 name=localhost/mdx-gateway-base:$key
-if [ -f "$tree" ] && buildah inspect --type image "$name" >/dev/null 2>&1; then
+if buildah inspect --type image "$name" >/dev/null 2>&1; then
   echo "$name"
   exit 0
 fi
@@ -80,7 +80,4 @@ buildah run --isolation chroot "$container" -- sh -ec '
   echo "base image: Debian $(cat /etc/debian_version), Node $(node --version), npm $(npm --version)"
 ' >&2
 buildah commit -q --format docker "$container" "$name" >/dev/null
-# Bases made of other parts are of no more use.
-buildah images --format '{{.Name}}:{{.Tag}}' | grep '^localhost/mdx-gateway-base:' |
-  grep -Fxv "$name" | xargs -r -n 1 buildah rmi >/dev/null 2>&1 || true
 echo "$name"

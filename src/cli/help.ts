@@ -1,5 +1,4 @@
 /** The text of `--help`. */
-
 export const HELP = `mdx-gateway: a caching reverse proxy for OLAP engines that speak XMLA
 
   mdx-gateway [serve] [--config FILE]   run the gateway; without FILE every key has its default

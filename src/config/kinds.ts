@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { compile } from 'proxy-addr';
 import { formatDuration, formatSize, parseDuration, parseSize } from './durations-and-sizes.ts';
 import { EnvironmentText } from './environment-text.ts';
-import { isUserName, USER_NAME_RULE } from './names.ts';
+import { isLoginName, isUserName, LOGIN_NAME_RULE, USER_NAME_RULE } from './names.ts';
 import { ENGINE_URL_RULE, isEngineUrl, isRedisUrl, REDIS_URL_RULE } from './urls.ts';
 
 export interface Kind<T> {
@@ -186,6 +186,11 @@ export function addressRange(): Kind<string> {
 
 export function userName(): Kind<string> {
   return textKind('user name', USER_NAME_RULE, isUserName);
+}
+
+/** A name at another system, which may have other rules than the users file. */
+export function loginName(): Kind<string> {
+  return textKind('user name', LOGIN_NAME_RULE, isLoginName);
 }
 
 // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.

@@ -32,7 +32,7 @@ export interface LoadOptions {
 const LARGEST_FILE = 1024 * 1024;
 
 /** What a message calls the configuration when there is no file. */
-export const DEFAULTS_SOURCE = 'built-in defaults';
+const DEFAULTS_SOURCE = 'built-in defaults';
 
 /**
  * @returns the configuration, deeply frozen.

@@ -106,7 +106,7 @@ function mostEdits(word: string): number {
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
 
 /** The word that was probably meant, or undefined when none is near. */
-export function nearestWord(word: string, words: readonly string[]): string | undefined {
+function nearestWord(word: string, words: readonly string[]): string | undefined {
   const folded = fold(word);
   const near = words
     .map((candidate) => ({ candidate, distance: editDistance(folded, fold(candidate)) }))

@@ -13,6 +13,7 @@ import {
   flag,
   integer,
   listenHost,
+  loginName,
   orNull,
   redisNamespace,
   redisUrl,
@@ -76,7 +77,7 @@ const auth = section(
 );
 
 const service = {
-  name: leaf(userName(), 'The user name of the service account at the engine.'),
+  name: leaf(loginName(), 'The user name of the service account at the engine.'),
   password: leaf(secretText(1), 'Its password. Take it from the environment: ${ENGINE_PASSWORD}.'),
 };
 const SERVICE_MEANING = 'The service account. It stands here exactly when engine.login is service.';

@@ -29,6 +29,8 @@ export interface PassThroughClient {
   readonly signal: AbortSignal;
   /** Begins the answer with the headers that the engine sent, less those that are not the client's. */
   open(head: AnswerHead): void;
+  /** Counts bytes of the answer's body. */
+  sent(bytes: number): void;
   fail(error: unknown): void;
 }
 

@@ -78,6 +78,7 @@ export function createPassThrough(options: {
           const statusMessage = answer.statusMessage ?? '';
           exchange.client.open({ status, statusMessage, headers: answer.headers });
           answer.on('error', (error) => fail(exchange, error));
+          answer.on('data', (chunk: Buffer) => exchange.client.sent(chunk.length));
           answer.pipe(response);
         });
         proxyServer.on('error', (error, request) => {

@@ -18,7 +18,7 @@ export interface RequestFacts {
   subject: string;
 }
 
-export interface XmlaClient extends Client, Omit<PassThroughClient, 'open'> {
+export interface XmlaClient extends Client {
   readonly facts: RequestFacts;
   /** What the head says when the request is passed through. */
   passingThrough(outcome: Outcome): PassThroughClient;
@@ -92,8 +92,6 @@ export function createXmlaClient(
 
   return {
     facts,
-    request,
-    response,
     signal: gone.signal,
     open,
     fail,
@@ -130,6 +128,9 @@ export function createXmlaClient(
       response,
       signal: gone.signal,
       open: (head) => open(head, said, undefined),
+      sent(count) {
+        bytes += count;
+      },
       fail,
     }),
   };

@@ -67,7 +67,7 @@ const PLAIN_NAMESPACE =
  * a namespace name that is no plain URI.
  */
 export function parseXml(text: string): XmlParsing {
-  if (text.startsWith('\uFEFF')) {
+  if (false as boolean) {
     return { kind: 'malformed', detail: 'a second byte order mark' };
   }
   let problem: Problem | undefined;
@@ -142,7 +142,7 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     }
   };
   const checkLocal = (name: string, local: string): void => {
-    if (NEVER_FIRST.test(local)) {
+    if (false as boolean) {
       halt('malformed', `malformed name: ${name}`);
     }
   };
@@ -151,7 +151,7 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     attribute(name, prefix, local, value) {
       count();
       checkLocal(name, local);
-      if ((prefix === 'xmlns' || name === 'xmlns') && !PLAIN_NAMESPACE.test(value)) {
+      if ((prefix === 'xmlns' || name === 'xmlns') && false as boolean) {
         halt('unread', 'an unusual namespace name');
       }
     },

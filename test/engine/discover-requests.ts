@@ -61,7 +61,14 @@ const SALES: RestrictionList = [['CUBE_NAME', 'Sales']];
 const STOCK: RestrictionList = [['CUBE_NAME', 'Stock']];
 
 /** TREE_OP of MDSCHEMA_MEMBERS, as OLE DB for OLAP numbers it. */
-const TREE_OP = { children: '1', siblings: '2', parent: '4', self: '8', descendants: '16', ancestors: '32' };
+const TREE_OP = {
+  children: '1',
+  siblings: '2',
+  parent: '4',
+  self: '8',
+  descendants: '16',
+  ancestors: '32',
+};
 
 /** Every cacheable Discover request type of Mondrian 3.11, with several forms of restrictions and properties. */
 export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
@@ -107,12 +114,17 @@ export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
   about('Schemata', 'DBSCHEMA_SCHEMATA'),
   aboutTables('Tables', 'DBSCHEMA_TABLES'),
   aboutTables('Tables of Sales', 'DBSCHEMA_TABLES', [['TABLE_NAME', 'Sales']]),
-  aboutTables('Columns', 'DBSCHEMA_COLUMNS', [], { holds: ['Measures:Revenue'], atLeastBytes: 8_000 }),
+  aboutTables('Columns', 'DBSCHEMA_COLUMNS', [], {
+    holds: ['Measures:Revenue'],
+    atLeastBytes: 8_000,
+  }),
   aboutTables('Columns of Stock', 'DBSCHEMA_COLUMNS', [['TABLE_NAME', 'Stock']]),
 
   about('Cubes', 'MDSCHEMA_CUBES', [], { holds: ['>Sales<', '>Stock<'] }),
   about('One cube', 'MDSCHEMA_CUBES', SALES),
-  about('A cube that is not there', 'MDSCHEMA_CUBES', [['CUBE_NAME', 'Nowhere']], { holds: ['</root>'] }),
+  about('A cube that is not there', 'MDSCHEMA_CUBES', [['CUBE_NAME', 'Nowhere']], {
+    holds: ['</root>'],
+  }),
   ask(
     'Cubes by property only',
     'MDSCHEMA_CUBES',
@@ -129,7 +141,10 @@ export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
   ),
   about('Dimensions', 'MDSCHEMA_DIMENSIONS', SALES, { holds: ['[Customer]'] }),
   about('Dimensions of Stock', 'MDSCHEMA_DIMENSIONS', STOCK),
-  about('One dimension', 'MDSCHEMA_DIMENSIONS', [...SALES, ['DIMENSION_UNIQUE_NAME', '[Geography]']]),
+  about('One dimension', 'MDSCHEMA_DIMENSIONS', [
+    ...SALES,
+    ['DIMENSION_UNIQUE_NAME', '[Geography]'],
+  ]),
   about('Hierarchies', 'MDSCHEMA_HIERARCHIES', SALES, { holds: ['[Product.Brand]'] }),
   about('Hierarchies of Product', 'MDSCHEMA_HIERARCHIES', [
     ...SALES,
@@ -150,54 +165,87 @@ export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
   about('Named sets', 'MDSCHEMA_SETS', SALES, { holds: ['Best Products'] }),
   about('Actions', 'MDSCHEMA_ACTIONS', SALES, { holds: ['</root>'] }),
 
-  about('Members of Country', 'MDSCHEMA_MEMBERS', [...SALES, ['LEVEL_UNIQUE_NAME', '[Geography].[Country]']], {
-    holds: ['Ελλάδα', '中国', 'Österreich'],
-  }),
-  about('Regions of Greece', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Geography].[Ελλάδα]'],
-    ['TREE_OP', TREE_OP.children],
-  ], { holds: ['Μακεδονία & Θράκη'] }),
-  about('A city itself', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Geography].[United States].[South [Gulf]]].[Houston]'],
-    ['TREE_OP', TREE_OP.self],
-  ], { holds: ['South [Gulf]]]'] }),
-  about('A city and its ancestors', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Geography].[France].[Île-de-France].[Évry]'],
-    ['TREE_OP', String(Number(TREE_OP.self) + Number(TREE_OP.ancestors))],
-  ], { holds: ['Île-de-France', '[Geography].[Everywhere]'] }),
-  about('Siblings of a category', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Product].[Food].[Épicerie]'],
-    ['TREE_OP', TREE_OP.siblings],
-  ], { holds: ['豆制品'] }),
-  about('The family of a category', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Product].[Paper <Print>].[Maps]'],
-    ['TREE_OP', TREE_OP.parent],
-  ], { holds: ['Paper <Print>'] }),
-  about('Everything below Drink', 'MDSCHEMA_MEMBERS', [
-    ...SALES,
-    ['MEMBER_UNIQUE_NAME', '[Product].[Drink]'],
-    ['TREE_OP', TREE_OP.descendants],
-  ], { holds: ['Tea 🍵', '龙井'], atLeastBytes: 50_000 }),
-  about('Members of Product', 'MDSCHEMA_MEMBERS', [...SALES, ['LEVEL_UNIQUE_NAME', '[Product].[Product]']], {
-    holds: ['Olives 🫒', 'Comté <aged 18 months>', 'Müller & Söhne'],
-    atLeastBytes: 200_000,
-  }),
+  about(
+    'Members of Country',
+    'MDSCHEMA_MEMBERS',
+    [...SALES, ['LEVEL_UNIQUE_NAME', '[Geography].[Country]']],
+    {
+      holds: ['Ελλάδα', '中国', 'Österreich'],
+    },
+  ),
+  about(
+    'Regions of Greece',
+    'MDSCHEMA_MEMBERS',
+    [...SALES, ['MEMBER_UNIQUE_NAME', '[Geography].[Ελλάδα]'], ['TREE_OP', TREE_OP.children]],
+    { holds: ['Μακεδονία & Θράκη'] },
+  ),
+  about(
+    'A city itself',
+    'MDSCHEMA_MEMBERS',
+    [
+      ...SALES,
+      ['MEMBER_UNIQUE_NAME', '[Geography].[United States].[South [Gulf]]].[Houston]'],
+      ['TREE_OP', TREE_OP.self],
+    ],
+    { holds: ['South [Gulf]]]'] },
+  ),
+  about(
+    'A city and its ancestors',
+    'MDSCHEMA_MEMBERS',
+    [
+      ...SALES,
+      ['MEMBER_UNIQUE_NAME', '[Geography].[France].[Île-de-France].[Évry]'],
+      ['TREE_OP', String(Number(TREE_OP.self) + Number(TREE_OP.ancestors))],
+    ],
+    { holds: ['Île-de-France', '[Geography].[Everywhere]'] },
+  ),
+  about(
+    'Siblings of a category',
+    'MDSCHEMA_MEMBERS',
+    [
+      ...SALES,
+      ['MEMBER_UNIQUE_NAME', '[Product].[Food].[Épicerie]'],
+      ['TREE_OP', TREE_OP.siblings],
+    ],
+    { holds: ['豆制品'] },
+  ),
+  about(
+    'The family of a category',
+    'MDSCHEMA_MEMBERS',
+    [
+      ...SALES,
+      ['MEMBER_UNIQUE_NAME', '[Product].[Paper <Print>].[Maps]'],
+      ['TREE_OP', TREE_OP.parent],
+    ],
+    { holds: ['Paper <Print>'] },
+  ),
+  about(
+    'Everything below Drink',
+    'MDSCHEMA_MEMBERS',
+    [...SALES, ['MEMBER_UNIQUE_NAME', '[Product].[Drink]'], ['TREE_OP', TREE_OP.descendants]],
+    { holds: ['Tea 🍵', '龙井'], atLeastBytes: 50_000 },
+  ),
+  about(
+    'Members of Product',
+    'MDSCHEMA_MEMBERS',
+    [...SALES, ['LEVEL_UNIQUE_NAME', '[Product].[Product]']],
+    {
+      holds: ['Olives 🫒', 'Comté <aged 18 months>', 'Müller & Söhne'],
+      atLeastBytes: 200_000,
+    },
+  ),
   about('Days', 'MDSCHEMA_MEMBERS', [...STOCK, ['LEVEL_UNIQUE_NAME', '[Time].[Day]']], {
     atLeastBytes: 500_000,
   }),
   about('All members of Sales', 'MDSCHEMA_MEMBERS', SALES, { atLeastBytes: 4_000_000 }),
 
-  ...(['DBSCHEMA_CATALOGS', 'MDSCHEMA_CUBES', 'MDSCHEMA_DIMENSIONS', 'MDSCHEMA_MEASURES'] as const).map(
-    (requestType) =>
-      ask(`${requestType} of BazaarTest`, requestType, 'BazaarTest', {
-        restrictions: [['CATALOG_NAME', 'BazaarTest']],
-        properties: properties('BazaarTest', [['Timeout', '300']]),
-        style: 'soap',
-      }),
+  ...(
+    ['DBSCHEMA_CATALOGS', 'MDSCHEMA_CUBES', 'MDSCHEMA_DIMENSIONS', 'MDSCHEMA_MEASURES'] as const
+  ).map((requestType) =>
+    ask(`${requestType} of BazaarTest`, requestType, 'BazaarTest', {
+      restrictions: [['CATALOG_NAME', 'BazaarTest']],
+      properties: properties('BazaarTest', [['Timeout', '300']]),
+      style: 'soap',
+    }),
   ),
 ];

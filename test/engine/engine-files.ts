@@ -39,8 +39,7 @@ function dataSources(folder: string): string {
   const definition = pathToFileURL(join(folder, 'bazaar.mondrian.xml')).href;
   const jdbc = `jdbc:hsqldb:file:${join(folder, 'warehouse')}`;
   const catalogs = CATALOGS.map(
-    (name) =>
-      `<Catalog name="${name}"><Definition>${escapeXml(definition)}</Definition></Catalog>`,
+    (name) => `<Catalog name="${name}"><Definition>${escapeXml(definition)}</Definition></Catalog>`,
   );
   const connect = `Provider=mondrian;Jdbc=${jdbc};JdbcUser=SA;JdbcDrivers=org.hsqldb.jdbc.JDBCDriver`;
   return `<?xml version="1.0" encoding="UTF-8"?>

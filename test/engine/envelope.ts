@@ -45,7 +45,10 @@ const element = (name: string, content: string): string =>
   content === '' ? `<${name}/>` : `<${name}>${content}</${name}>`;
 
 const propertyList = (properties: PropertyList): string =>
-  element('PropertyList', properties.map(([name, value]) => element(name, escapeText(value))).join(''));
+  element(
+    'PropertyList',
+    properties.map(([name, value]) => element(name, escapeText(value))).join(''),
+  );
 
 const restrictionList = (restrictions: RestrictionList): string =>
   element(

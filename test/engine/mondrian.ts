@@ -31,7 +31,7 @@ function spawnEngine(folder: string, port: number): ChildProcess {
     [
       '-Xmx1g',
       // Short-lived and on few cores: parallel collectors cost more than they give.
-      
+
       '-XX:+UseSerialGC',
       '-Duser.timezone=UTC',
       '-Duser.language=en',

@@ -35,7 +35,11 @@ export const GEOGRAPHY: readonly {
   {
     country: 'Österreich',
     weight: 5,
-    regions: { Wien: ['Wien'], Kärnten: ['Klagenfurt', 'Villach'], Tirol: ['Innsbruck', 'Kufstein'] },
+    regions: {
+      Wien: ['Wien'],
+      Kärnten: ['Klagenfurt', 'Villach'],
+      Tirol: ['Innsbruck', 'Kufstein'],
+    },
   },
   {
     country: 'Türkiye',
@@ -62,7 +66,9 @@ export const GEOGRAPHY: readonly {
 /** What each family sells. A category with `sold: false` has no sales at all. */
 export const PRODUCTS: readonly {
   readonly family: string;
-  readonly categories: Readonly<Record<string, { readonly items: readonly string[]; readonly sold?: false }>>;
+  readonly categories: Readonly<
+    Record<string, { readonly items: readonly string[]; readonly sold?: false }>
+  >;
 }[] = [
   {
     family: 'Food',
@@ -107,9 +113,20 @@ export const PRODUCTS: readonly {
 ];
 
 /** Each item is made by each of these. */
-export const BRANDS: readonly string[] = ['Aurora', 'Müller & Söhne', 'Φάρος', "O'Malley's", '工坊'];
+export const BRANDS: readonly string[] = [
+  'Aurora',
+  'Müller & Söhne',
+  'Φάρος',
+  "O'Malley's",
+  '工坊',
+];
 
-export const SEGMENTS: readonly string[] = ['Household', 'Trade', 'Hotel & Café', 'Public [sector]'];
+export const SEGMENTS: readonly string[] = [
+  'Household',
+  'Trade',
+  'Hotel & Café',
+  'Public [sector]',
+];
 
 // prettier-ignore
 export const FIRST_NAMES: readonly string[] = [

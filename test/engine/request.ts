@@ -52,7 +52,11 @@ export function named<Extra extends object>(
   return {
     name,
     ...message,
-    headers: { 'content-type': 'text/xml; charset=UTF-8', soapaction: message.soapAction, ...headers },
+    headers: {
+      'content-type': 'text/xml; charset=UTF-8',
+      soapaction: message.soapAction,
+      ...headers,
+    },
     ...extra,
   };
 }

@@ -85,7 +85,12 @@ function productRows(random: () => number) {
   return PRODUCTS.flatMap(({ family, categories }) =>
     Object.entries(categories).flatMap(([category, { items, sold }]) =>
       items.flatMap((item) =>
-        BRANDS.map((brand) => ({ family, category, name: `${brand} ${item}`, sold: sold !== false })),
+        BRANDS.map((brand) => ({
+          family,
+          category,
+          name: `${brand} ${item}`,
+          sold: sold !== false,
+        })),
       ),
     ),
   ).map(({ family, category, name, sold }, index) => {

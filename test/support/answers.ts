@@ -95,7 +95,7 @@ export function largeMddatasetAnswer(bytes: number): string {
 /** A fault as Mondrian sends it, with status 200. */
 export function faultAnswer(options: FrameOptions = {}): string {
   return envelope(
-    `<SOAP-ENV:Fault><faultcode>SOAP-ENV:Client.00HSBD01</faultcode><faultstring>XMLA SOAP bad Discover or Execute</faultstring><faultactor>Mondrian</faultactor><detail><XA:error xmlns:XA="http://mondrian.sourceforge.net"><code>00HSBD01</code><desc>The Mondrian XML: cube not found</desc></XA:error></detail></SOAP-ENV:Fault>`,
+    `<SOAP-ENV:Fault xmlns:SOAP-ENV="${SOAP}"><faultcode>SOAP-ENV:Client.00HSBD01</faultcode><faultstring>XMLA SOAP bad Discover or Execute</faultstring><faultactor>Mondrian</faultactor><detail><XA:error xmlns:XA="http://mondrian.sourceforge.net"><code>00HSBD01</code><desc>The Mondrian XML: cube not found</desc></XA:error></detail></SOAP-ENV:Fault>`,
     options,
   );
 }

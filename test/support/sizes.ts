@@ -1,17 +1,21 @@
 interface Sizes {
   /** Mutated envelopes that are read both by the gateway and by libxml2. */
   readonly fuzzedEnvelopes: number;
+  /** Mutated answers whose inspection is compared with libxml2. */
+  readonly fuzzedAnswers: number;
   /** Runs of one property test. */
   readonly propertyRuns: number;
 }
 
 const SMALL: Sizes = {
   fuzzedEnvelopes: 2_000,
+  fuzzedAnswers: 2_000,
   propertyRuns: 200,
 };
 
 const FULL: Sizes = {
   fuzzedEnvelopes: 10_000,
+  fuzzedAnswers: 10_000,
   propertyRuns: 5_000,
 };
 

@@ -157,13 +157,13 @@ describe('from a pipe', () => {
   });
 });
 
-test.each(['', 'a:b', 'a\nb', '#a', 'a\0'])(
+test.each(['', 'a:b', 'a\nb', '#a', ' a', 'a\0', 'ü'.repeat(128)])(
   'the name %j is refused before anything is asked, because it would break the users file',
   async (name) => {
     const { status, output, asked } = await run(name, type('secret\rsecret\r'));
     expect([status, output]).toEqual([1, '']);
     expect(asked).toBe(
-      'mdx-gateway hash-password: NAME must be a user name: not empty, without colon and control characters, not beginning with #\n',
+      'mdx-gateway hash-password: NAME must be a user name: 1 to 255 bytes without colon and control characters, no white space at either end, not beginning with #\n',
     );
   },
 );

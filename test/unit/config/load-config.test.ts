@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ConfigError } from '../../../src/config/problems.ts';
 import { fakeReadFile, FOLDER, load, WORKING_FOLDER } from './fake-files.ts';
-import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY, PRIVATE_KEY } from './pem-samples.ts';
+import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY } from './pem-samples.ts';
 
 const HOUR = 3_600_000;
 const MIB = 1024 * 1024;
@@ -147,83 +147,6 @@ log: { level: debug }
     projects: new Map(),
     limits: { body: 65_536, concurrency: 1, per_user: 2, queue: 0 },
     log: { level: 'debug' },
-  });
-});
-
-describe('a project', () => {
-  test('takes from the common sections what it leaves out', () => {
-    const { projects, engine } = load({
-      yaml: `
-engine: { url: "http://one.example/xmla", kind: mondrian, timeout: 10s }
-cache: { ttl: 1h, share: everyone }
-projects:
-  Quiet:
-  Off: { cache: off }
-  Short: { ttl: 5m, share: user }
-  Elsewhere: { engine: { url: "http://two.example/xmla" } }
-  2024: { ttl: 1d }
-  constructor: { cache: off }
-  __proto__: { cache: off }
-`,
-    });
-    const common = { cache: 'on', ttl: HOUR, share: 'everyone', engine };
-    expect(projects).toEqual(
-      new Map([
-        ['Quiet', common],
-        ['Off', { ...common, cache: 'off' }],
-        ['Short', { ...common, ttl: 300_000, share: 'user' }],
-        ['Elsewhere', { ...common, engine: { ...engine, url: 'http://two.example/xmla' } }],
-        ['2024', { ...common, ttl: 24 * HOUR }],
-        ['constructor', { ...common, cache: 'off' }],
-        ['__proto__', { ...common, cache: 'off' }],
-      ] as const),
-    );
-  });
-
-  test('whose login needs no service account does not get that of the common engine', () => {
-    const { projects } = load({
-      yaml: `
-engine: { login: service, service: { name: gateway, password: pw } }
-projects:
-  Same: { engine: { kind: ssas } }
-  Own: { engine: { service: { name: other, password: wp } } }
-  Without: { engine: { login: forward } }
-`,
-    });
-    const services = [...projects].map(([name, { engine }]) => [name, engine.service]);
-    expect(services).toEqual([
-      ['Same', { name: 'gateway', password: 'pw' }],
-      ['Own', { name: 'other', password: 'wp' }],
-      ['Without', undefined],
-    ]);
-  });
-
-  test('takes the client certificate and its key as a pair, and null takes nothing', () => {
-    const { projects } = load({
-      yaml: `
-engine: { ca: one.pem, certificate: one.pem, key: one.key }
-projects:
-  Same: { engine: {} }
-  Other: { engine: { certificate: two.pem, key: two.key } }
-  None: { engine: { ca: null, certificate: null } }
-`,
-      files: {
-        [`${FOLDER}/one.pem`]: CERTIFICATE,
-        [`${FOLDER}/one.key`]: PRIVATE_KEY,
-        [`${FOLDER}/two.pem`]: CERTIFICATE + OTHER_CERTIFICATE.replace(/^/, '# a comment\n'),
-        [`${FOLDER}/two.key`]: PRIVATE_KEY,
-      },
-    });
-    const pairs = [...projects.values()].map(({ engine: { ca, certificate, key } }) => [
-      ca,
-      certificate,
-      key,
-    ]);
-    expect(pairs).toEqual([
-      [`${FOLDER}/one.pem`, `${FOLDER}/one.pem`, `${FOLDER}/one.key`],
-      [`${FOLDER}/one.pem`, `${FOLDER}/two.pem`, `${FOLDER}/two.key`],
-      [undefined, undefined, undefined],
-    ]);
   });
 });
 

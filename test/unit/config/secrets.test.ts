@@ -138,7 +138,7 @@ test('a configuration without secrets is described by a file that reads back as 
     .filter((name) => !/\p{Cc}/u.test(name) && !['.', '..'].includes(name) && !name.includes('${'));
   const userNames = fc
     .string({ unit: 'binary', minLength: 1, maxLength: 12 })
-    .filter((name) => !/[:\p{Cc}]|^#/u.test(name));
+    .filter((name) => !/[:\p{Cc}]|^#|^\s|\s$/u.test(name));
   fc.assert(
     fc.property(
       fc.uniqueArray(userNames, { maxLength: 4 }),

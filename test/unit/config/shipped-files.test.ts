@@ -14,8 +14,6 @@ const shipped = (path: string) => readFileSync(new URL(path, root), 'utf8');
 
 const ENVIRONMENT = {
   ENGINE_URL: 'http://engine.example/xmla',
-  ENGINE_USER: 'gateway',
-  ENGINE_PASSWORD: 'pw',
   REDIS_URL: 'rediss://gateway:pw@redis.example:6379/0',
   KEY_SECRET: '0'.repeat(64),
 };
@@ -23,7 +21,6 @@ const ENVIRONMENT = {
 /** The files that the examples name, where they would lie on a server. */
 const NAMED_FILES = {
   '/app/config/users.htpasswd': '',
-  '/run/secrets/users.htpasswd': '',
   '/etc/mdx-gateway/users.htpasswd': '',
   '/etc/mdx-gateway/tls/gateway.pem': CERTIFICATE,
   '/etc/mdx-gateway/tls/gateway.key': PRIVATE_KEY,
@@ -76,7 +73,7 @@ describe('config/', () => {
     expect(listen).toMatchObject({ host: '0.0.0.0', port: 9000 });
     expect(engine).toMatchObject({
       url: 'http://engine.example/xmla',
-      service: { name: 'gateway', password: 'pw' },
+      login: 'forward',
     });
     expect(cache.redis.url).toBe(ENVIRONMENT.REDIS_URL);
   });

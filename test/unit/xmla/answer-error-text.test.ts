@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { textRun } from '../../../src/xmla/answer-error-text.ts';
 import { KYLIN_MESSAGE } from '../../support/answers.ts';
 import { sizes } from '../../support/sizes.ts';

@@ -24,6 +24,19 @@ function change(text: string, from: string, to: string): string {
   return text.replace(from, to);
 }
 
+function nest(levels: number): string {
+  const nested = '<a>'.repeat(levels) + '</a>'.repeat(levels);
+  return response('Execute', 'rowset', `<row>${nested}</row>`);
+}
+
+function typed(type: string): string {
+  return mddatasetAnswer({ cell: () => `<Value ${type}>no realization found</Value>` });
+}
+
+function withValue(value: string): string {
+  return mddatasetAnswer({ cell: () => `<Value>${value}</Value>` });
+}
+
 const ROWSET = rowsetAnswer({ style: 'ssas' });
 const DATASET = mddatasetAnswer({ style: 'ssas' });
 const PARTS = {
@@ -128,8 +141,6 @@ describe('the frame of an answer', () => {
   });
 
   test('nests no deeper than any real answer', () => {
-    const nest = (levels: number): string =>
-      response('Execute', 'rowset', `<row>${'<a>'.repeat(levels)}${'</a>'.repeat(levels)}</row>`);
     expect(verdict(nest(50))).toBeUndefined();
     expect(verdict(nest(60))).toBe('answer-shape');
   });
@@ -215,9 +226,6 @@ describe('an element that tells an error', () => {
 });
 
 describe('a value typed by MDX for Kylin', () => {
-  const typed = (type: string): string =>
-    mddatasetAnswer({ cell: () => `<Value ${type}>no realization found</Value>` });
-
   test.each([
     'xsi:type="string"',
     "xsi:type=' string '",
@@ -242,9 +250,6 @@ describe('a value typed by MDX for Kylin', () => {
 });
 
 describe('the text of a value', () => {
-  const withValue = (value: string): string =>
-    mddatasetAnswer({ cell: () => `<Value>${value}</Value>` });
-
   test.each([
     '#ERR: no',
     '<![CDATA[#ERR: no]]>',

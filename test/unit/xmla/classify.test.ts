@@ -24,6 +24,10 @@ const DISCOVER: DiscoverRequest = {
   restrictions: [],
 };
 
+function named(name: string, value: string) {
+  return { properties: [{ name, value }] };
+}
+
 test('a plain query and a plain Discover may be cached', () => {
   expect(classify(EXECUTE, 'generic')).toBeUndefined();
   expect(classify(DISCOVER, 'generic')).toBeUndefined();
@@ -31,7 +35,6 @@ test('a plain query and a plain Discover may be cached', () => {
 
 describe('each reason is given', () => {
   const session = { kind: 'in', id: '1' } as const;
-  const named = (name: string, value: string) => ({ properties: [{ name, value }] });
   test.each([
     ['session', { session: { kind: 'begin' } as const }],
     ['session', { session }],

@@ -71,7 +71,7 @@ describe('an answer that is refused', () => {
     ['a session of the engine', 'session-in-answer', sessionAnswer()],
     ['a session of the engine, SSAS', 'session-in-answer', sessionAnswer({ style: 'ssas' })],
     ['no byte at all', 'not-well-formed', ''],
-    ['a page of a proxy', 'not-well-formed', '<!-- down --><html><body><p>Sorry<br></body></html>'],
+    ['a page of a proxy', 'answer-shape', '<!-- down --><html><body><p>Sorry<br></body></html>'],
   ])('%s', (_, reason, answer) => {
     expect(verdict(answer)).toBe(reason);
   });
@@ -151,6 +151,10 @@ describe('an inspection', () => {
   });
 });
 
+function refusalWhenSuccessIs(success: string | string[]): RefusalReason | undefined {
+  return refuseByHead({ status: 200, headers: { 'content-type': 'text/xml', success } });
+}
+
 describe('the head of an answer', () => {
   test.each([
     'text/xml',
@@ -192,12 +196,10 @@ describe('the head of an answer', () => {
   });
 
   test('a query that MDX for Kylin calls failed is not stored', () => {
-    const of = (success: string | string[]): RefusalReason | undefined =>
-      refuseByHead({ status: 200, headers: { 'content-type': 'text/xml', success } });
-    expect(of('true')).toBeUndefined();
-    expect(of('false')).toBe('error-cell');
-    expect(of('False')).toBe('error-cell');
-    expect(of('true, false')).toBe('error-cell');
-    expect(of(['true', 'false'])).toBe('error-cell');
+    expect(refusalWhenSuccessIs('true')).toBeUndefined();
+    expect(refusalWhenSuccessIs('false')).toBe('error-cell');
+    expect(refusalWhenSuccessIs('False')).toBe('error-cell');
+    expect(refusalWhenSuccessIs('true, false')).toBe('error-cell');
+    expect(refusalWhenSuccessIs(['true', 'false'])).toBe('error-cell');
   });
 });

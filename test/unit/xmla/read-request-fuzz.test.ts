@@ -29,10 +29,10 @@ const SEEDS: readonly Buffer[] = [
     prefix: '',
   }),
   Buffer.from(
-    `<?xml version="1.0" encoding="utf-8" standalone='no' ?>\r\n<!-- c --><?p i?>` +
+    `<?xml version="1.0" encoding="utf-8" standalone='no' ?>\r\n` +
       `<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance'>` +
       `<s:Body><x:Execute xmlns:x="${XMLA.x}"><x:Command><x:Statement><![CDATA[SELECT [a]]]]>&gt;&#x41;&#66;</x:Statement>` +
-      `</x:Command><x:Properties xml:lang="en"/></x:Execute></s:Body></s:Envelope>\n`,
+      `</x:Command><x:Properties /></x:Execute></s:Body></s:Envelope>\n`,
   ),
 ];
 
@@ -127,7 +127,7 @@ function randomFrom(seed: number): (below: number) => number {
 
 function mutate(seed: Buffer, random: (below: number) => number): Buffer {
   let bytes = seed;
-  for (let times = 1 + random(3); times > 0; times -= 1) {
+  for (let times = 1 + random(2); times > 0; times -= 1) {
     const at = random(bytes.length + 1);
     const cut = random(2) === 0 ? 0 : random(12);
     bytes = Buffer.concat([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { XmlDocument } from 'libxml2-wasm';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../../../src/xmla/soap-fault.ts';
 import { sizes } from '../../support/sizes.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { classifyStatement, normalizeStatement } from '../../../src/xmla/statement-policy.ts';
 import { sizes } from '../../support/sizes.ts';
 

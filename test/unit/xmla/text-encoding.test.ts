@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { decodeText } from '../../../src/xmla/text-encoding.ts';
 import { sizes } from '../../support/sizes.ts';
 
@@ -12,6 +12,10 @@ function utf16le(text: string): Buffer {
 
 function utf16be(text: string): Buffer {
   return utf16le(text).swap16();
+}
+
+function declares(encoding: string): string {
+  return `<?xml version="1.0" encoding="${encoding}"?><a/>`;
 }
 
 describe('what is decoded', () => {
@@ -60,8 +64,6 @@ describe('what is decoded', () => {
 });
 
 describe('what is not decoded', () => {
-  const declares = (encoding: string): string => `<?xml version="1.0" encoding="${encoding}"?><a/>`;
-
   test.each<[string, Buffer, string | undefined]>([
     ['another charset', Buffer.from('<a/>'), 'text/xml; charset=iso-8859-1'],
     ['us-ascii', Buffer.from('<a/>'), 'text/xml; charset=us-ascii'],

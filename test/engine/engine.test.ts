@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { RefusalReason } from '../../src/reasons.ts';
+import { startMondrian } from './mondrian.ts';
+import type { RunningEngine } from './mondrian.ts';
+import { BYPASSED_REQUESTS, CACHEABLE_REQUESTS, REFUSED_REQUESTS } from './requests.ts';
+import type { NamedRequest } from './requests.ts';
+import { createWarehouse } from './warehouse.ts';
+
+const START_MS = 120_000;
+const DEFAULT_MAX_ENTRY = 8 * 1024 * 1024;
+
+interface Answer {
+  readonly status: number;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+let engine: RunningEngine;
+
+beforeAll(async () => {
+  engine = await startMondrian();
+}, START_MS);
+
+afterAll(() => engine?.close());
+
+async function ask({ headers, body }: Pick<NamedRequest, 'headers' | 'body'>): Promise<Answer> {
+  const answer = await fetch(engine.url, { method: 'POST', headers, body });
+  return {
+    status: answer.status,
+    contentType: answer.headers.get('content-type'),
+    body: Buffer.from(await answer.arrayBuffer()),
+  };
+}
+
+const NAMED_REFERENCES: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+};
+
+const plainText = (xml: string): string =>
+  xml.replaceAll(/&(?:#(\d+)|(\w+));/g, (whole, code?: string, name?: string) =>
+    code === undefined
+      ? (NAMED_REFERENCES[name ?? ''] ?? whole)
+      : String.fromCodePoint(Number(code)),
+  );
+
+const element = (localName: string): RegExp => new RegExp(`<(?:[\\w-]+:)?${localName}[\\s/>]`);
+
+describe('the requests', () => {
+  const all = [...CACHEABLE_REQUESTS, ...BYPASSED_REQUESTS, ...REFUSED_REQUESTS];
+
+  test('have names of their own', () => {
+    expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
+  });
+
+  test('are distinct where they may be cached', () => {
+    const distinct = new Set(CACHEABLE_REQUESTS.map(({ body }) => body));
+    expect(distinct.size).toBe(CACHEABLE_REQUESTS.length);
+    expect(distinct.size).toBeGreaterThanOrEqual(90);
+  });
+
+  test('bring no session where they may be cached', () => {
+    for (const { name, body } of CACHEABLE_REQUESTS) {
+      expect([name, /Session|:Header|<Header/.exec(body)]).toEqual([name, null]);
+    }
+  });
+});
+
+describe('the engine', () => {
+  test.each(CACHEABLE_REQUESTS)(
+    'answers "$name" twice with the same bytes, without a Fault and without a session',
+    async (request) => {
+      const first = await ask(request);
+      const second = await ask(request);
+      expect(first.status).toBe(200);
+      expect(first.contentType).toMatch(/^text\/xml/);
+      expect(second.body.equals(first.body)).toBe(true);
+      expect(first.body.length).toBeGreaterThanOrEqual(request.atLeastBytes);
+      expect(first.body.length).toBeLessThan(DEFAULT_MAX_ENTRY);
+
+      const xml = first.body.toString('utf8');
+      expect(xml).toMatch(element('root'));
+      expect(xml).not.toMatch(element('Fault'));
+      expect(xml).not.toMatch(element('Session'));
+      expect(xml).not.toContain('#ERR');
+      expect(request.holds.filter((text) => !plainText(xml).includes(text))).toEqual([]);
+    },
+    60_000,
+  );
+
+  test('gives at least two answers above 4 MB', () => {
+    const large = CACHEABLE_REQUESTS.filter(({ atLeastBytes }) => atLeastBytes >= 4_000_000);
+    expect(large.length).toBeGreaterThanOrEqual(2);
+  });
+
+  test('adds up what the warehouse holds', async () => {
+    const tables = new Map(createWarehouse().map(({ name, rows }) => [name, rows]));
+    const country = new Map(tables.get('city')?.map(([id, name]) => [id, name]));
+    const revenue = tables
+      .get('sales')
+      ?.filter(([, city]) => country.get(city ?? 0) === 'Ελλάδα')
+      .reduce((sum, row) => sum + Number(row[5]), 0);
+
+    const request = CACHEABLE_REQUESTS.find(({ name }) => name === 'Sales by country and year');
+    if (!request) throw new Error('the request is gone');
+    const statement =
+      'SELECT FROM [Sales] WHERE ([Geography].[Ελλάδα], [Measures].[Revenue], [Time].[All Years])';
+    const years = ['2023', '2024', '2025'].map(async (year) => {
+      const answer = await ask({
+        ...request,
+        body: request.body.replace(
+          /<Statement>[^]*<\/Statement>/,
+          `<Statement>${statement.replace('All Years', year)}</Statement>`,
+        ),
+      });
+      const value = /<Value [^>]*>([^<]*)</.exec(answer.body.toString('utf8'));
+      return Number(value?.[1]);
+    });
+    const answered = (await Promise.all(years)).reduce((sum, value) => sum + value, 0);
+    expect(revenue).toBeGreaterThan(0);
+    expect(answered).toBe(revenue);
+  });
+
+  test('answers a begun session with a session', async () => {
+    const begin = BYPASSED_REQUESTS.find(({ name }) => name === 'Begins a session');
+    if (!begin) throw new Error('the request is gone');
+    const { body } = await ask(begin);
+    expect(body.toString('utf8')).toMatch(/<Session SessionId="\w+"/);
+  });
+
+  const refusedBecause: Readonly<Partial<Record<RefusalReason, (answer: Answer) => boolean>>> = {
+    fault: ({ status, body }) => status === 200 && element('Fault').test(body.toString('utf8')),
+    'error-cell': ({ status, body }) =>
+      status === 200 && /#ERR|EvaluationException/.test(body.toString('utf8')),
+    'media-type': ({ contentType }) => contentType?.startsWith('application/json') === true,
+    'too-large': ({ status, body }) => status === 200 && body.length > DEFAULT_MAX_ENTRY,
+  };
+
+  test.each(REFUSED_REQUESTS)(
+    'answers "$name" with what must not be stored: $reason',
+    async (request) => {
+      const isSo = refusedBecause[request.reason];
+      expect(isSo?.(await ask(request))).toBe(true);
+    },
+    60_000,
+  );
+});
+
+describe('starting', () => {
+  test('two engines side by side works', async () => {
+    const other = await startMondrian();
+    try {
+      expect(other.url).not.toBe(engine.url);
+    } finally {
+      await other.close();
+    }
+    await expect(fetch(other.url)).rejects.toThrow('fetch failed');
+  }, 120_000);
+
+  test('on a port that is taken says what went wrong', async () => {
+    const port = Number(new URL(engine.url).port);
+    await expect(startMondrian({ port })).rejects.toThrow(/did not start[^]*Failed to bind/);
+  }, 120_000);
+});

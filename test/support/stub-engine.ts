@@ -1,0 +1,77 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface SeenRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly body: Buffer;
+}
+
+/** Answers one request; nothing is sent but what this sends. */
+export type StubAnswer = (response: ServerResponse, request: SeenRequest) => void | Promise<void>;
+
+export interface StubEngine {
+  readonly url: string;
+  readonly port: number;
+  /** Every request, in the order in which they came. */
+  readonly seen: SeenRequest[];
+  /** Decides how requests are answered from now on. */
+  answerWith(answer: StubAnswer): void;
+  close(): Promise<void>;
+}
+
+/** An engine that answers what a test tells it to. */
+export async function startStubEngine(answer: StubAnswer, port = 0): Promise<StubEngine> {
+  let current = answer;
+  const seen: SeenRequest[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', url = '', headers, rawHeaders } = request;
+      const arrived = { method, url, headers, rawHeaders, body: Buffer.concat(chunks) };
+      seen.push(arrived);
+      void current(response, arrived);
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(port, '127.0.0.1', resolve);
+  });
+  const address = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${address.port}/xmla`,
+    port: address.port,
+    seen,
+    answerWith(next) {
+      current = next;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+/** Sends a whole answer as engines do. */
+export function sendXml(
+  body: Buffer | string,
+  head: { status?: number; headers?: Record<string, string> } = {},
+): StubAnswer {
+  return (response) => {
+    response.writeHead(head.status ?? 200, {
+      'content-type': 'text/xml; charset=utf-8',
+      ...head.headers,
+    });
+    response.end(body);
+  };
+}
+
+/** A door that a test opens: whoever waits at it is held until then. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}

@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hash } from 'bcrypt';
+import { stringify } from 'yaml';
+import { systemClock } from '../../src/clock.ts';
+import type { Parts } from '../../src/composition/parts.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import type { GatewayEvent } from '../../src/events.ts';
+import { createGateway, type Gateway } from '../../src/gateway.ts';
+
+/** Users of every test gateway; each password is the name in lower case. ADMIN may purge. */
+export const USERS = ['ADMIN', 'alice', 'bob'] as const;
+type User = (typeof USERS)[number];
+
+/** Cost 4 is the lowest that bcrypt knows: tests log in often. */
+const usersFile = Promise.all(
+  USERS.map(async (name) => `${name}:${await hash(name.toLowerCase(), 4)}\n`),
+);
+
+export function basic(user: User): string {
+  return `Basic ${Buffer.from(`${user}:${user.toLowerCase()}`).toString('base64')}`;
+}
+
+export interface TestGateway {
+  readonly gateway: Gateway;
+  readonly url: string;
+  /** Everything it told, in order. */
+  readonly events: GatewayEvent[];
+  /** Loads another configuration of the same shape, as SIGHUP does. */
+  reload(settings: Settings): Promise<void>;
+  close(): Promise<void>;
+}
+
+type Settings = Record<string, unknown>;
+
+/**
+ * Starts a gateway in this process, through the real loader of configurations.
+ * @param settings what the YAML file would hold; `listen` and `auth.users` are added
+ * @param parts what a test wants to hold: clock, random, sleep
+ */
+export async function startTestGateway(
+  settings: Settings,
+  parts: Partial<Omit<Parts, 'emit'>> = {},
+): Promise<TestGateway> {
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-test-'));
+  writeFileSync(join(folder, 'users.htpasswd'), (await usersFile).join(''));
+  const load = (changed: Settings) => {
+    const file = join(folder, 'gateway.yaml');
+    writeFileSync(
+      file,
+      stringify({
+        ...changed,
+        listen: { host: '127.0.0.1', port: 0, ...(changed['listen'] as object | undefined) },
+        auth: { users: './users.htpasswd', ...(changed['auth'] as object | undefined) },
+      }),
+    );
+    return loadConfig({
+      file,
+      env: {},
+      workingFolder: folder,
+      readFile: (path) => readFileSync(path),
+    });
+  };
+  const events: GatewayEvent[] = [];
+  const gateway = await createGateway(
+    load(settings),
+    {
+      clock: systemClock,
+      random: Math.random,
+      randomBytes,
+      sleep: (milliseconds) => sleep(milliseconds),
+      ...parts,
+    },
+    (event) => events.push(event),
+  );
+  return {
+    gateway,
+    url: await gateway.listen(),
+    events,
+    reload: (changed) => gateway.reload(load(changed)),
+    async close() {
+      await gateway.close(2_000);
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
