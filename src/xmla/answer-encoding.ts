@@ -31,12 +31,7 @@ export type FoundEncoding =
   | { readonly kind: 'more' }
   /** The encoding is none of ours, or the bytes, the header and the declaration disagree. */
   | { readonly kind: 'unknown' }
-  /** `declared` is the name in the XML declaration as spelt, undefined when there is none. */
-  | {
-      readonly kind: 'found';
-      readonly encoding: AnswerEncoding;
-      readonly declared: string | undefined;
-    };
+  | { readonly kind: 'found'; readonly encoding: AnswerEncoding };
 
 const MORE: FoundEncoding = { kind: 'more' };
 const UNKNOWN: FoundEncoding = { kind: 'unknown' };
@@ -71,7 +66,7 @@ export function findEncoding(
   }
   const encoding = agree(labels, mark);
   if (encoding === undefined) return UNKNOWN;
-  return { kind: 'found', encoding, declared: declaration.encoding };
+  return { kind: 'found', encoding };
 }
 
 /** What the first bytes alone say: how wide a character is, and by a byte order mark which encoding it is. */

@@ -47,8 +47,7 @@ export function inspectAnswer(answer: {
     refuse(reason);
     throw STOP;
   };
-  let declared: string | undefined;
-  const parser = parserOf(answer.method, refuseAndStop, () => declared);
+  const parser = parserOf(answer.method, refuseAndStop);
   let decoder: AnswerDecoder | undefined;
   let first = Buffer.alloc(0);
 
@@ -60,7 +59,6 @@ export function inspectAnswer(answer: {
       refuse('answer-encoding');
       return;
     }
-    declared = found.declared;
     decoder = answerDecoder(found.encoding);
     parse(decoder, first);
     first = Buffer.alloc(0);
@@ -107,7 +105,6 @@ export function inspectAnswer(answer: {
 function parserOf(
   method: 'Discover' | 'Execute',
   refuse: (reason: RefusalReason) => never,
-  declared: () => string | undefined,
 ): SaxesParser<{ xmlns: true }> {
   const parser = new SaxesParser({
     xmlns: true,
@@ -123,10 +120,9 @@ function parserOf(
   parser.on('opentag', (tag) => {
     if (!declarationChecked) {
       declarationChecked = true;
-      const { version, encoding } = parser.xmlDecl;
+      const { version } = parser.xmlDecl;
       // XML 1.1 counts other characters as line ends: a client might read another text than was inspected.
       if (version !== undefined && version !== '1.0') refuse('not-well-formed');
-      
     }
     if (hasIllFormedName(tag)) refuse('not-well-formed');
     shape.open(tag);

@@ -67,7 +67,7 @@ const PLAIN_NAMESPACE =
  * a namespace name that is no plain URI.
  */
 export function parseXml(text: string): XmlParsing {
-  if (false as boolean) {
+  if (text.startsWith('\uFEFF')) {
     return { kind: 'malformed', detail: 'a second byte order mark' };
   }
   let problem: Problem | undefined;
@@ -93,12 +93,18 @@ export function parseXml(text: string): XmlParsing {
   parser.on('text', (part) => builder.text(part));
   parser.on('cdata', (part) => builder.cdata(part));
   parser.on('comment', () => builder.odd('a comment'));
-  parser.on('processinginstruction', () => builder.odd('a processing instruction'));
+  parser.on('processinginstruction', ({ body }) => {
+    // The parser takes `<?a?b?>` for `<?a ?b?>`, and only the second is XML.
+    if (body.startsWith('?')) {
+      halt('unread', 'a processing instruction that begins with a question mark');
+    }
+    builder.odd('a processing instruction');
+  });
   try {
     parser.write(text).close();
   } catch (error) {
     const found: Problem = problem ?? { kind: 'malformed', detail: String(error) };
-    return found.kind === 'malformed' && mentionsDtd(text) ? refusedDtd(found.detail) : found;
+    return found.kind !== 'refused' && mentionsDtd(text) ? refusedDtd(found.detail) : found;
   }
   const { root, oddity } = builder;
   return root === undefined
@@ -142,7 +148,7 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     }
   };
   const checkLocal = (name: string, local: string): void => {
-    if (false as boolean) {
+    if (NEVER_FIRST.test(local)) {
       halt('malformed', `malformed name: ${name}`);
     }
   };
@@ -151,7 +157,7 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     attribute(name, prefix, local, value) {
       count();
       checkLocal(name, local);
-      if ((prefix === 'xmlns' || name === 'xmlns') && false as boolean) {
+      if ((prefix === 'xmlns' || name === 'xmlns') && !PLAIN_NAMESPACE.test(value)) {
         halt('unread', 'an unusual namespace name');
       }
     },

@@ -1,7 +1,8 @@
 import { discover } from './envelope.ts';
 import type { DiscoverOptions, PropertyList, RestrictionList } from './envelope.ts';
 import { named, properties } from './request.ts';
-import type { CacheableRequest, Catalog } from './request.ts';
+import type { Catalog } from './engine-files.ts';
+import type { CacheableRequest } from './request.ts';
 
 interface Expectation {
   readonly holds?: readonly string[];

@@ -28,6 +28,8 @@ const SOURCES = [
 /** Catalogs over the same cubes: what is purged for one must stay for the other. */
 export const CATALOGS = ['Bazaar', 'BazaarTest'] as const;
 
+export type Catalog = (typeof CATALOGS)[number];
+
 /** The property DataSourceInfo that Mondrian asks for in most requests. */
 export const DATA_SOURCE_INFO = 'Bazaar';
 

@@ -1,92 +1,49 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
+import { ensureDebianPackages } from '../support/debian-packages.ts';
 
 const JAR_FOLDER = '/usr/share/java';
 
-/** Debian's packages of Mondrian 3.11 and what it needs; the JDK because the main class is compiled here. */
-const PACKAGES = [
-  'default-jdk-headless',
-  'libmondrian-java',
-  'libjetty9-java',
-  'libhsqldb-java',
-  'libcommons-collections3-java',
-  'libservlet-api-java',
-  'libjsp-api-java',
-  'liblog4j1.2-java',
-];
+/** Debian 12's packages of Mondrian 3.11 and of what it needs, with the jars that are used of each. */
+const JARS: Readonly<Record<string, readonly string[]>> = {
+  'libmondrian-java': ['mondrian'],
+  'libolap4j-java': ['olap4j', 'olap4j-xmla'],
+  'libeigenbase-resgen-java': ['eigenbase-resgen', 'eigenbase-xom'],
+  'libeigenbase-farrago-java': ['eigenbase-properties'],
+  cup: ['java-cup-0.11b-runtime'],
+  'libcommons-collections3-java': ['commons-collections3'],
+  'libcommons-dbcp-java': ['commons-dbcp'],
+  'libcommons-io-java': ['commons-io'],
+  'libcommons-lang3-java': ['commons-lang3'],
+  'libcommons-logging-java': ['commons-logging'],
+  'libcommons-math-java': ['commons-math'],
+  'libcommons-pool-java': ['commons-pool'],
+  'libcommons-vfs-java': ['commons-vfs2'],
+  'liblog4j1.2-java': ['log4j-1.2'],
+  'libxerces2-java': ['xercesImpl'],
+  'libhsqldb-java': ['hsqldb'],
+  'libservlet-api-java': ['servlet-api'],
+  'libjetty9-java': [
+    'jetty9-server',
+    'jetty9-servlet',
+    'jetty9-http',
+    'jetty9-io',
+    'jetty9-util',
+    'jetty9-util-ajax',
+    'jetty9-security',
+  ],
+};
 
-const JARS = [
-  'mondrian',
-  'olap4j',
-  'olap4j-xmla',
-  'eigenbase-xom',
-  'eigenbase-properties',
-  'eigenbase-resgen',
-  'commons-dbcp',
-  'commons-pool',
-  'commons-collections3',
-  'commons-logging',
-  'commons-math',
-  'commons-vfs2',
-  'commons-io',
-  'commons-lang3',
-  'java-cup-0.11b-runtime',
-  'log4j-1.2',
-  'xercesImpl',
-  'hsqldb',
-  'servlet-api',
-  'jetty9-server',
-  'jetty9-servlet',
-  'jetty9-http',
-  'jetty9-io',
-  'jetty9-util',
-  'jetty9-util-ajax',
-  'jetty9-security',
-].map((name) => `${JAR_FOLDER}/${name}.jar`);
+const jarPath = (jar: string): string => `${JAR_FOLDER}/${jar}.jar`;
 
 /** The class path of the engine. */
-export const ENGINE_CLASS_PATH: readonly string[] = JARS;
-
-const INSTALL = `apt-get install --no-install-recommends -y ${PACKAGES.join(' ')}`;
-
-async function missing(): Promise<string[]> {
-  const jars = JARS.filter((jar) => !existsSync(jar));
-  const tools = await Promise.all(
-    ['java', 'javac'].map(async (tool) => {
-      try {
-        await run(tool, ['-version']);
-        return [];
-      } catch {
-        return [tool];
-      }
-    }),
-  );
-  return [...tools.flat(), ...jars];
-}
+export const ENGINE_CLASS_PATH: readonly string[] = Object.values(JARS).flat().map(jarPath);
 
 /**
- * Makes sure that Java and the engine's jars are here. Installs Debian's packages when this process may;
- * otherwise, or when that was not enough, throws an Error that names what is missing and the command to run.
+ * Makes sure that Java, its compiler and the engine's jars are here. As root on Debian it installs what is
+ * missing; otherwise it throws an Error that names the command to run.
  */
 export async function ensureEnginePackages(): Promise<void> {
-  if ((await missing()).length === 0) return;
-  let reason = 'only root may install packages';
-  if (process.getuid?.() === 0) {
-    try {
-      const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-      await run('apt-get', ['update'], { env });
-      await run('sh', ['-c', INSTALL], { env, maxBuffer: 64 * 1024 * 1024 });
-      reason = 'they are not where Debian 12 puts them';
-    } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
-    }
-  }
-  const still = await missing();
-  if (still.length === 0) return;
-  throw new Error(
-    `The engine needs ${still.join(', ')}. Run as root: apt-get update && ${INSTALL} (${reason})`,
-  );
+  await ensureDebianPackages([
+    { name: 'default-jdk-headless', probe: 'javac' },
+    ...Object.entries(JARS).map(([name, [jar = name]]) => ({ name, probe: jarPath(jar) })),
+  ]);
 }

@@ -1,8 +1,7 @@
 import type { BypassReason, RefusalReason } from '../../src/reasons.ts';
-import { CATALOGS, DATA_SOURCE_INFO } from './engine-files.ts';
+import { DATA_SOURCE_INFO } from './engine-files.ts';
+import type { Catalog } from './engine-files.ts';
 import type { PropertyList, XmlaMessage } from './envelope.ts';
-
-export type Catalog = (typeof CATALOGS)[number];
 
 /** One request, ready to be sent by POST. */
 export interface NamedRequest extends XmlaMessage {

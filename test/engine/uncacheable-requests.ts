@@ -184,7 +184,7 @@ export const BYPASSED_REQUESTS: readonly BypassedRequest[] = [
     'A bare ampersand',
     rewritten(mdx(HARMLESS), (body) => body.replace('[Units]', '[A & B]')),
   ),
-  bypassed('malformed', 'No envelope', {
+  bypassed('unknown-shape', 'No envelope', {
     ...mdx(HARMLESS),
     body: `<Discover xmlns="${XMLA_NAMESPACE}"/>`,
   }),
@@ -211,8 +211,8 @@ export const BYPASSED_REQUESTS: readonly BypassedRequest[] = [
     soapAction: `"${XMLA_NAMESPACE}:Discover"`,
   }),
   bypassed('accept', 'Asks for JSON', mdx(HARMLESS), { accept: 'application/json' }),
-  bypassed('identity-header', 'In the name of another, by header', mdx(HARMLESS), {
-    execute_as_user_id: 'ann',
+  bypassed('content-type', 'More than a media type', mdx(HARMLESS), {
+    'content-type': 'text/xml; charset=UTF-8; action="urn:x"',
   }),
 ];
 
@@ -221,7 +221,7 @@ const FAILING =
 
 /** Requests like any other, to which the engine answers what must not be stored. */
 export const REFUSED_REQUESTS: readonly RefusedRequest[] = [
-  refused('fault', 'A cube that is not there', mdx('SELECT FROM [Nowhere]')),
+  refused('fault', 'A query of a cube that is not there', mdx('SELECT FROM [Nowhere]')),
   refused(
     'fault',
     'A member that is not there',
@@ -240,7 +240,7 @@ export const REFUSED_REQUESTS: readonly RefusedRequest[] = [
   ),
   refused(
     'fault',
-    'A request type in the wrong format',
+    'A Discover in a format of Execute',
     discover('MDSCHEMA_CUBES', {
       properties: properties('Bazaar', [
         ['Format', 'Multidimensional'],
@@ -259,6 +259,17 @@ export const REFUSED_REQUESTS: readonly RefusedRequest[] = [
     'error-cell',
     'A formula that fails, values only',
     mdx(`${FAILING} CELL PROPERTIES VALUE`),
+  ),
+  // In a table, Mondrian makes element names of members, and lets an ampersand stand in them.
+  refused(
+    'not-well-formed',
+    'A column name with an ampersand',
+    mdx(
+      'SELECT [Customer].[Segment].Members ON 0, [Geography].[Country].Members ON 1 FROM [Sales]',
+      {
+        properties: properties('Bazaar', TABULAR),
+      },
+    ),
   ),
   refused(
     'media-type',

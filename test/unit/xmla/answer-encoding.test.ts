@@ -106,7 +106,6 @@ describe('the encoding of an answer', () => {
     expect(findEncoding(whole, false, undefined)).toEqual({
       kind: 'found',
       encoding: 'iso-8859-1',
-      declared: 'ISO-8859-1',
     });
     const endless = bytesOf(`<?xml ${' '.repeat(DECLARATION_LIMIT)}`, 'none');
     expect(findEncoding(endless, false, undefined).kind).toBe('unknown');

@@ -130,12 +130,12 @@ describe('an inspection', () => {
     expect(verdict(bytes)).toBe('fault');
   });
 
-  test('does not depend on a chunk that its owner overwrites', () => {
+  test.each([1, 7, 64])('does not depend on chunks of %d that their owner overwrites', (size) => {
     const bytes = Buffer.from(rowsetAnswer());
     const inspector = inspectAnswer({ contentType: undefined, method: 'Discover' });
-    const chunk = Buffer.alloc(7);
-    for (let at = 0; at < bytes.length; at += chunk.length) {
-      const length = bytes.copy(chunk, 0, at, at + chunk.length);
+    const chunk = Buffer.alloc(size);
+    for (let at = 0; at < bytes.length; at += size) {
+      const length = bytes.copy(chunk, 0, at, at + size);
       inspector.write(chunk.subarray(0, length));
       chunk.fill(0xff);
     }

@@ -140,7 +140,7 @@ function mutate(seed: Buffer, random: (below: number) => number): Buffer {
 }
 
 function inserted(bytes: Buffer, random: (below: number) => number): Buffer {
-  switch (random(4)) {
+  switch (random(6)) {
     case 0:
       return Buffer.alloc(0);
     case 1:
@@ -154,6 +154,11 @@ function inserted(bytes: Buffer, random: (below: number) => number): Buffer {
   }
 }
 
+/** The binding of libxml2 drops a byte order mark in front of any text that it hands over. */
+function unmarked(text: string | undefined): string {
+  return (text ?? '').replaceAll('\uFEFF', '');
+}
+
 /** What libxml2 reads, in the words of a request; undefined when the bytes are ill-formed to it. */
 function readByLibxml2(bytes: Buffer): unknown {
   let document: XmlDocument;
@@ -164,10 +169,12 @@ function readByLibxml2(bytes: Buffer): unknown {
   }
   try {
     const pairs = (path: string): unknown =>
-      document.find(path, XMLA).map((node) => [('name' in node && node.name) || '', node.content]);
+      document
+        .find(path, XMLA)
+        .map((node) => [('name' in node && node.name) || '', unmarked(node.content)]);
     return {
-      statement: document.get('//x:Execute/x:Command/x:Statement', XMLA)?.content ?? '',
-      requestType: document.get('//x:Discover/x:RequestType', XMLA)?.content ?? '',
+      statement: unmarked(document.get('//x:Execute/x:Command/x:Statement', XMLA)?.content),
+      requestType: unmarked(document.get('//x:Discover/x:RequestType', XMLA)?.content),
       properties: pairs('//x:Properties/x:PropertyList/x:*'),
       restrictions: pairs('//x:Restrictions/x:RestrictionList/x:*'),
     };
@@ -178,12 +185,12 @@ function readByLibxml2(bytes: Buffer): unknown {
 
 function inTheSameWords(request: XmlaRequest): unknown {
   return {
-    statement: request.method === 'Execute' ? request.statement : '',
-    requestType: request.method === 'Discover' ? request.requestType : '',
-    properties: request.properties.map(({ name, value }) => [name, value]),
+    statement: request.method === 'Execute' ? unmarked(request.statement) : '',
+    requestType: request.method === 'Discover' ? unmarked(request.requestType) : '',
+    properties: request.properties.map(({ name, value }) => [name, unmarked(value)]),
     restrictions:
       request.method === 'Discover'
-        ? request.restrictions.map(({ name, values }) => [name, values.join('')])
+        ? request.restrictions.map(({ name, values }) => [name, unmarked(values.join(''))])
         : [],
   };
 }

@@ -463,6 +463,7 @@ describe('what is not understood is told from what is refused', () => {
     ],
     ['malformed', 'a second byte order mark', `\uFEFF\uFEFF${good}`],
     ['malformed', 'a late XML declaration', ` <?xml version="1.0"?>${good}`],
+    ['unknown-shape', 'a target that ends in no space', `<?x?y?>${good}`],
     ['unknown-shape', 'XML 1.1', `<?xml version="1.1"?>${good}`],
     ['unknown-shape', 'a namespace with space', good.replace(`"${XMLA}"`, `" ${XMLA}"`)],
     ['unknown-shape', 'a namespace in other case', good.replace(XMLA, XMLA.toUpperCase())],
@@ -510,6 +511,7 @@ describe('what is not understood is told from what is refused', () => {
     ['a document type in another case', `<!doctype a>${good}`],
     ['a document type behind something malformed', `<a b='<'/><!DOCTYPE a>${good}`],
     ['an entity in use', `<!DOCTYPE a [<!ENTITY b "c">]>${good.replace('SELECT', '&b;')}`],
+    ['a document type behind XML 1.1', `<?xml version="1.1"?><!DOCTYPE a>${good}`],
     [
       'nesting',
       good.replace('<Command>', `${'<a>'.repeat(MAX_DEPTH)}${'</a>'.repeat(MAX_DEPTH)}<Command>`),

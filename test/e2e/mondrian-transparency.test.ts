@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { startMondrian, type RunningEngine } from '../engine/mondrian.ts';
+import {
+  BYPASSED_REQUESTS,
+  CACHEABLE_REQUESTS,
+  REFUSED_REQUESTS,
+  type NamedRequest,
+} from '../engine/requests.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+/** Java starts, and computes crossjoins of megabytes. */
+const SLOW = 120_000;
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** Sends a request as it stands; `fetch` would add headers of its own. */
+function send(
+  url: string,
+  { headers, body }: NamedRequest,
+  authorization?: string,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      url,
+      { method: 'POST', headers: { ...headers, ...(authorization && { authorization }) } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks),
+          }),
+        );
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+let engine: RunningEngine;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  engine = await startMondrian();
+  gateway = await startTestGateway({ engine: { url: engine.url, kind: 'mondrian' } });
+}, SLOW);
+
+afterAll(async () => {
+  await gateway?.close();
+  await engine?.close();
+}, SLOW);
+
+const ask = (request: NamedRequest) => send(`${gateway.url}/mdx/xmla`, request, basic('ADMIN'));
+
+const engineRequests = () => gateway.events.filter(({ type }) => type === 'engine-answered').length;
+
+const refusals = () =>
+  gateway.events.flatMap((event) => (event.type === 'not-stored' ? [event.reason] : []));
+
+describe('a client sees what the engine would have sent', () => {
+  test('there are at least 80 distinct requests', () => {
+    const distinct = new Set(CACHEABLE_REQUESTS.map(({ body }) => body.toString('base64')));
+    console.log(`${distinct.size} distinct cacheable requests`);
+    expect(distinct.size).toBe(CACHEABLE_REQUESTS.length);
+    expect(distinct.size).toBeGreaterThanOrEqual(80);
+  });
+
+  test.each(CACHEABLE_REQUESTS.map((request) => [request.name, request] as const))(
+    '%s: engine, first answer and hit are equal byte for byte',
+    async (_name, request) => {
+      const direct = await send(engine.url, request);
+      const first = await ask(request);
+      const second = await ask(request);
+
+      expect(first.headers['cache-status']).toMatch(/^mdx-gateway; fwd=miss/);
+      expect(second.headers['cache-status']).toMatch(/^mdx-gateway; hit; ttl=\d+; detail=memory$/);
+      expect(first.body.equals(direct.body)).toBe(true);
+      expect(second.body.equals(direct.body)).toBe(true);
+      expect([first.headers['content-type'], second.headers['content-type']]).toEqual([
+        direct.headers['content-type'],
+        direct.headers['content-type'],
+      ]);
+      expect([direct.status, first.status, second.status]).toEqual([200, 200, 200]);
+      expect(direct.body.length).toBeGreaterThanOrEqual(request.atLeastBytes);
+    },
+    SLOW,
+  );
+
+  test('some answers are larger than 4 MB', () => {
+    expect(CACHEABLE_REQUESTS.filter(({ atLeastBytes }) => atLeastBytes >= 4_000_000)).not.toEqual(
+      [],
+    );
+  });
+});
+
+describe('what must not be cached reaches the engine every time', () => {
+  test.each(BYPASSED_REQUESTS.map((request) => [request.reason, request.name, request] as const))(
+    '%s: %s',
+    async (reason, _name, request) => {
+      for (let asks = 0; asks < 2; asks += 1) {
+        const before = engineRequests();
+        const answer = await ask(request);
+        expect(answer.headers['cache-status']).toBe(`mdx-gateway; fwd=bypass; detail=${reason}`);
+        expect(engineRequests()).toBe(before + 1);
+      }
+    },
+    SLOW,
+  );
+
+  test.each(REFUSED_REQUESTS.map((request) => [request.reason, request.name, request] as const))(
+    'its answer is not stored (%s): %s',
+    async (reason, _name, request) => {
+      for (let asks = 0; asks < 2; asks += 1) {
+        const before = engineRequests();
+        const answer = await ask(request);
+        // A long answer is under way before anybody knows whether it will be stored.
+        expect([`mdx-gateway; fwd=miss; detail=${reason}`, 'mdx-gateway; fwd=miss']).toContain(
+          answer.headers['cache-status'],
+        );
+        expect(refusals().at(-1)).toBe(reason);
+        expect(engineRequests()).toBe(before + 1);
+      }
+    },
+    SLOW,
+  );
+});
+
+describe('a purge', () => {
+  test('of one catalog leaves the hits of the other', async () => {
+    const ofCatalog = (catalog: string) => {
+      const found = CACHEABLE_REQUESTS.find(
+        (request) => request.catalog === catalog && request.body.includes('Execute'),
+      );
+      if (found === undefined) throw new Error(`no query of ${catalog}`);
+      return found;
+    };
+    const [bazaar, other] = [ofCatalog('Bazaar'), ofCatalog('BazaarTest')];
+    await ask(bazaar);
+    await ask(other);
+    const purged = await fetch(`${gateway.url}/mdx/xmla/Bazaar/clearCache`, {
+      headers: { authorization: basic('ADMIN') },
+    });
+    expect(await purged.text()).toBe('Bazaar Cache has been cleared.');
+    expect((await ask(bazaar)).headers['cache-status']).toMatch(/fwd=miss/);
+    expect((await ask(other)).headers['cache-status']).toMatch(/; hit;/);
+  });
+});
