@@ -19,11 +19,10 @@ RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
     npm ci --ignore-scripts --no-audit --no-fund --cache /tmp/npm-cache \
     && rm -rf /tmp/npm-cache
 COPY tsconfig.json tsconfig.build.json ./
+# The build copies the data that modules read from beside themselves with a script of the project.
+COPY scripts/*.ts ./scripts/
 COPY src ./src
-# What lies in src and is not TypeScript is data that a module reads from beside itself.
-RUN npm run build \
-    && cd src \
-    && find . -type f ! -name '*.ts' -exec cp --parents {} ../dist/ ';'
+RUN npm run build
 
 FROM ${BASE_IMAGE} AS dependencies
 WORKDIR /app
@@ -46,15 +45,15 @@ COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
 
-# MDX_GATEWAY_HEALTH_URL is read by the health check alone: change it with listen.port or for HTTPS.
-ENV NODE_ENV=production \
-    MDX_GATEWAY_HEALTH_URL=http://127.0.0.1:7080/health/live
+ENV NODE_ENV=production
 EXPOSE 7080
 # By number, so that an orchestrator can see that it is not root. Nothing in the image is writable for it.
 USER 10001:10001
 STOPSIGNAL SIGTERM
+# PORT is what the configuration of this image reads. Name the whole address in MDX_GATEWAY_HEALTH_URL where
+# another configuration listens elsewhere or speaks HTTPS (with NODE_EXTRA_CA_CERTS for its authority).
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-    CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+    CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL || `http://127.0.0.1:${process.env.PORT || 7080}/health/live`, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "dist/main.js"]
 # The users file belongs beside the configuration: mount it as /etc/mdx-gateway/users.htpasswd.
 CMD ["serve", "--config", "/etc/mdx-gateway/config.yaml"]

@@ -1,6 +1,7 @@
 /**
  * Engines also tell errors in the text of ordinary values, with status 200 and no Fault. Mondrian puts
- * `#ERR: …` into the cell. MDX for Kylin answers a failed query with a dataset of its own making: a member
+ * `#ERR: …` into the formatted value of a cell, and the message of the Java exception, which begins with the
+ * name of its class, into the value itself, which is all there is in a table. MDX for Kylin answers a failed query with a dataset of its own making: a member
  * named `dummy` whose caption is the message, or no caption at all.
  * A genuine value that happens to read so only costs a place in the cache.
  */
@@ -12,8 +13,12 @@ const SORRY = 'Something error, please refer to mdx log';
 const QUERY_ID = 'MDX Query ID:';
 const MESSAGE = ' Error message:';
 
+/** `mondrian.olap.fun.MondrianEvaluationException: …`: lower-case packages, then the class. */
+const JAVA_EXCEPTION = /^(?:[a-z][a-z0-9_]*\.){2,8}\w{1,100}(?:Exception|Error)(?::|$)/;
+const SHORTEST_EXCEPTION = 'a.b.Error'.length;
+
 /** Longer than every text looked for, so that none slips through between two pieces. */
-const WINDOW = 64;
+const WINDOW = 256;
 
 /** The text between two tags, which may come in several pieces (CDATA, comments), one run at a time. */
 export interface TextRun {
@@ -89,6 +94,8 @@ function startsOrEndsAsError(head: string, tail: string): boolean {
   if (head.length < ERROR_START.length) return false;
   const start = head.trimStart();
   if (start.startsWith(ERROR_START)) return true;
+  if (start.length >= SHORTEST_EXCEPTION && JAVA_EXCEPTION.test(start.slice(0, WINDOW)))
+    return true;
   const end = tail.trimEnd();
   if (end.endsWith(ERROR_MEMBER_PART)) return true;
   return end.endsWith(ERROR_MEMBER) && start.trimEnd() === ERROR_MEMBER;
