@@ -21,6 +21,7 @@ export const BYPASS_REASONS = {
   'real-time': 'The property RealTimeOlap asks for a fresh answer.',
   'not-a-query':
     'The statement does not begin with SELECT or WITH, or the command is no statement.',
+  'unclear-statement': 'The text of the statement cannot be read for certain.',
   'several-statements': 'The text holds more than one statement.',
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
@@ -44,8 +45,6 @@ export const REFUSAL_REASONS = {
   'error-cell': 'A cell or member of the answer holds the text of an error.',
   'session-in-answer': 'The engine answered with a session of its own making.',
   'too-large': 'The answer is larger than cache.max_entry.',
-  'flight-limit': 'The request waited too long for the answer that another one was fetching.',
-  'engine-error': 'The engine could not be reached, or broke off.',
 } as const;
 
 /** Why the gateway answered by itself, without engine or cache. */

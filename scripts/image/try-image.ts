@@ -37,11 +37,13 @@ let running: RunningImage | undefined;
 try {
   await check('the image names user, command, health check and stop signal', checkConfig);
   await check('it holds production dependencies only', () => checkContents(root));
+  const files = await writeFiles();
+  await check('the configuration that it brings is accepted', () => checkOwnConfig(root, files));
   running = await runImage({
     config,
     root,
     env: { ENGINE_URL: engine.url, MDX_GATEWAY_HEALTH_URL: `${gateway}/health/live` },
-    files: await writeFiles(),
+    files,
   });
   const started = running;
   await check('it starts on a read-only root and becomes live', () => untilLive(started));
@@ -95,6 +97,16 @@ function checkContents(folderOfRoot: string): void {
   for (const path of ['app/src', 'app/test', 'root/.npm', 'root/.npmrc', 'run/secrets/ca.pem']) {
     assert.ok(!existsSync(join(folderOfRoot, path)), `/${path} is in the image`);
   }
+}
+
+async function checkOwnConfig(folderOfRoot: string, files: Map<string, string>): Promise<void> {
+  const checking = await runImage({
+    config: { ...config, Cmd: ['check', ...config.Cmd.slice(1)] },
+    root: folderOfRoot,
+    env: { ENGINE_URL: engine.url },
+    files: new Map([...files].filter(([, place]) => !config.Cmd.includes(place))),
+  });
+  assert.deepEqual(await checking.exit, { code: 0, signal: null }, checking.output());
 }
 
 async function writeFiles(): Promise<Map<string, string>> {

@@ -28,7 +28,7 @@ export interface FillJob {
  * may be kept. The engine request is not bound to the client: when that goes away, the fill goes on for the
  * others, as long as its answer may still be shared.
  *
- * @returns why the answer was not kept, or the answer
+ * @returns the answer, or why it was not kept; undefined when none began
  */
 export async function fill(
   job: FillJob,
@@ -40,7 +40,7 @@ export async function fill(
     clock: Clock;
     emit: Emit;
   },
-): Promise<StoredAnswer | RefusalReason> {
+): Promise<StoredAnswer | RefusalReason | undefined> {
   const { query, client, flight } = job;
   const { emit } = options;
   const abort = new AbortController();
@@ -52,7 +52,7 @@ export async function fill(
     return result;
   } catch (error) {
     client.fail(error);
-    return 'engine-error';
+    return undefined;
   } finally {
     flight?.land(undefined);
   }
@@ -87,10 +87,10 @@ export async function fill(
       for await (const chunk of body) {
         if (refusal === undefined) {
           size += chunk.length;
-          inspector.write(chunk);
-          if (size > options.maxEntry) refuse('too-large');
-          else if (inspector.refusal !== undefined) refuse(inspector.refusal);
-          else kept.push(chunk);
+          if (size <= options.maxEntry) inspector.write(chunk);
+          const found = size > options.maxEntry ? 'too-large' : inspector.refusal;
+          if (found === undefined) kept.push(chunk);
+          else refuse(found);
         }
         const taken = out.write(chunk);
         if (refusal === undefined) continue;

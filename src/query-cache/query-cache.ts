@@ -137,8 +137,9 @@ export function createQueryCache(options: {
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
     const result = await fill({ query, client, flight, keep }, fillOptions);
+    if (result === undefined) return;
     if (typeof result === 'string') {
-      if (result !== 'engine-error') unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
+      unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
       return;
     }
     unshareable.delete(key);

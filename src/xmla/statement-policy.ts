@@ -20,7 +20,7 @@ const RULES: readonly StatementRule[] = [
     applies: (_, statement) => foldName(statement).includes('drillthrough'),
   },
   { reason: 'not-a-query', applies: ({ firstWord }) => !QUERY_WORDS.has(firstWord) },
-  { reason: 'not-a-query', applies: ({ unclear }) => unclear },
+  { reason: 'unclear-statement', applies: ({ unclear }) => unclear },
   { reason: 'several-statements', applies: ({ semicolon }) => semicolon },
   { reason: 'system-rowset', applies: ({ systemRowset }) => systemRowset },
   { reason: 'not-a-query', applies: ({ mining }) => mining },
@@ -31,7 +31,7 @@ const RULES: readonly StatementRule[] = [
 /**
  * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
  * with SELECT or WITH, less what the text shows to read the clock, the user or the server, or to be more than
- * one statement. A text that cannot be read for certain is no query.
+ * one statement, or cannot be read for certain.
  *
  * Takes the statement as it came, with its carriage returns.
  */
