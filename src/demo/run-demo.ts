@@ -7,7 +7,7 @@ import { stringify } from 'yaml';
 import type { Parts } from '../composition/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
-import { runQuestions, type DemoGateway } from './demo.ts';
+import { showDemo, type DemoGateway } from './demo.ts';
 import { loadRecordings } from './recordings.ts';
 import { startReplayEngine } from './replay-engine.ts';
 
@@ -30,12 +30,12 @@ export async function runDemo(options: {
   readonly untilStopped: () => Promise<unknown>;
 }): Promise<number> {
   const { parts, output } = options;
-  await runQuestions({
+  await showDemo({
     recordings: await loadRecordings(),
     startEngine: (recordings) => startReplayEngine(recordings, parts),
     startGateway: (engineUrl) => startGateway(engineUrl, options.port ?? 0, parts),
     once: options.once,
-    untilStopped: options.untilStopped,
+    stopped: options.untilStopped(),
     now: parts.clock.now,
     print: (text) => output.write(text),
   });
