@@ -23,8 +23,8 @@ export interface DemoOptions {
   readonly startGateway: (engineUrl: string) => Promise<DemoGateway>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
   readonly once: boolean;
-  /** Resolves when the demo is to stop, whatever it is doing. Called once, at the start. */
-  readonly untilStopped: () => Promise<unknown>;
+  /** Resolves when the demo is to stop, whatever it is doing. */
+  readonly stopped: Promise<unknown>;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
   /** Takes whole lines, each with its line end. */
@@ -177,9 +177,9 @@ async function showQuestions(
  * more, and prints the times as a table; then the lines to try by hand.
  * @throws Error when the gateway gives an answer that the engine did not give
  */
-export async function runQuestions(options: DemoOptions): Promise<void> {
+export async function showDemo(options: DemoOptions): Promise<void> {
   const stop = new AbortController();
-  const stopped = options.untilStopped().then(() => stop.abort());
+  const stopped = options.stopped.then(() => stop.abort());
   const engine = await options.startEngine(options.recordings);
   try {
     const gateway = await options.startGateway(engine.url);

@@ -9,6 +9,8 @@ import { cacheStatus } from './cache-status.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
+/** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
+const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
 /** What the event of an answered request says; filled in as the request becomes known. */
 export interface RequestFacts {
@@ -73,9 +75,7 @@ export function createXmlaClient(
       ...answerHeaders(head.headers),
       ...gatewayHeaders(0, 0),
     };
-    if (length !== undefined && headers['content-length'] === undefined) {
-      headers['content-length'] = length;
-    }
+    if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
   }
 
