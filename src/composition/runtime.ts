@@ -65,7 +65,9 @@ export async function createRuntime(
   const xmlaRoutes = createXmlaRoutes({
     xmla: (...exchange) => work.during(xmla(...exchange)),
     clearCache: (...exchange) => work.during(clearCache(...exchange)),
+    clock,
     newId,
+    emit,
   });
   const ready = () => readiness(engines, cache);
   const app = createApp({

@@ -1,9 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
+import type { Emit } from '../events.ts';
 import type { XmlaHandler } from '../xmla-handler.ts';
 import type { ClearCacheHandler } from './clear-cache.ts';
-import { sendError } from './error-answer.ts';
+import { createXmlaClient } from './xmla-client.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /**
@@ -14,7 +16,9 @@ import { readXmlaPath } from './xmla-path.ts';
 export function createXmlaRoutes(options: {
   xmla: XmlaHandler;
   clearCache: ClearCacheHandler;
+  clock: Clock;
   newId: () => string;
+  emit: Emit;
 }): (request: IncomingMessage, response: ServerResponse) => boolean {
   return (request, response) => {
     const path = readXmlaPath(request.url ?? '');
@@ -41,10 +45,8 @@ export function createXmlaRoutes(options: {
     return true;
 
     function fail(error: GatewayError): void {
-      sendError(response, error, 'soap-fault', options.newId(), {
-        'cache-status': `mdx-gateway; detail=${error.reason}`,
-        age: '0',
-      });
+      const { newId, clock, emit } = options;
+      createXmlaClient(request, response, { id: newId(), clock, emit }).fail(error);
     }
   };
 }
