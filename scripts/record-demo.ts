@@ -11,7 +11,7 @@ import { CACHEABLE_REQUESTS } from '../test/engine/requests.ts';
 
 const QUESTIONS = [
   'Sales by country and year',
-  'Margin by product family and quarter',
+  'Margin by family and quarter',
   'The ten best products',
   'Buyers by segment and month',
   'Cities with their population',

@@ -79,9 +79,10 @@ export function createXmlaHandler(options: {
   async function answer(request: IncomingMessage, client: XmlaClient, target: XmlaTarget) {
     const { headers } = request;
     const { project, search } = target;
-    client.facts.project = project ?? '';
     const principal = await options.login(request);
     client.facts.principal = principal.name;
+    // Not before: a stranger could fill the labels of the metrics with invented names.
+    client.facts.project = project ?? '';
     refuseDelegation(headers, search);
 
     const { engine, kind } = options.engineOf(project);

@@ -7,7 +7,7 @@
 /** A page that may be read without a login when it is listed in `listen.open`. */
 export type OpenPage = 'metrics' | 'health' | 'docs';
 
-/** Which engine stands behind the gateway; see docs for what each kind changes. */
+/** Which engine stands behind the gateway; what each kind changes stands in docs/CONFIGURATION.md. */
 export type EngineKind = 'generic' | 'mondrian' | 'emondrian' | 'kylin' | 'ssas';
 
 /** Whose entries a user may be answered from. */

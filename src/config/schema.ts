@@ -89,7 +89,7 @@ const engineKeys = {
   ),
   kind: leaf(
     choice(['generic', 'mondrian', 'emondrian', 'kylin', 'ssas']),
-    'Which engine it is. generic assumes nothing that XMLA does not promise.',
+    'Which engine it is. kylin (MDX for Kylin) is always asked for DBSCHEMA_CATALOGS, by which it reads its datasets anew; generic fits all others.',
   ),
   login: leaf(
     choice(['forward', 'service', 'none']),

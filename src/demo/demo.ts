@@ -47,11 +47,11 @@ interface Shown {
 const COLUMNS: readonly Column[] = [
   { title: 'Query', align: 'left' },
   { title: 'Answer', align: 'right' },
-  { title: 'Status', align: 'right' },
+  { title: 'HTTP', align: 'right' },
   { title: 'First', align: 'right' },
   { title: 'Second', align: 'right' },
   { title: 'After purge', align: 'right' },
-  { title: 'Second came from', align: 'left' },
+  { title: 'Cache-Status', align: 'left' },
 ];
 
 /** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
@@ -155,7 +155,7 @@ async function showQuestions(
 ): Promise<void> {
   print(
     `A gateway at ${gateway.url}, before an engine that replays ${recordings.length} recorded questions ` +
-      'as slowly as the real one answered them.\nAsking each, twice …\n',
+      'as slowly as the real one answered them.\nAsking each twice …\n',
   );
   const twice: Omit<Shown, 'afterPurge'>[] = [];
   for (const recording of recordings) {

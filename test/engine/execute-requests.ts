@@ -10,7 +10,7 @@ const COUNTRY_BY_YEAR =
 export const EXECUTE_REQUESTS: readonly CacheableRequest[] = [
   pivot('Sales by country and year', COUNTRY_BY_YEAR, { holds: ['Ελλάδα', 'Antarctica'] }),
   pivot(
-    'Margin by product family and quarter',
+    'Margin by family and quarter',
     `SELECT CrossJoin({[Measures].[Revenue], [Measures].[Margin]}, [Time].[Quarter].Members) ON COLUMNS,
   NON EMPTY [Product].[Family].Members ON ROWS
 FROM [Sales]`,

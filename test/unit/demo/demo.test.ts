@@ -1,0 +1,230 @@
+import { describe, expect, test } from '@jest/globals';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { showDemo } from '../../../src/demo/demo.ts';
+import type { DemoOptions } from '../../../src/demo/demo.ts';
+import { recordingOf } from './fake-recordings.ts';
+
+const RECORDINGS = [
+  recordingOf("Sales of O'Malley", "<q>O'Malley</q>", '<a>1</a>'),
+  recordingOf('Stock of everything', '<q>all of the stock</q>', '<a>2</a>'),
+];
+
+interface Seen {
+  readonly method: string;
+  readonly path: string;
+  readonly contentType: string | undefined;
+  readonly login: string;
+  readonly body: string;
+}
+
+/** A gateway that remembers what it was asked, and answers by `answer`; it hits from the second ask on. */
+function fakeGateway(answer: (body: string) => string) {
+  const seen: Seen[] = [];
+  const closed: string[] = [];
+  const known = new Set<string>();
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    const body = Buffer.concat(chunks).toString();
+    const [, credentials = ''] = (request.headers.authorization ?? '').split(' ');
+    seen.push({
+      method: request.method ?? '',
+      path: request.url ?? '',
+      contentType: request.headers['content-type'],
+      login: Buffer.from(credentials, 'base64').toString(),
+      body,
+    });
+    if (request.url?.endsWith('/clearCache')) {
+      known.clear();
+      response.end('Cache has been cleared.');
+      return;
+    }
+    response.setHeader(
+      'cache-status',
+      known.has(body)
+        ? 'mdx-gateway; hit; ttl=43199; detail=memory'
+        : 'mdx-gateway; fwd=miss; stored',
+    );
+    known.add(body);
+    response.end(answer(body));
+  });
+  const startGateway: DemoOptions['startGateway'] = async (engineUrl) => {
+    expect(engineUrl).toBe('http://engine.test/xmla');
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    return {
+      url: `http://127.0.0.1:${port}`,
+      user: 'demo',
+      password: "it's: secret",
+      close: () =>
+        new Promise((resolve) => {
+          closed.push('gateway');
+          server.close(() => resolve());
+          server.closeAllConnections();
+        }),
+    };
+  };
+  const startEngine: DemoOptions['startEngine'] = async () => ({
+    url: 'http://engine.test/xmla',
+    close: async () => {
+      closed.push('engine');
+    },
+  });
+  return { seen, closed, startGateway, startEngine };
+}
+
+const rightAnswer = (body: string): string =>
+  RECORDINGS.find(({ request }) => request.body === body)?.answer.body.toString() ?? 'unknown';
+
+interface Printer {
+  readonly print: (text: string) => void;
+  readonly text: () => string;
+}
+
+function printer(onPrint: (text: string) => void = () => {}): Printer {
+  let all = '';
+  return {
+    print(text) {
+      all += text;
+      onPrint(text);
+    },
+    text: () => all,
+  };
+}
+
+const never = new Promise<never>(() => {});
+
+describe('the demo', () => {
+  test('asks each question twice, purges, and asks once more, as a client with a login', async () => {
+    const { seen, startEngine, startGateway } = fakeGateway(rightAnswer);
+    const { print } = printer();
+    let time = 0;
+    await showDemo({
+      recordings: RECORDINGS,
+      startEngine,
+      startGateway,
+      once: true,
+      stopped: never,
+      now: () => time++,
+      print,
+    });
+    const [one, other] = RECORDINGS.map(({ request }) => request.body);
+    expect(seen.map(({ method, path, body }) => `${method} ${path} ${body}`.trim())).toEqual([
+      `POST /mdx/xmla ${one}`,
+      `POST /mdx/xmla ${one}`,
+      `POST /mdx/xmla ${other}`,
+      `POST /mdx/xmla ${other}`,
+      'GET /mdx/xmla/clearCache',
+      `POST /mdx/xmla ${one}`,
+      `POST /mdx/xmla ${other}`,
+    ]);
+    expect(new Set(seen.map(({ login }) => login))).toEqual(new Set(["demo:it's: secret"]));
+    expect(seen[0]?.contentType).toMatch(/^text\/xml/);
+  });
+
+  test('prints the times of each question and where the second answer came from', async () => {
+    const { startEngine, startGateway } = fakeGateway(rightAnswer);
+    const { print, text } = printer();
+    const times = [0, 1_240, 2_000, 2_002, 3_000, 3_300, 4_000, 4_001, 5_000, 6_200, 7_000, 7_310];
+    await showDemo({
+      recordings: RECORDINGS,
+      startEngine,
+      startGateway,
+      once: true,
+      stopped: never,
+      now: () => times.shift() ?? 0,
+      print,
+    });
+    const rows = text()
+      .split('\n')
+      .filter((line) => line.startsWith('│'))
+      .map((line) => line.split('│').map((cell) => cell.trim()));
+    expect(rows[1]?.slice(1, -1)).toEqual([
+      "Sales of O'Malley",
+      '8 B',
+      '200',
+      '1.24 s',
+      '2.0 ms',
+      '1.20 s',
+      'hit, memory',
+    ]);
+    expect(rows[2]?.slice(4, 7)).toEqual(['300 ms', '1.0 ms', '310 ms']);
+  });
+
+  test('fails, and closes everything, when an answer is not the engine’s', async () => {
+    const { closed, startEngine, startGateway } = fakeGateway(() => '<a>1</a>');
+    await expect(
+      showDemo({
+        recordings: RECORDINGS,
+        startEngine,
+        startGateway,
+        once: true,
+        stopped: never,
+        now: () => 0,
+        print: () => {},
+      }),
+    ).rejects.toThrow('"Stock of everything" was answered with status 200 and 8 bytes');
+    expect(closed).toEqual(['gateway', 'engine']);
+  });
+
+  test('stays until it is stopped, with lines to try that a shell reads right', async () => {
+    const { closed, startEngine, startGateway } = fakeGateway(rightAnswer);
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+    const { print, text } = printer((printed) => {
+      if (!printed.includes('Ctrl-C')) return;
+      expect(closed).toEqual([]);
+      stop();
+    });
+    await showDemo({
+      recordings: RECORDINGS,
+      startEngine,
+      startGateway,
+      once: false,
+      stopped,
+      now: () => 0,
+      print,
+    });
+    expect(closed).toEqual(['gateway', 'engine']);
+    expect(text()).toContain(String.raw`-u 'demo:it'\''s: secret'`);
+    expect(text()).toContain(String.raw`'<q>O'\''Malley</q>'`);
+    expect(text()).toContain("/mdx/xmla/clearCache'");
+  });
+
+  test('ends at once when it is stopped in the middle of a question', async () => {
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+    const { closed, seen, startEngine, startGateway } = fakeGateway((body) => {
+      stop();
+      return rightAnswer(body);
+    });
+    await showDemo({
+      recordings: RECORDINGS,
+      startEngine,
+      startGateway,
+      once: false,
+      stopped,
+      now: () => 0,
+      print: () => {},
+    });
+    expect(seen.length).toBeLessThan(7);
+    expect(closed).toEqual(['gateway', 'engine']);
+  });
+
+  test('closes the engine when the gateway does not start', async () => {
+    const { closed, startEngine } = fakeGateway(rightAnswer);
+    await expect(
+      showDemo({
+        recordings: RECORDINGS,
+        startEngine,
+        startGateway: async () => {
+          throw new Error('the port is taken');
+        },
+        once: true,
+        stopped: never,
+        now: () => 0,
+        print: () => {},
+      }),
+    ).rejects.toThrow('the port is taken');
+    expect(closed).toEqual(['engine']);
+  });
+});

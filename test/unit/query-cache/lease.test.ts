@@ -1,0 +1,34 @@
+import { describe, expect, test } from '@jest/globals';
+import { leaseHolds, leaseStart } from '../../../src/query-cache/lease.ts';
+import { handClock } from './fakes.ts';
+
+const LEASE = 1_000;
+
+describe('a lease', () => {
+  test.each([
+    ['at its start', 0, 0, true],
+    ['one millisecond before its end', 999, 0, true],
+    ['at its end', 1_000, 0, false],
+    ['past its end', 5_000, 0, false],
+    ['when the wall clock stepped back', 1, -2, false],
+    ['when the wall clock stepped back to the very start', 1, -1, true],
+    ['when the wall clock alone says that it is over', 1, 999, false],
+    ['when the wall clock says that a moment is left', 1, 998, true],
+    ['when only the monotonic clock says that it is over', 1_000, -1_000, false],
+  ])('%s', (_when, milliseconds, step, holds) => {
+    const clock = handClock();
+    const start = leaseStart(clock);
+    clock.advance(milliseconds);
+    clock.stepWall(step);
+    expect(leaseHolds(start, LEASE, clock)).toBe(holds);
+  });
+
+  test('without an end holds for ever, unless the wall clock stepped back', () => {
+    const clock = handClock();
+    const start = leaseStart(clock);
+    clock.advance(Number.MAX_SAFE_INTEGER / 4);
+    expect(leaseHolds(start, Infinity, clock)).toBe(true);
+    clock.stepWall(-Number.MAX_SAFE_INTEGER / 3);
+    expect(leaseHolds(start, Infinity, clock)).toBe(false);
+  });
+});
