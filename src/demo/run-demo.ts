@@ -69,7 +69,10 @@ async function startGateway(
       readFile: (path) => readFileSync(path),
     });
     const gateway = await createGateway(config, parts, () => {});
-    const url = await gateway.listen();
+    const url = await gateway.listen().catch(async (error: unknown) => {
+      await gateway.close(0);
+      throw error;
+    });
     return {
       url,
       user: USER,

@@ -7,11 +7,13 @@ export type Scope = 'everything' | 'unassigned' | `project:${string}`;
 
 /**
  * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
- * same project share one scope: purging too much is safe, purging too little is not. (Upper case first,
- * since `ß` and the two small sigmas only meet there.)
+ * same project share one scope: purging too much is safe, purging too little is not. (Upper case comes in
+ * between, since `ß` and `ss` and the two small sigmas only meet there; lower case before it, since `ẞ` has
+ * no other upper case than itself.)
  */
 export function projectScope(name: string): Scope {
-  const folded = name.trim().normalize('NFC').toUpperCase().toLowerCase().normalize('NFC');
+  const composed = name.trim().normalize('NFC');
+  const folded = composed.toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
   return `project:${folded}`;
 }
 

@@ -91,8 +91,8 @@ async function stop(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Starts Mondrian 3.11 over the sample warehouse, and waits until it answers a Discover (the cubes are
- * loaded by the first request that needs them). Each call is a process of its own. Throws an Error that
+ * Starts Mondrian 3.11 over the sample warehouse, and waits until it answers a Discover. By then the warehouse
+ * and the schema are loaded; nothing is aggregated yet. Each call is a process of its own. Throws an Error that
  * holds the end of the engine's standard error when it does not come up.
  */
 export async function startMondrian(options: MondrianOptions = {}): Promise<RunningEngine> {
@@ -104,6 +104,8 @@ export async function startMondrian(options: MondrianOptions = {}): Promise<Runn
     errors = (errors + text).slice(-STDERR_TAIL);
   });
 
+  // Only then are its last words read.
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const failed = new AbortController();
   const deadline = setTimeout(
     () => failed.abort(new Error(`not ready in ${START_DEADLINE_MS / 1000} s`)),
@@ -120,10 +122,12 @@ export async function startMondrian(options: MondrianOptions = {}): Promise<Runn
   try {
     const port = await Promise.race([readPort(child), failure]);
     const url = `http://127.0.0.1:${port}/xmla`;
+    child.stdout?.resume();
     await Promise.race([waitUntilItAnswers(url, failed.signal), failure]);
     return { url, close: () => stop(child) };
   } catch (error) {
     await stop(child);
+    await closed;
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`Mondrian did not start: ${reason}\n${errors}`, { cause: error });
   } finally {

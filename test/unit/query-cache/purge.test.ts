@@ -1,0 +1,119 @@
+import { describe, expect, test } from '@jest/globals';
+import type { GatewayEvent } from '../../../src/events.ts';
+import { createEpochs } from '../../../src/query-cache/epochs.ts';
+import { createPurge } from '../../../src/query-cache/purge.ts';
+import { gate } from '../../support/stub-engine.ts';
+import { handStore } from './fake-epoch-stores.ts';
+import { handClock, quiet } from './fakes.ts';
+
+function setUp() {
+  const clock = handClock();
+  const store = handStore();
+  const epochs = createEpochs({ store, clock, lease: 1_000 });
+  const events: GatewayEvent[] = [];
+  const slept: number[] = [];
+  const wake = gate();
+  const cleared = { times: 0 };
+  const purge = createPurge({
+    epochs,
+    clearMemory: () => (cleared.times += 1),
+    clock,
+    async sleep(milliseconds) {
+      slept.push(milliseconds);
+      await wake.opened;
+      clock.advance(milliseconds);
+    },
+    newId: () => 'id',
+    emit: (event) => events.push(event),
+  });
+  return { store, epochs, purge, events, slept, wake, cleared };
+}
+
+async function settled(promise: Promise<unknown>): Promise<boolean> {
+  await quiet();
+  const still = Symbol('still under way');
+  return (await Promise.race([promise, Promise.resolve(still)])) !== still;
+}
+
+describe('a purge', () => {
+  test('is answered when the longest lease and a tenth have passed since it was confirmed', async () => {
+    const { store, purge, slept, wake, events } = setUp();
+    const outcome = purge('Food Mart', 'ADMIN');
+    expect(await settled(outcome)).toBe(false);
+    expect(slept).toEqual([]);
+    store.renewals[0]?.answer(5_000);
+    expect(await settled(outcome)).toBe(false);
+    expect(slept).toEqual([5_500]);
+    wake.open();
+    expect(await outcome).toEqual({
+      ok: true,
+      receipt: {
+        id: 'id',
+        project: 'Food Mart',
+        epochs_renewed: ['project:food mart', 'unassigned'],
+        waited: 5_500,
+        engine_calls: 0,
+      },
+    });
+    expect(events).toEqual([
+      { type: 'purged', id: 'id', project: 'Food Mart', principal: 'ADMIN', ok: true, milliseconds: 5_500 },
+    ]);
+  });
+
+  test('of everything renews the epoch of everything and frees the memory', async () => {
+    const { store, purge, wake, cleared } = setUp();
+    const outcome = purge(undefined, 'ADMIN');
+    expect(store.renewals[0]?.scopes).toEqual(['everything', 'unassigned']);
+    store.renewals[0]?.answer(1_000);
+    wake.open();
+    expect(await outcome).toMatchObject({ ok: true });
+    expect(cleared.times).toBe(1);
+  });
+
+  test('of one project leaves the memory of the others', async () => {
+    const { store, purge, wake, cleared } = setUp();
+    const outcome = purge('a', 'ADMIN');
+    store.renewals[0]?.answer(1_000);
+    wake.open();
+    await outcome;
+    expect(cleared.times).toBe(0);
+  });
+
+  test('waits for nobody where nobody else is', async () => {
+    const { store, purge, slept } = setUp();
+    const outcome = purge('a', 'ADMIN');
+    store.renewals[0]?.answer(0);
+    expect(await outcome).toMatchObject({ ok: true });
+    expect(slept).toEqual([]);
+  });
+
+  test('that was not confirmed counts as not done and is repeated', async () => {
+    const { store, epochs, purge, wake, events } = setUp();
+    const outcome = purge('a', 'ADMIN');
+    store.renewals[0]?.fail();
+    await quiet();
+    store.renewals[0]?.fail();
+    await quiet();
+    expect(store.renewals[0]?.scopes).toEqual(['project:a', 'unassigned']);
+    store.renewals[0]?.answer(1_000);
+    wake.open();
+    expect(await outcome).toMatchObject({ ok: true });
+    expect(epochs.owed()).toEqual([]);
+    expect(events.map(({ type }) => type)).toEqual(['redis-failed', 'redis-failed', 'purged']);
+  });
+
+  test('that is never confirmed is owed, says so, and empties the memory', async () => {
+    const { store, epochs, purge, slept, cleared, events } = setUp();
+    const outcome = purge('a', 'ADMIN');
+    for (let tries = 0; tries < 3; tries += 1) {
+      store.renewals[0]?.fail();
+      await quiet();
+    }
+    expect(await outcome).toEqual({ ok: false, id: 'id', project: 'a' });
+    expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
+    expect(cleared.times).toBe(1);
+    expect(slept).toEqual([]);
+    expect(events.at(-1)).toMatchObject({ type: 'purged', ok: false, project: 'a' });
+    await epochs.close();
+  });
+});
