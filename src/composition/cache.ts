@@ -61,7 +61,7 @@ export async function createCache(
     onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
   });
   const memory = createMemoryTier({ maxBytes: settings.memory, wall: clock.wall });
-  const flights = createFlights({ now: clock.now, deadline: settings.longestTimeout });
+  const flights = createFlights({ clock, deadline: settings.longestTimeout });
   const queryCache = createQueryCache({
     epochs,
     memory,
@@ -71,7 +71,7 @@ export async function createCache(
     values: backend.values,
     unshareable: new LRUCache({ maxSize: MAX_UNSHAREABLE, sizeCalculation: () => 1 }),
     random: parts.random,
-    lease: backend.lease,
+    purgeTakes: backend.purgeTakes,
     maxEntry: settings.max_entry,
     processSecret: newToken(parts),
   });
@@ -104,6 +104,8 @@ interface Backend {
   readonly values: ValueTier | undefined;
   /** Milliseconds; Infinity where nobody else can renew an epoch. */
   readonly lease: number;
+  /** No purge is acknowledged in less (ms). */
+  readonly purgeTakes: number;
   readonly state: () => 'off' | 'up' | 'down';
   readonly settled: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -117,6 +119,7 @@ function inProcess(settings: ReturnType<typeof cacheSettings>, parts: Parts): Ba
     }),
     values: undefined,
     lease: Infinity,
+    purgeTakes: 0,
     state: () => 'off',
     settled: async () => {},
     close: async () => {},
@@ -148,6 +151,7 @@ function inRedis(settings: ReturnType<typeof cacheSettings>, parts: Parts): Back
     }),
     values: createRedisValueTier({ connections, breaker, namespace }),
     lease: settings.lease,
+    purgeTakes: settings.lease,
     state: () => (connections.ready() && !breaker.open ? 'up' : 'down'),
     settled: () => connections.settled(START_WAIT),
     close: connections.close,

@@ -5,6 +5,11 @@ export class EngineSilence extends Error {
   override readonly name = 'EngineSilence';
 }
 
+/** The connection ended without an error and without an answer. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
 /** What a client is told when the engine failed. Host names and error codes stay in the log. */
 export function engineFailure(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;

@@ -3,18 +3,22 @@ import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
+import type { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
+import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
+import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, QueryHeaders } from './engine.ts';
 import { createEngineAgent } from './engine-agent.ts';
 import {
   engineFailure,
   engineLoginFailure,
-  EngineSilence,
+  NoAnswer,
   refusedLogin,
 } from './engine-failure.ts';
 import { engineOrigin, engineTarget } from './engine-target.ts';
 import { createPassThrough } from './pass-through.ts';
+import { endOnSilence } from './silence.ts';
 
 /** How long a probe of the engine's port may take (ms). */
 const PROBE_TIMEOUT = 2_000;
@@ -58,7 +62,6 @@ export function createHttpEngine(options: {
           path: target(addressee),
           agent,
           signal,
-          timeout: config.timeout,
           headers: {
             'content-type': headers['content-type'],
             'content-length': body.length,
@@ -74,13 +77,36 @@ export function createHttpEngine(options: {
           resolve(response);
         },
       );
-      request.on('timeout', () => (answer ?? request).destroy(new EngineSilence()));
+      endOnSilence(request, config.timeout);
       request.on('error', (error: Error) => {
         answer?.destroy(error);
         reject(brokenBeforeItBegan(request, error) ? new StaleConnection() : error);
       });
+      // Nothing else tells of an engine that changes the protocol without being asked to.
+      request.on('close', () => reject(new NoAnswer()));
       request.end(body);
     });
+  }
+
+  function closeIdle(): void {
+    for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+  }
+
+  function report(project: string, error: unknown): GatewayError {
+    const failure = engineFailure(error);
+    emit({ type: 'engine-failed', project, reason: failure.reason, error });
+    return failure;
+  }
+
+  function acceptedHead(answer: IncomingMessage): AnswerHead {
+    try {
+      const head = answerHead(answer);
+      if (refusedLogin(head.status, config.login)) throw engineLoginFailure();
+      return head;
+    } catch (error) {
+      answer.destroy();
+      throw error;
+    }
   }
 
   return {
@@ -91,26 +117,23 @@ export function createHttpEngine(options: {
       const began = { now: clock.now(), wall: clock.wall() };
       try {
         const answer = await send(addressee, headers, body, signal).catch((error: unknown) => {
-          // A query changes nothing, so that it may be sent again.
-          if (error instanceof StaleConnection) return send(addressee, headers, body, signal);
-          throw error;
+          if (!(error instanceof StaleConnection)) throw error;
+          // A query changes nothing, so that it may be sent again, on a new connection: an engine that closed
+          // one has most likely closed them all.
+          closeIdle();
+          return send(addressee, headers, body, signal);
+        });
+        answer.once('error', (error) => {
+          if (!signal.aborted) report(project, error);
         });
         answer.once('close', () => {
           leave();
           emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
         });
-        const status = answer.statusCode ?? 0;
-        if (refusedLogin(status, config.login)) {
-          answer.destroy();
-          throw engineLoginFailure();
-        }
-        const statusMessage = answer.statusMessage ?? '';
-        return { head: { status, statusMessage, headers: answer.headers }, body: answer, began };
+        return { head: acceptedHead(answer), body: answer, began };
       } catch (error) {
         leave();
-        const failure = engineFailure(error);
-        emit({ type: 'engine-failed', project, reason: failure.reason, error });
-        throw failure;
+        throw report(project, error);
       }
     },
     passThrough: createPassThrough({

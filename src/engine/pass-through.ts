@@ -1,24 +1,27 @@
-import type { Agent, IncomingMessage } from 'node:http';
+import type { Agent, IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { createProxyMiddleware } from 'http-proxy-middleware';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
 import type { Admission } from './admission.ts';
+import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
 import {
   engineFailure,
   engineLoginFailure,
-  EngineSilence,
+  NoAnswer,
   refusedLogin,
 } from './engine-failure.ts';
 import { requestHeaders } from './forwarded-headers.ts';
+import { endOnSilence } from './silence.ts';
 
 interface Exchange {
   readonly client: PassThroughClient;
   readonly body: Buffer | undefined;
   readonly project: string;
   answer: IncomingMessage | undefined;
+  failed: boolean;
 }
 
 /**
@@ -38,13 +41,24 @@ export function createPassThrough(options: {
   const { config, admission, clock, emit } = options;
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
 
+  /** One failure shows in several events; the first counts. */
   function fail(exchange: Exchange, error: unknown): void {
+    if (exchange.failed) return;
+    exchange.failed = true;
     const failure = engineFailure(error);
     if (!exchange.client.signal.aborted) {
       const { project } = exchange;
       emit({ type: 'engine-failed', project, reason: failure.reason, error });
     }
     exchange.client.fail(failure);
+  }
+
+  function relay(client: PassThroughClient, answer: IncomingMessage, response: ServerResponse) {
+    const head = answerHead(answer);
+    if (refusedLogin(head.status, config.login)) throw engineLoginFailure();
+    client.open(head);
+    answer.on('data', (chunk: Buffer) => client.sent(chunk.length));
+    answer.pipe(response);
   }
 
   const proxy = createProxyMiddleware<IncomingMessage>({
@@ -62,24 +76,24 @@ export function createPassThrough(options: {
       (proxyServer) => {
         proxyServer.on('proxyReq', (proxyRequest, request) => {
           const exchange = exchanges.get(request);
-          proxyRequest.setTimeout(config.timeout, () => {
-            (exchange?.answer ?? proxyRequest).destroy(new EngineSilence());
+          if (exchange === undefined) return;
+          endOnSilence(proxyRequest, config.timeout);
+          // Nothing else tells of an engine that changes the protocol without being asked to.
+          proxyRequest.once('close', () => {
+            if (exchange.answer === undefined) fail(exchange, new NoAnswer());
           });
         });
         proxyServer.on('proxyRes', (answer, request, response) => {
           const exchange = exchanges.get(request);
           if (exchange === undefined) return;
           exchange.answer = answer;
-          const status = answer.statusCode ?? 0;
-          if (refusedLogin(status, config.login)) {
-            answer.resume();
-            return fail(exchange, engineLoginFailure());
-          }
-          const statusMessage = answer.statusMessage ?? '';
-          exchange.client.open({ status, statusMessage, headers: answer.headers });
           answer.on('error', (error) => fail(exchange, error));
-          answer.on('data', (chunk: Buffer) => exchange.client.sent(chunk.length));
-          answer.pipe(response);
+          try {
+            relay(exchange.client, answer, response);
+          } catch (error) {
+            answer.destroy();
+            fail(exchange, error);
+          }
         });
         proxyServer.on('error', (error, request) => {
           const exchange = request && exchanges.get(request);
@@ -104,7 +118,7 @@ export function createPassThrough(options: {
       return;
     }
     const began = clock.now();
-    exchanges.set(request, { client, body, project, answer: undefined });
+    exchanges.set(request, { client, body, project, answer: undefined, failed: false });
     // http-proxy-middleware forwards the headers and the target that it finds in the request.
     request.headers = requestHeaders(
       request.headers,

@@ -125,11 +125,12 @@ async function decodeBody(
   coded: Buffer,
   { bodyLength }: Description,
 ): Promise<Buffer | undefined> {
+  if (coding !== CODING.identity && coding !== CODING.zstd) return undefined;
   try {
     const body =
-      coding === CODING.zstd
-        ? await decompress(coded, { maxOutputLength: Math.max(bodyLength, 1) })
-        : coded;
+      coding === CODING.identity
+        ? coded
+        : await decompress(coded, { maxOutputLength: Math.max(bodyLength, 1) });
     return body.length === bodyLength ? body : undefined;
   } catch {
     return undefined;

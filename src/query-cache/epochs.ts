@@ -25,8 +25,8 @@ export interface Epochs {
    */
   renew(scopes: readonly Scope[]): Promise<number>;
   /**
-   * Notes that the scopes must be renewed before this replica uses any epoch again. Tried again in the
-   * background, since other replicas go on using the old epochs until it is done.
+   * Notes that the scopes must be renewed before this replica uses any epoch again. Tried in the background
+   * until it is done, since other replicas go on using the old epochs; until then no epoch can be obtained.
    */
   owe(scopes: readonly Scope[]): void;
   /** Scopes whose renewal is owed. */
@@ -73,7 +73,8 @@ export function createEpochs(options: {
   let debts = 0;
   let keySecret: string | undefined;
   let announcements = 0;
-  let settling: Promise<void> | undefined;
+  /** From when a try is planned until it is over. */
+  let settling = false;
   let settleTimer: NodeJS.Timeout | undefined;
   let closed = false;
 
@@ -94,35 +95,35 @@ export function createEpochs(options: {
     return { scopes, tokens, keySecret };
   }
 
-  /** Renews what is owed; one run at a time. Rejects when it could not. */
-  function settle(): Promise<void> {
-    settling ??= (async () => {
-      const settled = [...owed];
-      const scopes = settled.map(([scope]) => scope);
-      await store.renew(scopes);
-      for (const [scope, debt] of settled) if (owed.get(scope) === debt) owed.delete(scope);
-      forget(scopes);
-      store.announce(scopes).catch((error: unknown) => options.onError?.(error));
-    })().finally(() => {
-      settling = undefined;
-    });
-    return settling;
+  /** Renews what is owed. Rejects when it could not. */
+  async function settle(): Promise<void> {
+    const settled = [...owed];
+    const scopes = settled.map(([scope]) => scope);
+    await store.renew(scopes);
+    for (const [scope, debt] of settled) if (owed.get(scope) === debt) owed.delete(scope);
+    forget(scopes);
+    store.announce(scopes).catch((error: unknown) => options.onError?.(error));
   }
 
+  /** One run at a time, as long as something is owed. */
   function settleLater(): void {
-    if (settleTimer !== undefined || closed || owed.size === 0) return;
+    if (settling || closed || owed.size === 0) return;
+    settling = true;
     settleTimer = setTimeout(() => {
-      settleTimer = undefined;
       settle()
         .catch((error: unknown) => options.onError?.(error))
-        .finally(settleLater);
+        .finally(() => {
+          settling = false;
+          settleLater();
+        });
     }, SETTLE_INTERVAL);
     settleTimer.unref();
   }
 
   async function read(scopes: readonly Scope[]): Promise<CapturedEpochs | undefined> {
     for (let sent = 0; sent < MAX_READS; sent += 1) {
-      if (owed.size > 0) await settle();
+      // Settled in the background: no request waits for a renewal that may take long to fail.
+      if (owed.size > 0) return undefined;
       const since = leaseStart(clock);
       const announcementsBefore = announcements;
       const reading = await store.read(scopes);
@@ -143,7 +144,8 @@ export function createEpochs(options: {
   return {
     held: heldNow,
     obtain(scopes) {
-      const name = scopes.join('\n');
+      // A catalog may be named anything, also what would join two scopes.
+      const name = JSON.stringify(scopes);
       const running = reads.get(name);
       if (running !== undefined) return running;
       const started = read(scopes)

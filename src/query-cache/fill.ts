@@ -19,6 +19,11 @@ export interface FillJob {
    * finds it. Undefined when nothing may be stored.
    */
   readonly keep: ((answer: StoredAnswer) => void) | undefined;
+  /**
+   * Called as soon as it is known that the answer may not be kept; a long one may go on for a while. Not
+   * called when the engine failed, which says nothing of its next answer.
+   */
+  readonly refused?: () => void;
   /** What to say instead of `miss`, for a request that does not use the cache. */
   readonly bypass?: Outcome;
 }
@@ -79,6 +84,7 @@ export async function fill(
     function refuse(reason: RefusalReason): void {
       refusal = reason;
       kept = [];
+      job.refused?.();
       flight?.land(undefined);
     }
 

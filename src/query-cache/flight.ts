@@ -1,4 +1,6 @@
+import type { Clock } from '../clock.ts';
 import { createGate, type Gate } from '../gate.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from './lease.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** How a flight ended for those who waited. Without an answer they go to the engine themselves. */
@@ -12,8 +14,8 @@ export type Landing =
 
 /** One engine request that others may wait for. */
 export interface Flight {
-  /** Clock (ms, monotonic) when it was entered, which is before its engine request began. */
-  readonly since: number;
+  /** When it was entered, which is before its engine request began. */
+  readonly since: LeaseStart;
   /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
   land(answer: StoredAnswer | undefined): void;
 }
@@ -21,7 +23,7 @@ export interface Flight {
 export interface Flights {
   /**
    * Waits for the flight of this key.
-   * @param youngerThan only a flight younger than this (ms) is joined
+   * @param youngerThan only a flight younger than this (ms) by both clocks is joined
    * @returns undefined when there is none to join (or too many wait already), else how it landed, or
    *   'late' when it did not land before the deadline; rejects with the signal's reason when that aborts
    */
@@ -53,7 +55,8 @@ interface Entry {
  *
  * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
  */
-export function createFlights(options: { now: () => number; deadline: number }): Flights {
+export function createFlights(options: { clock: Clock; deadline: number }): Flights {
+  const { clock } = options;
   const entries = new Map<string, Entry>();
   let waiters = 0;
 
@@ -61,10 +64,10 @@ export function createFlights(options: { now: () => number; deadline: number }):
     join(key, signal, youngerThan = options.deadline) {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
-      const age = options.now() - entry.flight.since;
-      if (age >= Math.min(youngerThan, options.deadline) || entry.waiters >= MAX_WAITERS) {
-        return undefined;
-      }
+      const { since } = entry.flight;
+      if (!leaseHolds(since, Math.min(youngerThan, options.deadline), clock)) return undefined;
+      if (entry.waiters >= MAX_WAITERS) return undefined;
+      const age = clock.now() - since.now;
       entry.waiters += 1;
       waiters += 1;
       return orSooner(entry.landing, options.deadline - age, signal).finally(() => {
@@ -75,7 +78,7 @@ export function createFlights(options: { now: () => number; deadline: number }):
     lead(key) {
       const { promise, resolve } = Promise.withResolvers<Landing>();
       const flight: Flight = {
-        since: options.now(),
+        since: leaseStart(clock),
         land(answer) {
           // A flight that was given up for its age may have been replaced by a younger one.
           if (entries.get(key)?.flight === flight) entries.delete(key);

@@ -1,6 +1,7 @@
 import type { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import type { Emit, Outcome } from '../events.ts';
+import type { Gate } from '../gate.ts';
 import type { HitSource } from '../reasons.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { CapturedEpochs, Epochs } from './epochs.ts';
@@ -40,8 +41,8 @@ export function createQueryCache(options: {
   clock: Clock;
   /** In [0, 1). */
   random: () => number;
-  /** Milliseconds. */
-  lease: number;
+  /** No purge is acknowledged in less (ms); 0 where a purge waits for nobody. */
+  purgeTakes: number;
   /** Bytes. */
   maxEntry: number;
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
@@ -71,14 +72,15 @@ export function createQueryCache(options: {
     client: Client,
   ): Promise<boolean> {
     const key = queryKey(query.parts, captured);
-    const inMemory = memory.get(key);
-    const inValues = inMemory ?? (values && (await fromValues(values, key)));
+    const outside = memory.get(key) === undefined && values !== undefined;
+    const inValues = outside ? await fromValues(values, key) : undefined;
     // No await from here to the replay, the join or the lead: what is decided holds when it happens. The
     // await above may have outlived the lease, or brought a purge.
     if (!epochs.areCurrent(captured)) return false;
     // Another request's fill may have landed since the first look: without this second one, two requests
     // that come one after the other could both ask the engine.
-    const found = memory.get(key) ?? inValues;
+    const inMemory = memory.get(key);
+    const found = inMemory ?? inValues;
     if (found !== undefined && timeLeft(found, query) > 0) {
       if (inMemory === undefined) memory.set(key, found);
       replay(found, inMemory === undefined ? 'redis' : 'memory', query, client);
@@ -87,7 +89,8 @@ export function createQueryCache(options: {
     const mayShare = (unshareable.get(key) ?? 0) <= clock.now();
     const landing = mayShare ? flights.join(key, client.signal) : undefined;
     if (landing === undefined) {
-      await fillAndStore(captured, key, query, client, mayShare ? flights.lead(key) : undefined);
+      const flight = mayShare ? flights.lead(key) : undefined;
+      await toValues(key, await fillAndKeep(key, query, client, flight));
       return true;
     }
     await afterLanding(await landing.catch(() => 'gone' as const), captured, key, query, client);
@@ -103,65 +106,72 @@ export function createQueryCache(options: {
     client: Client,
   ): Promise<void> {
     if (landed === 'gone' || landed === undefined) return;
-    if (landed === 'late') return fillAndStore(captured, key, query, client, undefined);
+    if (landed === 'late') {
+      return toValues(key, await fillAndKeep(key, query, client, undefined));
+    }
     // It was joined under the epochs in force when this request came, and its engine request began under
     // them: that is all the promise asks. A purge that came while it waited does not concern it.
     if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', query, client);
-    let leave: () => void;
-    try {
-      leave = await landed.turns.enter(client.signal);
-    } catch {
-      return; // the client went away
-    }
-    try {
+    const filled = await inTurn(landed.turns, client, () => {
       const found = memory.get(key);
-      if (found !== undefined && epochs.areCurrent(captured)) {
-        replay(found, 'coalesced', query, client);
-      } else {
-        await fillAndStore(captured, key, query, client, undefined);
+      const usable = found !== undefined && timeLeft(found, query) > 0;
+      if (!usable || !epochs.areCurrent(captured)) {
+        return fillAndKeep(key, query, client, undefined);
       }
+      replay(found, 'coalesced', query, client);
+      return undefined;
+    });
+    await toValues(key, filled);
+  }
+
+  /** Waits for a turn and does the work in it; undefined when the client went away before. */
+  async function inTurn<T>(
+    turns: Gate,
+    client: Client,
+    work: () => T | Promise<T>,
+  ): Promise<T | undefined> {
+    const leave = await turns.enter(client.signal).catch(() => undefined);
+    if (leave === undefined) return undefined;
+    try {
+      return await work();
     } finally {
       leave();
     }
   }
 
-  async function fillAndStore(
-    captured: CapturedEpochs,
+  /** Asks the engine and keeps its answer in memory. Undefined when it may not be kept. */
+  async function fillAndKeep(
     key: string,
     query: Query,
     client: Client,
     flight: Flight | undefined,
-  ): Promise<void> {
+  ): Promise<StoredAnswer | undefined> {
     const keep = (answer: StoredAnswer) => {
       memory.set(key, answer);
+      unshareable.delete(key);
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
-    const result = await fill({ query, client, flight, keep }, fillOptions);
-    if (result === undefined) return;
-    if (typeof result === 'string') {
-      unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
-      return;
-    }
-    unshareable.delete(key);
-    // The client has its answer: nobody waits for this. After a purge the value would never be found.
-    if (values !== undefined && epochs.areCurrent(captured)) await toValues(values, key, result);
+    const refused = () => void unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
+    const result = await fill({ query, client, flight, keep, refused }, fillOptions);
+    return typeof result === 'string' ? undefined : result;
   }
 
   /**
-   * While nothing says which entries are true, every query goes to the engine; those that arrive within one
-   * lease still share one engine request, since no purge can be acknowledged in less.
+   * While nothing says which entries are true, every query goes to the engine; those that arrive in less time
+   * than a purge takes still share one engine request.
    */
   async function answerWithoutEpochs(query: Query, client: Client): Promise<void> {
     if (client.signal.aborted) return;
     const key = queryKey(query.parts, withoutEpochs);
-    const joined = flights.join(key, client.signal, options.lease);
+    const joined = flights.join(key, client.signal, options.purgeTakes);
     const flight = joined === undefined ? flights.lead(key) : undefined;
     const landed = await joined?.catch(() => 'gone' as const);
     if (landed === 'gone') return;
-    if (landed !== undefined && landed !== 'late' && landed.kind === 'answer') {
-      return replay(landed.answer, 'coalesced', query, client);
-    }
-    await fill({ query, client, flight, keep: undefined, bypass: EPOCHS_UNKNOWN }, fillOptions);
+    const pass = () =>
+      fill({ query, client, flight, keep: undefined, bypass: EPOCHS_UNKNOWN }, fillOptions);
+    if (landed === undefined || landed === 'late') await pass();
+    else if (landed.kind === 'nothing') await inTurn(landed.turns, client, pass);
+    else replay(landed.answer, 'coalesced', query, client);
   }
 
   const fillOptions = {
@@ -198,9 +208,14 @@ export function createQueryCache(options: {
     return undefined;
   }
 
-  async function toValues(tier: ValueTier, key: string, answer: StoredAnswer): Promise<void> {
+  /**
+   * Keeps the answer in tier 2. Its client has it already, nobody waits for this. Also when the lease of its
+   * epochs ran out meanwhile: whether they are still in force is asked by those who look for it.
+   */
+  async function toValues(key: string, answer: StoredAnswer | undefined): Promise<void> {
+    if (values === undefined || answer === undefined) return;
     try {
-      await tier.set(key, await encodeEntry(key, answer), remaining(answer, clock.wall()));
+      await values.set(key, await encodeEntry(key, answer), remaining(answer, clock.wall()));
     } catch (error) {
       emit({ type: 'redis-failed', operation: 'set', error });
     }

@@ -178,3 +178,8 @@ export function sendRaw(port: number, bytes: Buffer | string): Promise<RawAnswer
 export function portOf(base: string): number {
   return Number(new URL(base).port);
 }
+
+/** Resolves when a condition holds. Whoever waits for what never happens is ended by jest. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2));
+}

@@ -1,0 +1,78 @@
+import { describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
+import { EngineSilence } from '../../../src/engine/engine-failure.ts';
+import { endOnSilence } from '../../../src/engine/silence.ts';
+
+async function listen(answer: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => answer(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+const errorOf = async (request: ClientRequest) => (await once(request, 'error'))[0] as unknown;
+
+describe('a request to an engine that is silent', () => {
+  test('ends while the connection is still being made', async () => {
+    const asked = request({ createConnection: () => new Socket() });
+    endOnSilence(asked, 20);
+    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+  });
+
+  test('ends while TLS is still being agreed upon', async () => {
+    const { server, port } = await listen(() => {});
+    const asked = httpsRequest({ port, host: '127.0.0.1' });
+    endOnSilence(asked, 20);
+    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+    server.close();
+  });
+
+  test('ends when no head comes', async () => {
+    const { server, port } = await listen((socket) => socket.write('HTTP/1.1 2'));
+    const asked = request({ port, host: '127.0.0.1' });
+    endOnSilence(asked, 50);
+    asked.end();
+    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+    server.close();
+  });
+
+  test('ends when the body stops', async () => {
+    const { server, port } = await listen((socket) =>
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
+    );
+    const asked = request({ port, host: '127.0.0.1' });
+    endOnSilence(asked, 50);
+    asked.end();
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect((await once(answer, 'error'))[0]).toBeInstanceOf(EngineSilence);
+    server.close();
+  });
+
+  test('leaves nothing on a connection that is used again', async () => {
+    const { server, port } = await listen((socket) => {
+      const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na';
+      socket.write(answer);
+      socket.on('data', () => socket.write(answer));
+    });
+    const agent = new Agent({ keepAlive: true });
+    for (let turn = 0; turn < 3; turn += 1) {
+      const asked = request({ port, host: '127.0.0.1', agent });
+      endOnSilence(asked, 60_000);
+      asked.end();
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      answer.resume();
+      await once(answer, 'close');
+      const { socket } = answer;
+      expect(socket.listeners('timeout').filter(({ name }) => name === 'end')).toEqual([]);
+    }
+    agent.destroy();
+    server.close();
+  });
+});

@@ -1,0 +1,169 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { crc32, zstdCompressSync } from 'node:zlib';
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { decodeEntry, encodeEntry } from '../../../src/query-cache/entry-codec.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { sizes } from '../../support/sizes.ts';
+import { storedAnswer } from './fakes.ts';
+
+const KEY = createHash('sha256').update('one').digest('base64url');
+const OTHER_KEY = createHash('sha256').update('two').digest('base64url');
+const MAX_BODY = 1024 * 1024;
+
+const body = fc.oneof(
+  fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
+  // Around and above the size from which bodies are compressed; one that compresses, one that does not.
+  fc.nat({ max: 8_000 }).map((length) => Buffer.alloc(length, '<Cell/>')),
+  fc.nat({ max: 8_000 }).map((length) => randomBytes(length)),
+);
+const answer: fc.Arbitrary<StoredAnswer> = fc.record({
+  body,
+  contentType: fc.string({ unit: 'binary' }),
+  contentLanguage: fc.option(fc.string(), { nil: undefined }),
+  requestedAt: fc.maxSafeNat(),
+  lifetime: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+  engineMilliseconds: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+});
+
+const DESCRIPTION = {
+  contentType: 'text/xml',
+  contentLanguage: null,
+  lifetime: 60_000,
+  engineMilliseconds: 5,
+  bodyLength: 7,
+};
+
+/** A value made by hand, with a checksum that fits. */
+function value(
+  changed: {
+    magic?: number;
+    version?: number;
+    coding?: number;
+    key?: string;
+    description?: object | string;
+    describedLength?: number;
+    body?: Buffer;
+  } = {},
+): Buffer {
+  const { description = DESCRIPTION } = changed;
+  const described = Buffer.from(
+    typeof description === 'string' ? description : JSON.stringify(description),
+  );
+  const head = Buffer.alloc(48);
+  head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
+  head.writeUInt8(changed.version ?? 1, 4);
+  head.writeUInt8(changed.coding ?? 0, 5);
+  head.writeUInt16BE(changed.describedLength ?? described.length, 6);
+  head.writeBigUInt64BE(1_700_000_000_000n, 8);
+  Buffer.from(changed.key ?? KEY, 'base64url').copy(head, 16);
+  const rest = Buffer.concat([described, changed.body ?? Buffer.from('<root/>')]);
+  const check = Buffer.alloc(4);
+  check.writeUInt32BE(crc32(Buffer.concat([head, rest])));
+  return Buffer.concat([head, check, rest]);
+}
+
+const decode = (bytes: Buffer, key = KEY) => decodeEntry(key, bytes, MAX_BODY);
+
+describe('a value of tier 2', () => {
+  test('brings back the answer it was made of, to the last bit', async () => {
+    await fc.assert(
+      fc.asyncProperty(answer, async (kept) => {
+        expect(await decode(await encodeEntry(KEY, kept))).toEqual({ ok: true, answer: kept });
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('is read as documented, when it was made by hand', async () => {
+    expect(await decode(value())).toEqual({ ok: true, answer: storedAnswer() });
+    const packed = value({ coding: 1, body: zstdCompressSync(Buffer.from('<root/>')) });
+    expect(await decode(packed)).toEqual({ ok: true, answer: storedAnswer() });
+  });
+
+  test('holds at bytes 8 to 15 when its fill began, so that later ones compare as greater', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.maxSafeNat(), fc.maxSafeNat(), async (a, b) => {
+        const [first, second] = await Promise.all(
+          [a, b].map(async (requestedAt) =>
+            (await encodeEntry(KEY, storedAnswer({ requestedAt }))).subarray(8, 16),
+          ),
+        );
+        expect(Buffer.compare(first ?? Buffer.of(), second ?? Buffer.of())).toBe(Math.sign(a - b));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test.each([100, 5_000])('of %i bytes of body is refused when any one byte is another', async (size) => {
+    const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(size, '<Cell/>') }));
+    for (let at = 0; at < whole.length; at += 1) {
+      for (const flip of [1, 0x80, 0xff]) {
+        const spoilt = Buffer.from(whole);
+        spoilt.writeUInt8(spoilt.readUInt8(at) ^ flip, at);
+        expect(await decode(spoilt)).toMatchObject({ ok: false });
+      }
+    }
+  });
+
+  test('is refused when it was cut at any place, or something hangs on to it', async () => {
+    const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(2_000, '<Cell/>') }));
+    for (let length = 0; length < whole.length; length += 1) {
+      expect(await decode(whole.subarray(0, length))).toMatchObject({ ok: false });
+    }
+    expect(await decode(Buffer.concat([whole, Buffer.of(0)]))).toMatchObject({ ok: false });
+  });
+
+  test('is refused, never thrown over, whatever bytes it is', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (bytes) => {
+        expect(await decode(Buffer.from(bytes))).toMatchObject({ ok: false });
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('never answers for another key', async () => {
+    const whole = await encodeEntry(KEY, storedAnswer());
+    expect(await decode(whole, OTHER_KEY)).toEqual({ ok: false, why: 'another key' });
+  });
+
+  const unsound: readonly (readonly [what: string, made: Buffer, why: string])[] = [
+    ['another magic', value({ magic: 1 }), 'not an entry of this gateway'],
+    ['an older version', value({ version: 0 }), 'another version'],
+    ['a later version', value({ version: 2 }), 'another version'],
+    ['a coding that nobody knows', value({ coding: 2 }), 'unreadable body'],
+    ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
+    ['a description that is null', value({ description: 'null' }), 'unreadable description'],
+    ['a description without a type', value({ description: { ...DESCRIPTION, contentType: 7 } }), 'unreadable description'],
+    ['a description without an end', value({ describedLength: 60_000 }), 'unreadable description'],
+    ['a length that is a text', value({ description: { ...DESCRIPTION, bodyLength: '7' } }), 'unreadable description'],
+    ['a lifetime that is none', value({ description: { ...DESCRIPTION, lifetime: null } }), 'unreadable description'],
+    ['a body that is too short', value({ body: Buffer.from('<root') }), 'unreadable body'],
+    ['a body that is too long', value({ body: Buffer.from('<root/> ') }), 'unreadable body'],
+    ['a body that is not what its coding says', value({ coding: 1 }), 'unreadable body'],
+    ['a negative length', value({ description: { ...DESCRIPTION, bodyLength: -1 } }), 'unreadable body'],
+    ['a broken length', value({ coding: 1, description: { ...DESCRIPTION, bodyLength: 7.5 } }), 'unreadable body'],
+  ];
+  test.each(unsound)('with %s and a checksum that fits is refused', async (_what, made, why) => {
+    expect(await decode(made)).toEqual({ ok: false, why });
+  });
+
+  test('that would inflate beyond what it claims is refused', async () => {
+    const bomb = zstdCompressSync(Buffer.alloc(256 * 1024 * 1024));
+    expect(bomb.length).toBeLessThan(64 * 1024);
+    expect(await decode(value({ coding: 1, body: bomb }))).toEqual({
+      ok: false,
+      why: 'unreadable body',
+    });
+  });
+
+  test('that claims to be larger than an entry may be is refused before it is inflated', async () => {
+    const made = value({
+      coding: 1,
+      description: { ...DESCRIPTION, bodyLength: MAX_BODY + 1 },
+      body: zstdCompressSync(Buffer.alloc(MAX_BODY + 1)),
+    });
+    expect(await decode(made)).toEqual({ ok: false, why: 'larger than cache.max_entry' });
+  });
+});

@@ -1,0 +1,148 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../../src/clock.ts';
+import type { GatewayEvent } from '../../../src/events.ts';
+import type { EpochStore } from '../../../src/query-cache/epoch-store.ts';
+import { createEpochs, type Epochs } from '../../../src/query-cache/epochs.ts';
+import { createFlights, type Flights } from '../../../src/query-cache/flight.ts';
+import { createMemoryEpochStore } from '../../../src/query-cache/memory-epoch-store.ts';
+import { createMemoryTier, type MemoryTier } from '../../../src/query-cache/memory-tier.ts';
+import { createPurge, type Purge } from '../../../src/query-cache/purge.ts';
+import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
+import type { EngineAnswer, Query } from '../../../src/query-cache/query.ts';
+import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
+import { fakeClient, handClock, type FakeClient, type HandClock } from './fakes.ts';
+
+export const FLIGHT_DEADLINE = 300_000;
+
+export interface Replica {
+  /** Asks for an answer, and resolves when nothing is left to do. */
+  answer(query: Query, client?: FakeClient): Promise<FakeClient>;
+  readonly purge: Purge;
+  readonly epochs: Epochs;
+  readonly memory: MemoryTier;
+  readonly flights: Flights;
+  readonly clock: HandClock;
+  readonly events: GatewayEvent[];
+}
+
+/** One gateway's query cache with everything it stands on, but for engine and clients. */
+export function replica(
+  options: {
+    clock?: HandClock;
+    /** Without one it is alone. */
+    store?: EpochStore;
+    lease?: number;
+    values?: ValueTier;
+    maxEntry?: number;
+    random?: () => number;
+    epochs?: Epochs;
+  } = {},
+): Replica {
+  const { clock = handClock(), store, lease = Infinity } = options;
+  const events: GatewayEvent[] = [];
+  const emit = (event: GatewayEvent) => void events.push(event);
+  const epochs =
+    options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
+  const memory = createMemoryTier({ maxBytes: 10 * 1024 * 1024, wall: clock.wall });
+  const flights = createFlights({ clock, deadline: FLIGHT_DEADLINE });
+  const cache = createQueryCache({
+    epochs,
+    memory,
+    flights,
+    clock,
+    emit,
+    values: options.values,
+    unshareable: new LRUCache({ max: 100 }),
+    random: options.random ?? (() => 0.5),
+    purgeTakes: store === undefined ? 0 : lease,
+    maxEntry: options.maxEntry ?? 1024 * 1024,
+    processSecret: 'of this process',
+  });
+  const purge = createPurge({
+    epochs,
+    clearMemory: memory.clear,
+    clock,
+    sleep: async (milliseconds) => clock.advance(milliseconds),
+    newId: () => 'id',
+    emit,
+  });
+  return {
+    epochs,
+    memory,
+    flights,
+    clock,
+    events,
+    purge,
+    async answer(query, client = fakeClient()) {
+      await cache.answer(query, client);
+      return client;
+    },
+  };
+}
+
+function aloneStore(): EpochStore {
+  let made = 0;
+  return createMemoryEpochStore({ newToken: () => `token ${(made += 1)}`, keySecret: 'secret' });
+}
+
+export interface FakeEngine {
+  readonly ask: Query['ask'];
+  /** Requests so far, those under way now, and the most that were under way at one time. */
+  readonly asked: number;
+  readonly inside: number;
+  readonly most: number;
+}
+
+/** @param respond is told the number of the request, from 1 */
+export function fakeEngine(
+  respond: (call: number, signal: AbortSignal) => EngineAnswer | Promise<EngineAnswer>,
+): FakeEngine {
+  let asked = 0;
+  let inside = 0;
+  let most = 0;
+  async function* counted(body: EngineAnswer['body']) {
+    try {
+      yield* body;
+    } finally {
+      inside -= 1;
+    }
+  }
+  return {
+    async ask(signal) {
+      asked += 1;
+      inside += 1;
+      most = Math.max(most, inside);
+      try {
+        const answer = await respond(asked, signal);
+        return { ...answer, body: counted(answer.body) };
+      } catch (error) {
+        inside -= 1;
+        throw error;
+      }
+    },
+    get asked() {
+      return asked;
+    },
+    get inside() {
+      return inside;
+    },
+    get most() {
+      return most;
+    },
+  };
+}
+
+/** Epochs that nobody can know. */
+export function unknownEpochs(clock: Clock): Epochs {
+  return createEpochs({
+    clock,
+    lease: 1_000,
+    store: {
+      read: () => Promise.reject(new Error('out of reach')),
+      renew: () => Promise.reject(new Error('out of reach')),
+      announce: () => Promise.reject(new Error('out of reach')),
+      onAnnouncement() {},
+      async close() {},
+    },
+  });
+}
