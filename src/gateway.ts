@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { cacheSettings, createCache } from './composition/cache.ts';
+import { cacheSettings, createCache, type Cache } from './composition/cache.ts';
 import type { Parts } from './composition/parts.ts';
-import { createRuntime } from './composition/runtime.ts';
+import { createRuntime, type Runtime } from './composition/runtime.ts';
 import { createGatewayServer } from './composition/server.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
@@ -41,7 +41,7 @@ export async function createGateway(
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
     epochAge: () => cache.epochAge(),
-    owedPurges: () => cache.owedPurges(),
+    owedPurges: () => cache.owed().length,
   });
 
   let settings = cacheSettings(initial);
@@ -52,50 +52,78 @@ export async function createGateway(
       throw error;
     },
   );
-  const server = createGatewayServer(initial.listen, (request, response) => {
-    if (closing) response.setHeader('connection', 'close');
-    runtime.handle(request, response);
-  });
-  let closing = false;
+  const server = createGatewayServer(initial.listen, (request, response) =>
+    runtime.handle(request, response),
+  );
   const retiring = new Set<Promise<void>>();
 
-  function retire(...olds: { close(): Promise<void>; idle?: () => Promise<void> }[]): void {
+  /** Closes what a reload replaced, when the last request that uses it is over. */
+  function retire(oldRuntime: Runtime, oldCache: Cache | undefined): void {
     const retired = (async () => {
-      for (const old of olds) {
-        await old.idle?.();
-        await old.close();
-      }
+      await oldRuntime.idle();
+      await oldRuntime.close();
+      // A purge that failed after the reload is owed as well as one that failed before.
+      cache.owe(oldCache?.owed() ?? []);
+      await oldCache?.close();
     })().finally(() => retiring.delete(retired));
     retiring.add(retired);
   }
 
+  async function changeTo(config: Config): Promise<void> {
+    const newSettings = cacheSettings(config);
+    const sameCache = isDeepStrictEqual(newSettings, settings);
+    const newCache = sameCache ? cache : await createCache(newSettings, parts);
+    let newRuntime: Runtime | undefined;
+    try {
+      newRuntime = await createRuntime(config, newCache, metrics, parts);
+      server.renewCertificate(config.listen);
+    } catch (error) {
+      await newRuntime?.close();
+      if (!sameCache) await newCache.close();
+      throw error;
+    }
+    const asked = unchangeable(config);
+    for (const [key, value] of Object.entries(unchangeable(initial))) {
+      if (asked[key] === value) continue;
+      emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
+    }
+    const [oldRuntime, oldCache] = [runtime, sameCache ? undefined : cache];
+    if (oldCache !== undefined) newCache.owe(oldCache.owed());
+    [settings, cache, runtime] = [newSettings, newCache, newRuntime];
+    retire(oldRuntime, oldCache);
+  }
+
+  /** One at a time: each builds on what the one before left. */
+  let lastReload: Promise<unknown> = Promise.resolve();
+  let closing = false;
+
   return {
     listen: server.listen,
-    async reload(config) {
-      const newSettings = cacheSettings(config);
-      const sameCache = isDeepStrictEqual(newSettings, settings);
-      const newCache = sameCache ? cache : await createCache(newSettings, parts);
-      try {
-        const newRuntime = await createRuntime(config, newCache, metrics, parts);
-        server.renewCertificate(config.listen);
-        retire(runtime, ...(sameCache ? [] : [cache]));
-        [settings, cache, runtime] = [newSettings, newCache, newRuntime];
-      } catch (error) {
-        if (!sameCache) await newCache.close();
-        throw error;
-      }
+    reload(config) {
+      if (closing) return Promise.reject(new Error('the gateway is shutting down'));
+      const reloaded = lastReload.then(() => changeTo(config));
+      lastReload = reloaded.catch(() => {});
+      return reloaded;
     },
     async close(deadline) {
       closing = true;
-      const timer = setTimeout(server.breakOff, deadline);
+      const expired = new Promise((resolve) => setTimeout(resolve, deadline).unref());
+      void expired.then(server.breakOff);
+      await lastReload;
       await server.close();
-      await Promise.race([
-        Promise.all([runtime.idle(), ...retiring]),
-        new Promise((resolve) => setTimeout(resolve, deadline).unref()),
-      ]);
-      clearTimeout(timer);
+      await Promise.race([Promise.all([runtime.idle(), ...retiring]), expired]);
       await runtime.close();
+      if (cache.owed().length > 0) {
+        const scopes = cache.owed().join(', ');
+        emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
+      }
       await cache.close();
     },
   };
+}
+
+/** What only a restart can change. */
+function unchangeable({ listen, log }: Config): Readonly<Record<string, unknown>> {
+  const https = listen.certificate !== undefined;
+  return { 'listen.host': listen.host, 'listen.port': listen.port, https, 'log.level': log.level };
 }

@@ -73,10 +73,15 @@ async function run(command: Command): Promise<number> {
 async function serve(file: string | undefined): Promise<number> {
   const config = load(file);
   const log = createLog(config.log);
-  const gateway = await createGateway(config, parts, logEvents(log));
-  const url = await gateway.listen();
+  const starting = createGateway(config, parts, logEvents(log));
+  // Before anything is awaited: the signal would end the process.
+  process.on('SIGHUP', () => void starting.then(reload, () => {}));
+  const gateway = await starting;
+  const url = await gateway.listen().catch(async (error: unknown) => {
+    await gateway.close(0);
+    throw error;
+  });
   log.info({ url, version: version() }, 'listening');
-  process.on('SIGHUP', () => void reload(gateway));
   const signal = await untilStopped();
   log.info({ signal }, 'shutting down');
   await gateway.close(SHUTDOWN_DEADLINE);

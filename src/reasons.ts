@@ -8,6 +8,7 @@
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
   encoding: 'The text encoding of the body is unknown, or contradicts what the request says of it.',
+  'long-request': 'The body is too long to be read without making others wait.',
   'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
   'soap-action': 'The header SOAPAction contradicts the body.',
   'content-type':
@@ -21,14 +22,15 @@ export const BYPASS_REASONS = {
   'real-time': 'The property RealTimeOlap asks for a fresh answer.',
   'not-a-query':
     'The statement does not begin with SELECT or WITH, or the command is no statement.',
-  'unclear-statement': 'The text of the statement cannot be read for certain.',
+  'unclear-statement':
+    'The text of the statement cannot be read for certain, or is too long for that.',
   'several-statements': 'The text holds more than one statement.',
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
   'discover-type': 'This Discover request type is not on the list of those that may be cached.',
-  'cache-off': 'The configuration switches the cache off for this project or cube.',
+  'cache-off': 'The configuration switches the cache off for this project.',
   'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',
 } as const;
 

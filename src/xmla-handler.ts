@@ -77,75 +77,95 @@ export function createXmlaHandler(options: {
   };
 
   async function answer(request: IncomingMessage, client: XmlaClient, target: XmlaTarget) {
-    const { headers } = request;
+    const { headers, method = '' } = request;
     const { project, search } = target;
     const principal = await options.login(request);
     client.facts.principal = principal.name;
     // Not before: a stranger could fill the labels of the metrics with invented names.
     client.facts.project = project ?? '';
     refuseDelegation(headers, search);
+    refuseMethod(method);
+    const body = await readBody(request, options.maxBody);
 
     const { engine, kind } = options.engineOf(project);
-    const method = request.method ?? '';
-    if (REFUSED_METHODS.has(method)) {
-      throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
-        headers: { allow: 'POST, GET, HEAD, OPTIONS' },
-      });
-    }
-    const body = await readBody(request, options.maxBody);
-    const query = forwardedQuery(search);
     const addressee: EngineAddressee = {
       project,
-      query,
+      query: forwardedQuery(search),
       user: principal.name,
       authorization: headers.authorization,
     };
-    const bypass = (detail: BypassReason) => {
-      const hasBody = method === 'POST' || body.length > 0;
-      return engine.passThrough(
-        addressee,
-        client.passingThrough({ kind: 'bypass', detail }),
-        hasBody ? body : undefined,
-      );
-    };
+    const understood: Understood =
+      method === 'POST' ? understand(headers, body, kind) : { bypass: 'method' };
+    client.facts.subject = understood.subject ?? '';
+    const query = understood.bypass ?? queryOf(understood, engine, addressee, principal, body);
+    if (typeof query !== 'string') return options.cache.answer(query, client);
+    const passed = client.passingThrough({ kind: 'bypass', detail: query });
+    return engine.passThrough(
+      addressee,
+      passed,
+      method === 'POST' || body.length > 0 ? body : undefined,
+    );
+  }
 
-    if (method !== 'POST') return bypass('method');
-    const reading = readRequest(body, headers['content-type']);
-    if (reading.kind === 'refused') {
-      throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
-    }
-    if (reading.kind === 'not-understood') return bypass(reading.reason);
-    const xmla = reading.request;
-    client.facts.subject = xmla.method === 'Discover' ? xmla.requestType : xmla.method;
-
-    const forwarded = queryHeaders(headers, xmla);
-    if (typeof forwarded === 'string') return bypass(forwarded);
-    const unfit = classify(xmla, kind);
-    if (unfit !== undefined) return bypass(unfit);
+  /** The query to look up, or the reason why the configuration forbids that. */
+  function queryOf(
+    { xmla, forwarded }: Cacheable,
+    engine: Engine,
+    addressee: EngineAddressee,
+    principal: Principal,
+    body: Buffer,
+  ): Query | BypassReason {
+    const { project } = addressee;
     const { catalogs, spansCatalogs } = namedCatalogs(xmla);
     const projects = project === undefined ? catalogs : [project, ...catalogs];
-    const policy = options.policyOf(projects, spansCatalogs);
-    if (policy.cache === 'off') return bypass('cache-off');
-
-    const sorted = sortedQuery(query);
-    const cacheable: Query = {
+    // A project in the path narrows the answer only where the engine is told of it.
+    const told = engine.tellsProject && project !== undefined && xmla.method === 'Execute';
+    const spans = spansCatalogs && !told;
+    const policy = options.policyOf(projects, spans);
+    if (policy.cache === 'off') return 'cache-off';
+    const query = sortedQuery(addressee.query);
+    return {
       parts: {
         engine: engine.id,
         project: project ?? null,
-        query: sorted,
+        query,
         identity: identity(policy, principal),
         userAgentClass: forwarded['user-agent'] ?? null,
         accept: forwarded.accept ?? null,
         contentType: forwarded['content-type'],
         request: xmla,
       },
-      scopes: entryScopes(projects, spansCatalogs),
+      scopes: entryScopes(projects, spans),
       ttl: policy.ttl,
       project: project ?? '',
-      ask: (signal) => engine.ask({ ...addressee, query: sorted }, forwarded, body, signal),
+      ask: (signal) => engine.ask({ ...addressee, query }, forwarded, body, signal),
     };
-    await options.cache.answer(cacheable, client);
   }
+}
+
+interface Cacheable {
+  readonly xmla: XmlaRequest;
+  readonly forwarded: QueryHeaders;
+}
+
+/** What a POST asks, or why it is passed through; `subject` is for the log, as far as it was understood. */
+type Understood =
+  | (Cacheable & { readonly bypass?: undefined; readonly subject: string })
+  | { readonly bypass: BypassReason; readonly subject?: string };
+
+/** @throws GatewayError `bad-request` for what must not reach an engine */
+function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind): Understood {
+  const reading = readRequest(body, headers['content-type']);
+  if (reading.kind === 'refused') {
+    throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
+  }
+  if (reading.kind === 'not-understood') return { bypass: reading.reason };
+  const xmla = reading.request;
+  const subject = xmla.method === 'Discover' ? xmla.requestType : xmla.method;
+  const forwarded = queryHeaders(headers, xmla);
+  if (typeof forwarded === 'string') return { bypass: forwarded, subject };
+  const bypass = classify(xmla, kind);
+  return bypass === undefined ? { xmla, forwarded, subject } : { bypass, subject };
 }
 
 /** Whose answers a query may be given (interface: `cache.share`). */
@@ -153,12 +173,28 @@ function identity(policy: QueryPolicy, principal: Principal): string {
   return policy.share === 'everyone' ? 'everyone' : `user:${principal.name}`;
 }
 
+/** @throws GatewayError `identity-refused`; a form is refused since engines take logins from its fields */
 function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
-  if (headers[DELEGATION] === undefined && !namesParameter(search, DELEGATION)) return;
-  throw new GatewayError(
-    'identity-refused',
-    'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
-  );
+  const named = Object.keys(headers).some((name) => name.replaceAll('-', '_') === DELEGATION);
+  if (named || namesParameter(search, DELEGATION)) {
+    throw new GatewayError(
+      'identity-refused',
+      'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
+    );
+  }
+  if (/^\s*(application\/x-www-form-urlencoded|multipart\/)/i.test(headers['content-type'] ?? '')) {
+    throw new GatewayError(
+      'bad-request',
+      'A form is no XMLA request; the Content-Type must be text/xml.',
+    );
+  }
+}
+
+function refuseMethod(method: string): void {
+  if (!REFUSED_METHODS.has(method)) return;
+  throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
+    headers: { allow: 'POST, GET, HEAD, OPTIONS' },
+  });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Config } from '../config/config.ts';
+import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { createEpochs } from '../query-cache/epochs.ts';
 import type { EpochStore } from '../query-cache/epoch-store.ts';
 import { createFlights } from '../query-cache/flight.ts';
@@ -7,6 +7,7 @@ import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
 import { createMemoryTier } from '../query-cache/memory-tier.ts';
 import { createPurge, type Purge } from '../query-cache/purge.ts';
 import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
+import type { Scope } from '../query-cache/scopes.ts';
 import type { ValueTier } from '../query-cache/value-tier.ts';
 import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
 import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
@@ -29,7 +30,10 @@ export interface Cache {
   readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
   readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
   readonly epochAge: () => number | undefined;
-  readonly owedPurges: () => number;
+  /** Scopes whose purge Redis has not confirmed yet. */
+  readonly owed: () => readonly Scope[];
+  /** Takes over what another cache owes. */
+  readonly owe: (scopes: readonly Scope[]) => void;
   close(): Promise<void>;
 }
 
@@ -86,11 +90,15 @@ export async function createCache(
       newId: () => newToken(parts),
       emit,
     }),
-    redisState: backend.state,
+    // While a purge is owed the epochs in Redis are not used, whatever its connections say.
+    redisState: () => (epochs.owed().length > 0 ? 'down' : backend.state()),
     memoryUsage: memory.usage,
     flightUsage: flights.usage,
     epochAge: epochs.age,
-    owedPurges: () => epochs.owed().length,
+    owed: epochs.owed,
+    owe: (scopes) => {
+      if (scopes.length > 0) epochs.owe(scopes);
+    },
     async close() {
       await epochs.close();
       await backend.close();
@@ -144,6 +152,7 @@ function inRedis(settings: ReturnType<typeof cacheSettings>, parts: Parts): Back
       breaker,
       namespace,
       lease: settings.lease,
+      longestLease: LEASE_LIMITS.longest,
       unusedAfter: 2 * settings.longestTtl,
       newToken: () => newToken(parts),
       keySecret: { configured: settings.key_secret, fresh: newToken(parts) },
@@ -151,7 +160,8 @@ function inRedis(settings: ReturnType<typeof cacheSettings>, parts: Parts): Back
     }),
     values: createRedisValueTier({ connections, breaker, namespace }),
     lease: settings.lease,
-    purgeTakes: settings.lease,
+    // Through another replica, whose lease may be shorter than this one's.
+    purgeTakes: LEASE_LIMITS.shortest,
     state: () => (connections.ready() && !breaker.open ? 'up' : 'down'),
     settled: () => connections.settled(START_WAIT),
     close: connections.close,

@@ -103,7 +103,7 @@ async function readiness(engines: Engines, cache: Cache): Promise<Readiness> {
     ready: states.every(({ state }) => state === 'up'),
     parts: {
       engines: states,
-      redis: { state: cache.redisState(), purges_owed: cache.owedPurges() },
+      redis: { state: cache.redisState(), purges_owed: cache.owed().length },
     },
   };
 }

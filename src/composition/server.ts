@@ -1,5 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { ListenConfig } from '../config/config.ts';
@@ -31,8 +37,21 @@ export function createGatewayServer(listen: ListenConfig, handler: RequestListen
     requestTimeout: REQUEST_TIMEOUT,
   };
   const tls = readTls(listen);
-  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, handler);
-  const server: Server | HttpsServer = secure ?? createHttpServer(options, handler);
+  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, answer);
+  const server: Server | HttpsServer = secure ?? createHttpServer(options, answer);
+  const unanswered = new Set<ServerResponse>();
+  let closing = false;
+
+  function answer(request: IncomingMessage, response: ServerResponse): void {
+    unanswered.add(response);
+    response.once('close', () => {
+      unanswered.delete(response);
+      // In a later turn, when the connection counts as idle: a client may keep it though it was told not to.
+      if (closing) setImmediate(() => server.closeIdleConnections());
+    });
+    if (closing) response.setHeader('connection', 'close');
+    handler(request, response);
+  }
 
   return {
     async listen() {
@@ -52,11 +71,16 @@ export function createGatewayServer(listen: ListenConfig, handler: RequestListen
       const renewed = readTls(changed);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
     },
-    close: () =>
-      new Promise((resolve) => {
+    close() {
+      closing = true;
+      for (const response of unanswered) {
+        if (!response.headersSent) response.setHeader('connection', 'close');
+      }
+      return new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
-      }),
+      });
+    },
     breakOff: () => server.closeAllConnections(),
   };
 }

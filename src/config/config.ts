@@ -57,6 +57,12 @@ export interface RedisConfig {
   readonly namespace: string;
 }
 
+/**
+ * The leases that a configuration may name (ms). A purge never takes less than the shortest; while nothing is
+ * known of the other replicas it waits for the longest, which therefore is not long.
+ */
+export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
+
 export interface CacheConfig {
   readonly ttl: number;
   readonly memory: number;

@@ -3,6 +3,7 @@
  * each written once. The configuration reference and the file with all defaults are made from this.
  */
 
+import { LEASE_LIMITS } from './config.ts';
 import { z } from 'zod';
 import {
   addressRange,
@@ -170,7 +171,7 @@ const cache = section(
       'Must be true where share is everyone and the login is forwarded: then users see answers that the engine might have refused them.',
     ).prefault(false),
     lease: leaf(
-      duration({ min: 100, max: 10 * SECOND }),
+      duration({ min: LEASE_LIMITS.shortest, max: LEASE_LIMITS.longest }),
       'For how long a replica may go on without asking Redis whether something was purged. A purge waits that long before it is acknowledged.',
     ).prefault('1s'),
     key_secret: leaf(

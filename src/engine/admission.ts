@@ -22,53 +22,59 @@ export function createAdmission(limits: {
   readonly queue: number;
 }): Admission {
   const everybody = createGate(limits.concurrency);
-  const users = new Map<string, { gate: Gate; requests: number }>();
-  let atEngine = 0;
-  let waiting = 0;
+  const users = new Map<string, { readonly gate: Gate; requests: number }>();
+  let requests = 0;
+  /** Requests that only the limit of all can hold up, not the one of their user. */
+  let entitled = 0;
 
-  function userGate(user: string): { gate: Gate; requests: number } {
-    const known = users.get(user) ?? { gate: createGate(limits.per_user), requests: 0 };
-    users.set(user, known);
-    return known;
+  const atEngine = () => Math.min(entitled, limits.concurrency);
+  const waiting = () => requests - atEngine();
+
+  /** Counts a request at once, wherever it waits afterwards. Undefined when it would be one too many. */
+  function register(user: string): { readonly gate: Gate; unregister(): void } | undefined {
+    const known = users.get(user);
+    const isEntitled = (known?.requests ?? 0) < limits.per_user;
+    const mustWait = !isEntitled || entitled >= limits.concurrency;
+    if (mustWait && waiting() >= limits.queue) return undefined;
+
+    const own = known ?? { gate: createGate(limits.per_user), requests: 0 };
+    users.set(user, own);
+    own.requests += 1;
+    requests += 1;
+    if (isEntitled) entitled += 1;
+    return {
+      gate: own.gate,
+      unregister() {
+        own.requests -= 1;
+        requests -= 1;
+        if (own.requests < limits.per_user) entitled -= 1;
+        if (own.requests === 0) users.delete(user);
+      },
+    };
   }
 
   return {
     async admit(user, signal) {
-      const own = userGate(user);
-      const mustWait = own.requests >= limits.per_user || atEngine + waiting >= limits.concurrency;
-      if (mustWait && waiting >= limits.queue) {
-        if (own.requests === 0) users.delete(user);
+      const registered = register(user);
+      if (registered === undefined) {
         throw new GatewayError('overloaded', 'Too many requests wait for the engine; try again.', {
           retryAfter: 5,
         });
       }
-      own.requests += 1;
-      waiting += 1;
-      const leaves: (() => void)[] = [];
+      const steps = [registered.unregister];
       const leave = () => {
-        for (const step of leaves.toReversed()) step();
-        own.requests -= 1;
-        if (own.requests === 0) users.delete(user);
+        for (const step of steps.splice(0).toReversed()) step();
       };
       try {
         // One's own gate comes first, so that a busy user waits there and not in a place of all.
-        leaves.push(await own.gate.enter(signal));
-        leaves.push(await everybody.enter(signal));
+        steps.push(await registered.gate.enter(signal));
+        steps.push(await everybody.enter(signal));
       } catch (error) {
         leave();
         throw error;
-      } finally {
-        waiting -= 1;
       }
-      atEngine += 1;
-      let left = false;
-      return () => {
-        if (left) return;
-        left = true;
-        atEngine -= 1;
-        leave();
-      };
+      return leave;
     },
-    usage: () => ({ atEngine, waiting }),
+    usage: () => ({ atEngine: atEngine(), waiting: waiting() }),
   };
 }

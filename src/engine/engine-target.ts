@@ -51,6 +51,11 @@ export function engineTarget(
   return (path === '' ? '/' : path) + (search === '' ? '' : `?${search}`);
 }
 
+/** Whether the engine is told the project of the request path. */
+export function tellsProject(template: string): boolean {
+  return template.includes('{project}');
+}
+
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
 

@@ -38,6 +38,8 @@ export interface PassThroughClient {
 export interface Engine {
   /** Tells engines apart in keys: what of the configuration can change an answer. */
   readonly id: string;
+  /** Whether it is told the project of the request path, so that its answers are of that project. */
+  readonly tellsProject: boolean;
   /**
    * Sends a cacheable request.
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`

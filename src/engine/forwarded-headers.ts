@@ -19,7 +19,10 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'gatewayauth',
   'x-forwarded-user',
   'x-forwarded-groups',
+  'x-forwarded-email',
+  'x-forwarded-preferred-username',
   'x-remote-user',
+  'x-auth-user',
   'remote-user',
   'x-transport-caps-negotiation-flags',
   // The gateway is the one who waits for `100 Continue`.
@@ -47,7 +50,9 @@ function without(
   const listed = connectionNames(headers);
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || HOP_BY_HOP.has(name) || listed.has(name) || left.has(name)) continue;
+    if (value === undefined || HOP_BY_HOP.has(name) || listed.has(name)) continue;
+    // Engines behind CGI-like gateways cannot tell `_` from `-`.
+    if (left.has(name.replaceAll('_', '-'))) continue;
     kept[name] = value;
   }
   return kept;

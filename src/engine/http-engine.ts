@@ -10,13 +10,8 @@ import type { Admission } from './admission.ts';
 import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, QueryHeaders } from './engine.ts';
 import { createEngineAgent } from './engine-agent.ts';
-import {
-  engineFailure,
-  engineLoginFailure,
-  NoAnswer,
-  refusedLogin,
-} from './engine-failure.ts';
-import { engineOrigin, engineTarget } from './engine-target.ts';
+import { engineFailure, engineLoginFailure, NoAnswer, refusedLogin } from './engine-failure.ts';
+import { engineOrigin, engineTarget, tellsProject } from './engine-target.ts';
 import { createPassThrough } from './pass-through.ts';
 import { endOnSilence } from './silence.ts';
 
@@ -32,7 +27,7 @@ export function createHttpEngine(options: {
 }): Engine {
   const { config, admission, clock, emit } = options;
   const origin = engineOrigin(config.url);
-  const agent = createEngineAgent(config);
+  const { agent, certificate } = createEngineAgent(config);
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
@@ -110,7 +105,14 @@ export function createHttpEngine(options: {
   }
 
   return {
-    id: JSON.stringify([config.url, config.kind, config.login, config.service?.name ?? null]),
+    tellsProject: tellsProject(config.url),
+    id: JSON.stringify([
+      config.url,
+      config.kind,
+      config.login,
+      config.service?.name ?? null,
+      certificate,
+    ]),
     async ask(addressee, headers, body, signal) {
       const leave = await admission.admit(addressee.user, signal);
       const project = addressee.project ?? '';

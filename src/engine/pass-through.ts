@@ -7,12 +7,7 @@ import type { Emit } from '../events.ts';
 import type { Admission } from './admission.ts';
 import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
-import {
-  engineFailure,
-  engineLoginFailure,
-  NoAnswer,
-  refusedLogin,
-} from './engine-failure.ts';
+import { engineFailure, engineLoginFailure, NoAnswer, refusedLogin } from './engine-failure.ts';
 import { requestHeaders } from './forwarded-headers.ts';
 import { endOnSilence } from './silence.ts';
 

@@ -43,7 +43,7 @@ export function createClearCacheHandler(options: {
     if (outcome.ok) return outcome.receipt;
     throw new GatewayError(
       'purge-failed',
-      'Redis did not confirm the purge. The memory of this gateway is empty; other gateways may still answer from their caches. The purge stays owed and is done as soon as Redis answers; call again to be sure.',
+      'Redis did not confirm the purge. The memory of this gateway is empty; other gateways may still answer from their caches. The purge stays owed and is done when Redis answers, if this gateway still runs then; call again to be sure.',
       { retryAfter: 5 },
     );
   }

@@ -13,8 +13,11 @@ export function forgery(headers: IncomingHttpHeaders): string | undefined {
   }
   const purposes = [headers['sec-purpose'], headers['purpose'], headers['x-moz']].join(' ');
   if (/prefetch|prerender|preview/i.test(purposes)) return 'the request is a prefetch';
-  if (headers.origin !== undefined && !isOwnOrigin(headers.origin, headers.host)) {
-    return 'the request comes from another origin';
+  // Browsers send Fetch Metadata over HTTPS only; these two they also send without it.
+  for (const page of [headers.origin, headers.referer]) {
+    if (page !== undefined && !isOwnOrigin(page, headers.host)) {
+      return 'the request comes from another origin';
+    }
   }
   return undefined;
 }

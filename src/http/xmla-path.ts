@@ -53,6 +53,12 @@ function readSegment(segment: string): Segment {
   }
   if (name === '') return bad('is empty');
   if (name === '.' || name === '..') return bad(`is "${name}"`);
+  // An engine or proxy that decodes `%2F` before it looks at the path would climb it, or purge.
+  const parts = name.split(/[/\\]/);
+  if (parts.includes('.') || parts.includes('..')) return bad('holds "." or ".." between slashes');
+  if (parts.length > 1 && parts.findLast((part) => part !== '') === CLEAR) {
+    return bad('ends in a slash and clearCache');
+  }
   if (/\p{Cc}/u.test(name)) return bad('holds a control character');
   return { ok: true, name };
 }

@@ -25,10 +25,10 @@ export function createXmlaRoutes(options: {
     if (path === undefined) return false;
     switch (path.kind) {
       case 'xmla':
-        void options.xmla(request, response, path);
+        options.xmla(request, response, path).catch(giveUp);
         break;
       case 'clear-cache':
-        void options.clearCache(request, response, path.project);
+        options.clearCache(request, response, path.project).catch(giveUp);
         break;
       case 'not-found':
         fail(
@@ -43,6 +43,11 @@ export function createXmlaRoutes(options: {
         break;
     }
     return true;
+
+    /** Neither rejects; if one did all the same, its client must not wait for ever. */
+    function giveUp(): void {
+      response.destroy();
+    }
 
     function fail(error: GatewayError): void {
       const { newId, clock, emit } = options;

@@ -13,7 +13,7 @@ export function createLog(config: LogConfig, destination?: DestinationStream): L
   const options = {
     level: config.level,
     base: null,
-    serializers: { err: pino.stdSerializers.err },
+    serializers: { err: describeError },
   };
   return destination === undefined ? pino(options) : pino(options, destination);
 }
@@ -71,4 +71,26 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
 function withoutTimes<T extends { milliseconds: number; type?: string }>(line: T): object {
   const { milliseconds: _exact, type: _type, ...rest } = line;
   return rest;
+}
+
+/**
+ * Type, message, code and stack of an error and of its causes. Nothing else: drivers hang whole commands on
+ * their errors, with passwords and keys among the arguments.
+ */
+function describeError(error: unknown): unknown {
+  if (!isErrorLike(error)) return error === undefined ? undefined : String(error);
+  const { name, message, stack, code, cause } = error;
+  return { type: name, message, code, stack, cause: cause && describeError(cause) };
+}
+
+interface ErrorLike {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string;
+  readonly code?: unknown;
+  readonly cause?: unknown;
+}
+
+function isErrorLike(error: unknown): error is ErrorLike {
+  return typeof error === 'object' && error !== null && 'name' in error && 'message' in error;
 }

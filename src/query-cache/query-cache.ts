@@ -124,21 +124,6 @@ export function createQueryCache(options: {
     await toValues(key, filled);
   }
 
-  /** Waits for a turn and does the work in it; undefined when the client went away before. */
-  async function inTurn<T>(
-    turns: Gate,
-    client: Client,
-    work: () => T | Promise<T>,
-  ): Promise<T | undefined> {
-    const leave = await turns.enter(client.signal).catch(() => undefined);
-    if (leave === undefined) return undefined;
-    try {
-      return await work();
-    } finally {
-      leave();
-    }
-  }
-
   /** Asks the engine and keeps its answer in memory. Undefined when it may not be kept. */
   async function fillAndKeep(
     key: string,
@@ -222,4 +207,19 @@ export function createQueryCache(options: {
   }
 
   return { answer };
+}
+
+/** Waits for a turn and does the work in it; undefined when the client went away before. */
+async function inTurn<T>(
+  turns: Gate,
+  client: Client,
+  work: () => T | Promise<T>,
+): Promise<T | undefined> {
+  const leave = await turns.enter(client.signal).catch(() => undefined);
+  if (leave === undefined) return undefined;
+  try {
+    return await work();
+  } finally {
+    leave();
+  }
 }

@@ -7,6 +7,8 @@ const WRITE_DEADLINE = 500;
 /** A connection on which nothing comes back for so long, while something is owed, is torn down (ms). */
 const SILENCE = 5_000;
 const MAX_RECONNECT_DELAY = 1_000;
+/** What a connection may take to close; ioredis waits so long also for one that is closed already (ms). */
+const FAREWELL = 200;
 
 /**
  * The connections of one gateway. They are apart so that a large body that is being written never delays a
@@ -38,9 +40,12 @@ export function connectRedis(url: string, onError: (error: unknown) => void): Re
       commandTimeout,
       connectTimeout: 2_000,
       socketTimeout: SILENCE,
+      disconnectTimeout: FAREWELL,
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
+      // A master that became a replica refuses to write; its name may lead to the new master by now.
+      reconnectOnError: (error) => error.message.startsWith('READONLY'),
       retryStrategy: (times) => Math.min(times * 100, MAX_RECONNECT_DELAY),
     });
     redis.on('error', onError);

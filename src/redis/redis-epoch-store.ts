@@ -5,9 +5,9 @@ import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';
 
 /*
- * KEYS  1 incarnation · 2 longest lease in use · 3 key secret · 4 epoch of everything · 5… epochs asked for
+ * KEYS  1 incarnation · 2 leases in use · 3 key secret · 4 epoch of everything · 5… epochs asked for
  * ARGV  1 'read' or 'renew' · 2 lease of the caller (ms) · 3 fresh secret · 4 life of an unused project
- *       epoch (ms) · 5 fresh epoch of everything · 6… fresh epochs
+ *       epoch (ms) · 5 fresh epoch of everything · 6 the longest lease that is allowed (ms) · 7… fresh epochs
  * Answers the longest lease, the secret, and the epochs of KEYS 5….
  *
  * The incarnation is the server's master_replid, which is new after every restart and failover. When it is
@@ -15,26 +15,34 @@ import { redisScript } from './redis-script.ts';
  * epoch of everything makes all entries of before unreachable. The SETs make a read-only replica refuse the
  * script, so that no epoch is ever read from one.
  *
- * The longest lease: a replica holds epochs for its own lease only, and leaves that here with every read, for
- * ten times as long. So a purge knows how long to wait, also when replicas were configured differently.
+ * The leases: a replica holds epochs for its own lease only, and leaves that here with every read, for ten times
+ * as long. So a purge knows how long to wait, also when replicas were configured differently. Each length is
+ * kept apart (member: length, score: when it is over), since the longest alone would hide the shorter ones, and
+ * all would be gone when it ends. Another incarnation may have lost them: for as long as the longest lease that
+ * anybody may have, a purge waits for that.
  */
 const epochsScript = redisScript(`
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not replid then return redis.error_reply('ERR no master_replid in INFO replication') end
-if redis.call('GET', KEYS[1]) ~= replid then redis.call('SET', KEYS[4], ARGV[5]) end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if redis.call('GET', KEYS[1]) ~= replid then
+  redis.call('SET', KEYS[4], ARGV[5])
+  redis.call('ZADD', KEYS[2], now + ARGV[6], ARGV[6])
+end
 redis.call('SET', KEYS[1], replid)
 
-local lease = tonumber(ARGV[2])
-local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
-if lease >= longest then
-  redis.call('SET', KEYS[2], ARGV[2], 'PX', lease * 10)
-  longest = lease
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+redis.call('ZADD', KEYS[2], now + ARGV[2] * 10, ARGV[2])
+local longest = 0
+for _, lease in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  longest = math.max(longest, tonumber(lease))
 end
 
 redis.call('SET', KEYS[3], ARGV[3], 'NX')
 local answer = { tostring(longest), redis.call('GET', KEYS[3]) }
 for i = 5, #KEYS do
-  local fresh = ARGV[i + 1]
+  local fresh = ARGV[i + 2]
   if ARGV[1] == 'renew' then redis.call('SET', KEYS[i], fresh)
   else redis.call('SET', KEYS[i], fresh, 'NX') end
   if string.find(KEYS[i], ':project:', 1, true) then redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
@@ -50,6 +58,8 @@ export function createRedisEpochStore(options: {
   namespace: string;
   /** Milliseconds for which this replica uses what it reads. */
   lease: number;
+  /** The longest lease that the configuration of any replica may name (ms). */
+  longestLease: number;
   /** Milliseconds after which the epoch of a project that nobody asked for is dropped. */
   unusedAfter: number;
   newToken: () => string;
@@ -61,6 +71,7 @@ export function createRedisEpochStore(options: {
   // All in one hash slot, so that one script may touch them.
   const name = (rest: string) => `{${options.namespace}}:${rest}`;
   const channel = name('forget');
+  let closed = false;
 
   async function run(
     mode: 'read' | 'renew',
@@ -71,7 +82,7 @@ export function createRedisEpochStore(options: {
       redis,
       [
         name('incarnation'),
-        name('lease'),
+        name('leases'),
         name('key-secret'),
         name('epoch:everything'),
         ...scopes.map((scope) => name(`epoch:${scope}`)),
@@ -82,6 +93,7 @@ export function createRedisEpochStore(options: {
         options.keySecret.fresh,
         options.unusedAfter,
         options.newToken(),
+        options.longestLease,
         ...scopes.map(() => options.newToken()),
       ],
     );
@@ -110,10 +122,12 @@ export function createRedisEpochStore(options: {
       connections.subscriber.on('ready', subscribe);
       connections.subscriber.on('message', (_channel, message) => {
         const scopes = readScopes(message);
-        if (scopes !== undefined) listener(scopes);
+        if (scopes !== undefined && !closed) listener(scopes);
       });
     },
-    async close() {},
+    async close() {
+      closed = true;
+    },
   };
 }
 

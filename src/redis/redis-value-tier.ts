@@ -3,10 +3,18 @@ import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';
 
-/** Bytes 8 to 15 are the moment at which the fill began, big-endian, so that they compare as they stand. */
+/**
+ * Bytes 8 to 15 are the moment at which the fill began, big-endian. They are compared as numbers: Lua compares
+ * strings by the locale in which the server runs.
+ */
 const setUnlessOlder = redisScript(`
-local present = redis.call('GETRANGE', KEYS[1], 8, 15)
-if #present == 8 and present > string.sub(ARGV[1], 9, 16) then return 0 end
+local function began(head)
+  local moment = 0
+  for i = 9, 16 do moment = moment * 256 + string.byte(head, i) end
+  return moment
+end
+local present = redis.call('GETRANGE', KEYS[1], 0, 15)
+if #present == 16 and began(present) > began(ARGV[1]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);

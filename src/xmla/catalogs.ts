@@ -1,5 +1,5 @@
 import { foldName } from './fold-name.ts';
-import type { DiscoverRequest, Restriction, XmlaRequest } from './xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './xmla-request.ts';
 
 /** Which catalogs an answer may come from, for the purge. Naming too many is safe. */
 export interface NamedCatalogs {
@@ -31,9 +31,11 @@ const NARROWING: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. A
- * Discover spans catalogs unless it carries the one restriction that every engine reads as a single catalog;
- * Catalog as a property narrows it on some engines only.
+ * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
+ * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
+ * the engine chooses one that the request does not name (Mondrian: its first). A Discover spans catalogs
+ * unless it carries the one restriction that every engine reads as a single catalog; Catalog as a property
+ * narrows it on some engines only.
  */
 export function namedCatalogs(request: XmlaRequest): NamedCatalogs {
   const properties = request.properties
@@ -45,7 +47,7 @@ export function namedCatalogs(request: XmlaRequest): NamedCatalogs {
       : [];
   return {
     catalogs: [...new Set([...properties, ...restricted])].filter(isName),
-    spansCatalogs: request.method === 'Discover' && !isNarrowed(request),
+    spansCatalogs: request.method === 'Discover' ? !isNarrowed(request) : !namesCatalog(request),
   };
 }
 
@@ -56,6 +58,10 @@ function isNarrowed({ requestType, restrictions }: DiscoverRequest): boolean {
     narrowing.length > 0 &&
     narrowing.every(({ form, values }) => form === 'plain' && values.every(isName))
   );
+}
+
+function namesCatalog({ properties }: ExecuteRequest): boolean {
+  return properties.some(({ name, value }) => name === 'Catalog' && isName(value));
 }
 
 /** CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG … */

@@ -6,6 +6,7 @@ import { answerDecoder } from './answer-decoder.ts';
 import type { AnswerDecoder } from './answer-decoder.ts';
 import { findEncoding } from './answer-encoding.ts';
 import { answerShape } from './answer-shape.ts';
+import { isPlainNamespace } from './namespaces.ts';
 
 export interface AnswerInspector {
   /**
@@ -114,7 +115,7 @@ function parserOf(
   });
   const shape = answerShape(method, refuse);
   let declarationChecked = false;
-  // Five handlers and no more. The parser keeps them in properties of its own, and from the seventh on V8
+  // Six handlers and no more. The parser keeps them in properties of its own, and from the seventh on V8
   // turns the parser into a hash table, which makes it five times slower. So errors are thrown, which is
   // the default, and the declaration is read at the first tag.
   parser.on('opentag', (tag) => {
@@ -130,17 +131,27 @@ function parserOf(
   parser.on('text', shape.text);
   parser.on('cdata', shape.text);
   parser.on('closetag', shape.close);
+  parser.on('processinginstruction', ({ body }) => {
+    // The parser takes `<?a?b?>` for `<?a ?b?>`, and only the second is XML.
+    if (body.startsWith('?')) refuse('not-well-formed');
+  });
   // SOAP 1.1 section 3 forbids it.
   parser.on('doctype', () => refuse('answer-shape'));
   return parser;
 }
 
-/** The parser checks how a whole name starts, but not the part behind the colon. */
+/**
+ * The parser checks how a whole name starts, but not the part behind the colon, and takes any text for the name
+ * of a namespace.
+ */
 function hasIllFormedName(tag: SaxesTagNS): boolean {
   if (tag.prefix !== '' && NO_NAME_START.test(tag.local)) return true;
   for (const name in tag.attributes) {
     const attribute = tag.attributes[name];
-    if (attribute === undefined || attribute.prefix === '') continue;
+    if (attribute === undefined) continue;
+    const declares = attribute.prefix === 'xmlns' || name === 'xmlns';
+    if (declares && !isPlainNamespace(attribute.value)) return true;
+    if (attribute.prefix === '') continue;
     if (NO_NAME_START.test(attribute.local)) return true;
   }
   return false;

@@ -19,11 +19,14 @@ export type RequestReading =
   /** Passed through as it is and never answered from the cache. */
   | {
       readonly kind: 'not-understood';
-      readonly reason: 'malformed' | 'encoding' | 'unknown-shape';
+      readonly reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request';
       readonly detail: string;
     }
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
+
+/** Longer bodies would hold the event loop up for more than a moment (bytes). No client's query is so long. */
+const MAX_BODY = 1024 * 1024;
 
 /**
  * Reads the body of a POST as one XMLA request in a SOAP 1.1 envelope (XMLA 1.1). The content coding must be
@@ -33,9 +36,10 @@ export type RequestReading =
  * is not in the request and could make a difference makes it unexpected.
  */
 export function readRequest(body: Uint8Array, contentType: string | undefined): RequestReading {
+  if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body');
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) {
-    return undecodable(body);
+    return unread(body, 'encoding', 'an unknown or contradictory text encoding');
   }
   const parsed = parseXml(decoded.text);
   switch (parsed.kind) {
@@ -99,18 +103,19 @@ function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
   }
 }
 
-function undecodable(body: Uint8Array): RequestReading {
+/** A body that is not parsed; a document type declaration is looked for all the same. */
+function unread(
+  body: Uint8Array,
+  reason: 'encoding' | 'long-request',
+  detail: string,
+): RequestReading {
   // Without the zero bytes the declaration shows in every encoding that keeps the letters of ASCII.
   const letters = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     .toString('latin1')
     .replaceAll('\0', '');
   return mentionsDtd(letters)
-    ? { kind: 'refused', detail: 'a document type declaration in an unknown encoding' }
-    : {
-        kind: 'not-understood',
-        reason: 'encoding',
-        detail: 'the text encoding is unknown or contradicts itself',
-      };
+    ? { kind: 'refused', detail: `a document type declaration in ${detail}` }
+    : { kind: 'not-understood', reason, detail };
 }
 
 function unknownShape(detail: string): RequestReading {

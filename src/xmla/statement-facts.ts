@@ -30,8 +30,9 @@ interface WordRule {
 }
 
 /**
- * Names outside of brackets, in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an
- * unbracketed Date; the functions are recognised by their parenthesis.
+ * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
+ * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
+ * calls a function for `[Now]()`.
  */
 const WORDS: ReadonlyMap<string, WordRule> = new Map([
   ['now', { where: 'anywhere', fact: 'volatile' }],
@@ -176,14 +177,22 @@ interface NameWatch {
   end(): void;
 }
 
+/** A name that is judged when the token behind it is known. */
+interface Waiting {
+  readonly names: readonly string[];
+  readonly before: string;
+  readonly bracketed: boolean;
+}
+
 /** Watches a row of tokens for names: a name is judged when the token behind it is known. */
 function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
   let before = '';
-  let waiting: { readonly names: readonly string[]; readonly before: string } | undefined;
+  let waiting: Waiting | undefined;
   const judge = (after: string): void => {
-    for (const name of waiting?.names ?? []) {
+    if (waiting === undefined || (waiting.bracketed && after !== '(')) return;
+    for (const name of waiting.names) {
       const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, waiting?.before ?? '', after)) {
+      if (rule !== undefined && counts(rule.where, waiting.before, after)) {
         facts[rule.fact] = true;
       }
       // Predict, PredictProbability, PredictTimeSeries …
@@ -193,12 +202,14 @@ function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
   return {
     see({ kind, text }) {
       judge(text);
-      const names = kind === 'word' ? readings(text) : [];
-      waiting = { names, before };
+      const bracketed = kind === 'bracketed';
+      const name = kind === 'word' ? text : bracketed ? inBrackets(text) : '';
+      const names = name === '' ? [] : readings(name);
+      waiting = { names, before, bracketed };
       facts.volatile ||= kind === 'mark' && text === '!';
       facts.systemRowset ||=
         (before === '$' && names.some((name) => name.startsWith('system'))) ||
-        (kind === 'bracketed' && /^\[\s*\$system/.test(foldName(text)));
+        (bracketed && /^\[\s*\$system/.test(foldName(text)));
       before = text;
     },
     end() {
@@ -217,6 +228,10 @@ function counts(where: Where, before: string, after: string): boolean {
     case 'member':
       return before === '.';
   }
+}
+
+function inBrackets(text: string): string {
+  return text.slice(1, -1).replaceAll(']]', ']').trim();
 }
 
 /** The word, and the ASCII words in it: an engine may end a word where this tokenizer does not. */

@@ -13,6 +13,9 @@ const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
 
 const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
 
+/** Longer texts would hold the event loop up for more than a moment (UTF-16 units). */
+const MAX_STATEMENT = 128 * 1024;
+
 /** In the order in which they are asked; the first that applies is the reason. */
 const RULES: readonly StatementRule[] = [
   {
@@ -36,6 +39,7 @@ const RULES: readonly StatementRule[] = [
  * Takes the statement as it came, with its carriage returns.
  */
 export function classifyStatement(statement: string): BypassReason | undefined {
+  if (statement.length > MAX_STATEMENT) return 'unclear-statement';
   const facts = statementFacts(statement);
   return RULES.find(({ applies }) => applies(facts, statement))?.reason;
 }

@@ -1,6 +1,6 @@
 import { SaxesParser } from 'saxes';
 import type { SaxesAttributeNS, SaxesTagNS } from 'saxes';
-import { XMLNS, XSI } from './namespaces.ts';
+import { isPlainNamespace, XMLNS, XSI } from './namespaces.ts';
 
 /** Elements nested deeper than this are refused; an XMLA request needs about seven. */
 export const MAX_DEPTH = 64;
@@ -53,13 +53,6 @@ interface OpenElement extends Growing<Omit<XmlElement, 'children'>> {
 
 /** A name part may not begin with these, though it may hold them (NCName). */
 const NEVER_FIRST = /^(?:[-.0-9\u00B7\u203F\u2040]|[\u0300-\u036F])/;
-
-/**
- * Namespace names as clients use them. The parser trims them and takes any text for one; engines do not trim,
- * and some parsers refuse what is no URI.
- */
-const PLAIN_NAMESPACE =
-  /^(?:|urn:[\w.-]+(?:[:/][\w.-]+)*|https?:\/\/[\w.-]+(?::\d{1,5})?(?:\/[\w.~:-]*)*(?:#[\w-]*)?)$/;
 
 /**
  * Parses a whole document strictly. Never throws. Where the parser is more lenient than XML 1.0 with
@@ -157,7 +150,7 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     attribute(name, prefix, local, value) {
       count();
       checkLocal(name, local);
-      if ((prefix === 'xmlns' || name === 'xmlns') && !PLAIN_NAMESPACE.test(value)) {
+      if ((prefix === 'xmlns' || name === 'xmlns') && !isPlainNamespace(value)) {
         halt('unread', 'an unusual namespace name');
       }
     },

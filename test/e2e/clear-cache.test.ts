@@ -26,7 +26,8 @@ beforeEach(async () => {
   await askXmla(gateway.url, query, inProject);
 });
 
-const isStillCached = async () => shortStatus(await askXmla(gateway.url, query, inProject)) === 'hit';
+const isStillCached = async () =>
+  shortStatus(await askXmla(gateway.url, query, inProject)) === 'hit';
 const purges = () => gateway.events.filter(({ type }) => type === 'purged').length;
 
 describe('clearCache', () => {
@@ -149,10 +150,13 @@ describe('clearCache', () => {
 
   test.each([
     ['typed into the address bar', () => ({ 'sec-fetch-site': 'none' })],
-    ['called by a page of the gateway', () => ({
-      'sec-fetch-site': 'same-origin',
-      origin: gateway.url,
-    })],
+    [
+      'called by a page of the gateway',
+      () => ({
+        'sec-fetch-site': 'same-origin',
+        origin: gateway.url,
+      }),
+    ],
   ])('%s purges', async (_what, headers) => {
     const answer = await send(gateway.url, {
       method: 'POST',
@@ -186,12 +190,18 @@ describe('the receipt of a purge', () => {
 
   test('names everything when everything was purged', async () => {
     const { body } = await call(ALL).expect(200);
-    expect(body).toMatchObject({ scope: 'everything', epochs_renewed: ['everything', 'unassigned'] });
+    expect(body).toMatchObject({
+      scope: 'everything',
+      epochs_renewed: ['everything', 'unassigned'],
+    });
   });
 
   test('is replaced by an error in JSON when nothing was done', async () => {
     const { body } = await call(ALL).auth('alice', 'alice').expect(403);
-    expect(body).toEqual({ error: 'forbidden', message: expect.stringContaining('Nothing was done') });
+    expect(body).toEqual({
+      error: 'forbidden',
+      message: expect.stringContaining('Nothing was done'),
+    });
   });
 
   test.each(['*/*', 'text/plain', 'text/plain, application/json', 'text/html,*/*;q=0.8', ''])(

@@ -49,10 +49,30 @@ const BEFORE_THE_HEAD: readonly (readonly [
   ['closes the connection', (socket) => socket.end(), 502, 'engine-unreachable'],
   ['resets the connection', (socket) => socket.resetAndDestroy(), 502, 'engine-unreachable'],
   ['never answers', () => {}, 504, 'engine-timeout'],
-  ['stops in the head', (socket) => socket.write('HTTP/1.1 200 OK\r\nConte'), 504, 'engine-timeout'],
-  ['breaks off in the head', (socket) => socket.end('HTTP/1.1 200 OK\r\nConte'), 502, 'engine-unreachable'],
-  ['speaks another protocol', (socket) => socket.end('220 smtp.example ESMTP\r\n'), 502, 'engine-unreachable'],
-  ['sends bytes of no meaning', (socket) => socket.end(Buffer.from([0, 255, 10, 13, 10])), 502, 'engine-unreachable'],
+  [
+    'stops in the head',
+    (socket) => socket.write('HTTP/1.1 200 OK\r\nConte'),
+    504,
+    'engine-timeout',
+  ],
+  [
+    'breaks off in the head',
+    (socket) => socket.end('HTTP/1.1 200 OK\r\nConte'),
+    502,
+    'engine-unreachable',
+  ],
+  [
+    'speaks another protocol',
+    (socket) => socket.end('220 smtp.example ESMTP\r\n'),
+    502,
+    'engine-unreachable',
+  ],
+  [
+    'sends bytes of no meaning',
+    (socket) => socket.end(Buffer.from([0, 255, 10, 13, 10])),
+    502,
+    'engine-unreachable',
+  ],
   [
     'sends two lengths',
     (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'),
@@ -204,12 +224,15 @@ describe('a short answer to a cacheable request', () => {
   test.each([
     ['with a length', `${short('Content-Length: 9000\r\n')}<a>`],
     ['in chunks', `${short('Transfer-Encoding: chunked\r\n')}3\r\n<a>\r\n`],
-  ])('that is cut off %s becomes a Fault, since nothing of it was sent yet', async (_what, text) => {
-    engine.answerWith((socket) => socket.end(text));
-    const answer = await askXmla(gateway.url, KINDS[1][1]());
-    expect([answer.status, answer.whole]).toEqual([502, true]);
-    expect(answer.text).toContain('<SOAP-ENV:Fault>');
-  });
+  ])(
+    'that is cut off %s becomes a Fault, since nothing of it was sent yet',
+    async (_what, text) => {
+      engine.answerWith((socket) => socket.end(text));
+      const answer = await askXmla(gateway.url, KINDS[1][1]());
+      expect([answer.status, answer.whole]).toEqual([502, true]);
+      expect(answer.text).toContain('<SOAP-ENV:Fault>');
+    },
+  );
 });
 
 describe('a kept-alive connection that the engine has closed', () => {

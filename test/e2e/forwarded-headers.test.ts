@@ -66,7 +66,12 @@ describe('a request that is passed through', () => {
 
   test('leaves behind what its header Connection names', async () => {
     await askXmla(gateway.url, passedThrough, {
-      headers: { connection: 'close, X-Mine , x-other', 'x-mine': '1', 'x-other': '2', 'x-kept': '3' },
+      headers: {
+        connection: 'close, X-Mine , x-other',
+        'x-mine': '1',
+        'x-other': '2',
+        'x-kept': '3',
+      },
     });
     expect(lastSeen().headers).toMatchObject({ 'x-kept': '3' });
     expect(lastSeen().headers).not.toHaveProperty('x-mine');
@@ -214,7 +219,9 @@ describe('an answer', () => {
   });
 
   test('has one Cache-Status and one Age, also when the engine sends its own', async () => {
-    engine.answerWith(sendXml(mddatasetAnswer(), { headers: { age: '99', 'cache-status': 'x; hit' } }));
+    engine.answerWith(
+      sendXml(mddatasetAnswer(), { headers: { age: '99', 'cache-status': 'x; hit' } }),
+    );
     const raw = await sendRaw(
       portOf(gateway.url),
       `POST /mdx/xmla HTTP/1.1\r\nhost: x\r\nauthorization: ${basic('alice')}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`,

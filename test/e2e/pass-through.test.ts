@@ -156,17 +156,24 @@ describe('the answer of the engine', () => {
     expect(engine.seen).toHaveLength(1);
   });
 
-  test.each([204, 304])('%i comes without a body, and with no length of its own', async (status) => {
-    engine.answerWith((response) => {
-      response.writeHead(status, { etag: '"a"' });
-      response.end();
-    });
-    for (const asked of [body, execute({ statement: `SELECT FROM [a${status}]` })]) {
-      const answer = await askXmla(gateway.url, asked);
-      expect([answer.status, answer.headers.etag, answer.body.length]).toEqual([status, '"a"', 0]);
-      expect(answer.headers['content-length']).toBeUndefined();
-    }
-  });
+  test.each([204, 304])(
+    '%i comes without a body, and with no length of its own',
+    async (status) => {
+      engine.answerWith((response) => {
+        response.writeHead(status, { etag: '"a"' });
+        response.end();
+      });
+      for (const asked of [body, execute({ statement: `SELECT FROM [a${status}]` })]) {
+        const answer = await askXmla(gateway.url, asked);
+        expect([answer.status, answer.headers.etag, answer.body.length]).toEqual([
+          status,
+          '"a"',
+          0,
+        ]);
+        expect(answer.headers['content-length']).toBeUndefined();
+      }
+    },
+  );
 
   test('is the last one, whatever provisional answers come before it', async () => {
     engine.answerWith((response) => {
@@ -214,13 +221,16 @@ describe('other methods', () => {
     expect(lastSeen().body).toEqual(body);
   });
 
-  test.each(['TRACE'])('%s is refused, since it would show what the gateway sends', async (method) => {
-    const answer = await send(gateway.url, {
-      method,
-      headers: { authorization: basic('alice') },
-    });
-    expect(answer.status).toBe(405);
-    expect(answer.headers.allow).toBe('POST, GET, HEAD, OPTIONS');
-    expect(engine.seen).toEqual([]);
-  });
+  test.each(['TRACE'])(
+    '%s is refused, since it would show what the gateway sends',
+    async (method) => {
+      const answer = await send(gateway.url, {
+        method,
+        headers: { authorization: basic('alice') },
+      });
+      expect(answer.status).toBe(405);
+      expect(answer.headers.allow).toBe('POST, GET, HEAD, OPTIONS');
+      expect(engine.seen).toEqual([]);
+    },
+  );
 });

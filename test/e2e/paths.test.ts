@@ -44,7 +44,6 @@ const GOOD: readonly (readonly [target: string, engineSees: string])[] = [
   ['/mdx/xmla/a%2fb', '/xmla/a%2Fb/end'],
   ['/mdx/xmla/a%5Cb', '/xmla/a%5Cb/end'],
   ['/mdx/xmla/a\\b', '/xmla/a%5Cb/end'],
-  ['/mdx/xmla/..%2f..', '/xmla/..%2F../end'],
   ['/mdx/xmla/%252e%252e', '/xmla/%252e%252e/end'],
   ['/mdx/xmla/...', '/xmla/.../end'],
   ['/mdx/xmla/%E9%94%80%E5%94%AE', '/xmla/%E9%94%80%E5%94%AE/end'],
@@ -59,7 +58,6 @@ const GOOD: readonly (readonly [target: string, engineSees: string])[] = [
   ["/mdx/xmla/$&$1$'", "/xmla/%24%26%241%24'/end"],
   ['/mdx/xmla/xclearCachey', '/xmla/xclearCachey/end'],
   ['/mdx/xmla/clearcache', '/xmla/clearcache/end'],
-  ['/mdx/xmla/a%2FclearCache', '/xmla/a%2FclearCache/end'],
   ['/mdx/xmla?a=/b', '/xmla/end?a=/b'],
   ['/mdx/xmla/?a=1', '/xmla/end?a=1'],
   ['/mdx/xmla/p?x=clearCache', '/xmla/p/end?x=clearCache'],
@@ -77,6 +75,12 @@ const BAD: readonly (readonly [target: string, status: number])[] = [
   ['/mdx/xmla/%2e%2e', 400],
   ['/mdx/xmla/%2E.', 400],
   ['/mdx/xmla/../xmla', 400],
+  // An engine that decodes `%2F` too early would climb its path, or purge.
+  ['/mdx/xmla/..%2f..', 400],
+  ['/mdx/xmla/a%2F..%5Cb', 400],
+  ['/mdx/xmla/a%2F.', 400],
+  ['/mdx/xmla/a%2FclearCache', 400],
+  ['/mdx/xmla/a%5CclearCache%2F', 400],
   ['/mdx/xmla/a%00b', 400],
   ['/mdx/xmla/a%0d%0aX:1', 400],
   ['/mdx/xmla/a%7F', 400],
@@ -152,23 +156,43 @@ describe('a project name in the path', () => {
     const name = fc
       .string({ unit: 'binary', minLength: 1, maxLength: 20 })
       .filter((text) => text.isWellFormed());
-    const pieces = fc.constantFrom('.', '..', '/', '\\', '%', '%2e', '?', '#', ';', '{project}', '$&');
+    const pieces = fc.constantFrom(
+      '.',
+      '..',
+      '/',
+      '\\',
+      '%',
+      '%2e',
+      '?',
+      '#',
+      ';',
+      '{project}',
+      '$&',
+    );
     await fc.assert(
-      fc.asyncProperty(fc.oneof(name, fc.array(pieces, { minLength: 1 }).map((p) => p.join(''))), async (project) => {
-        engine.seen.length = 0;
-        const segment = encodeURIComponent(project);
-        const answer = await askXmla(byProject.url, passedThrough, { path: `/mdx/xmla/${segment}` });
-        const forbidden = project === '.' || project === '..' || /\p{Cc}/u.test(project);
-        if (forbidden || project === 'clearCache') {
-          expect(answer.status).not.toBe(200);
-          expect(engine.seen).toEqual([]);
-          return;
-        }
-        expect(answer.status).toBe(200);
-        const parts = new URL(urlSeen() ?? '', engine.url).pathname.split('/');
-        expect([parts.length, parts[1], parts[3]]).toEqual([4, 'xmla', 'end']);
-        expect(decodeURIComponent(parts[2] ?? '')).toBe(project);
-      }),
+      fc.asyncProperty(
+        fc.oneof(
+          name,
+          fc.array(pieces, { minLength: 1 }).map((p) => p.join('')),
+        ),
+        async (project) => {
+          engine.seen.length = 0;
+          const segment = encodeURIComponent(project);
+          const answer = await askXmla(byProject.url, passedThrough, {
+            path: `/mdx/xmla/${segment}`,
+          });
+          const climbs = project.split(/[/\\]/).some((part) => part === '.' || part === '..');
+          if (climbs || /\p{Cc}/u.test(project) || /(?:^|[/\\])clearCache[/\\]*$/.test(project)) {
+            expect(answer.status).not.toBe(200);
+            expect(engine.seen).toEqual([]);
+            return;
+          }
+          expect(answer.status).toBe(200);
+          const parts = new URL(urlSeen() ?? '', engine.url).pathname.split('/');
+          expect([parts.length, parts[1], parts[3]]).toEqual([4, 'xmla', 'end']);
+          expect(decodeURIComponent(parts[2] ?? '')).toBe(project);
+        },
+      ),
       { numRuns: sizes.propertyRuns },
     );
   });

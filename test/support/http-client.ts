@@ -135,8 +135,7 @@ export function cacheStatusOf(headers: IncomingHttpHeaders): CacheStatus | undef
     (name) => !['hit', 'fwd', 'stored', 'detail', 'ttl'].includes(name),
   );
   const mayBeSilent = fwd === 'miss';
-  const isWord =
-    status.detail === undefined ? mayBeSilent : Object.hasOwn(words, status.detail);
+  const isWord = status.detail === undefined ? mayBeSilent : Object.hasOwn(words, status.detail);
   if (cache !== 'mdx-gateway' || strange.length > 0 || !isWord || Number.isNaN(status.ttl)) {
     throw new Error(`Cache-Status says what is no word of src/reasons.ts: ${value}`);
   }

@@ -32,7 +32,7 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: { ttl: [1h] }', `cache.ttl: ${TTL} (got a list)`],
   [
     'cache: { lease: 0 }',
-    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 10s (got 0)',
+    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 2s (got 0)',
   ],
   [
     'auth: { verified_for: 10ms }',
@@ -237,7 +237,7 @@ test('every mistake is told, each in its own line', () => {
     }),
   ).toEqual([
     'listen.port: must be a whole number between 0 and 65535 (got "x")',
-    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 10s (got "1h")',
+    'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 2s (got "1h")',
     `cache.tll: unknown key; did you mean ttl? allowed: ${CACHE_KEYS}`,
     'log.levle: unknown key; did you mean level? allowed: level',
     'log.colour: unknown key; allowed: level',

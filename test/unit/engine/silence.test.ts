@@ -48,6 +48,7 @@ describe('a request to an engine that is silent', () => {
     );
     const asked = request({ port, host: '127.0.0.1' });
     endOnSilence(asked, 50);
+    asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     answer.resume();
@@ -67,9 +68,9 @@ describe('a request to an engine that is silent', () => {
       endOnSilence(asked, 60_000);
       asked.end();
       const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      const { socket } = answer;
       answer.resume();
       await once(answer, 'close');
-      const { socket } = answer;
       expect(socket.listeners('timeout').filter(({ name }) => name === 'end')).toEqual([]);
     }
     agent.destroy();

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { crc32, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { decodeEntry, encodeEntry } from '../../../src/query-cache/entry-codec.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -95,16 +95,19 @@ describe('a value of tier 2', () => {
     );
   });
 
-  test.each([100, 5_000])('of %i bytes of body is refused when any one byte is another', async (size) => {
-    const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(size, '<Cell/>') }));
-    for (let at = 0; at < whole.length; at += 1) {
-      for (const flip of [1, 0x80, 0xff]) {
-        const spoilt = Buffer.from(whole);
-        spoilt.writeUInt8(spoilt.readUInt8(at) ^ flip, at);
-        expect(await decode(spoilt)).toMatchObject({ ok: false });
+  test.each([100, 5_000])(
+    'of %i bytes of body is refused when any one byte is another',
+    async (size) => {
+      const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(size, '<Cell/>') }));
+      for (let at = 0; at < whole.length; at += 1) {
+        for (const flip of [1, 0x80, 0xff]) {
+          const spoilt = Buffer.from(whole);
+          spoilt.writeUInt8(spoilt.readUInt8(at) ^ flip, at);
+          expect(await decode(spoilt)).toMatchObject({ ok: false });
+        }
       }
-    }
-  });
+    },
+  );
 
   test('is refused when it was cut at any place, or something hangs on to it', async () => {
     const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(2_000, '<Cell/>') }));
@@ -135,15 +138,35 @@ describe('a value of tier 2', () => {
     ['a coding that nobody knows', value({ coding: 2 }), 'unreadable body'],
     ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
     ['a description that is null', value({ description: 'null' }), 'unreadable description'],
-    ['a description without a type', value({ description: { ...DESCRIPTION, contentType: 7 } }), 'unreadable description'],
+    [
+      'a description without a type',
+      value({ description: { ...DESCRIPTION, contentType: 7 } }),
+      'unreadable description',
+    ],
     ['a description without an end', value({ describedLength: 60_000 }), 'unreadable description'],
-    ['a length that is a text', value({ description: { ...DESCRIPTION, bodyLength: '7' } }), 'unreadable description'],
-    ['a lifetime that is none', value({ description: { ...DESCRIPTION, lifetime: null } }), 'unreadable description'],
+    [
+      'a length that is a text',
+      value({ description: { ...DESCRIPTION, bodyLength: '7' } }),
+      'unreadable description',
+    ],
+    [
+      'a lifetime that is none',
+      value({ description: { ...DESCRIPTION, lifetime: null } }),
+      'unreadable description',
+    ],
     ['a body that is too short', value({ body: Buffer.from('<root') }), 'unreadable body'],
     ['a body that is too long', value({ body: Buffer.from('<root/> ') }), 'unreadable body'],
     ['a body that is not what its coding says', value({ coding: 1 }), 'unreadable body'],
-    ['a negative length', value({ description: { ...DESCRIPTION, bodyLength: -1 } }), 'unreadable body'],
-    ['a broken length', value({ coding: 1, description: { ...DESCRIPTION, bodyLength: 7.5 } }), 'unreadable body'],
+    [
+      'a negative length',
+      value({ description: { ...DESCRIPTION, bodyLength: -1 } }),
+      'unreadable body',
+    ],
+    [
+      'a broken length',
+      value({ coding: 1, description: { ...DESCRIPTION, bodyLength: 7.5 } }),
+      'unreadable body',
+    ],
   ];
   test.each(unsound)('with %s and a checksum that fits is refused', async (_what, made, why) => {
     expect(await decode(made)).toEqual({ ok: false, why });

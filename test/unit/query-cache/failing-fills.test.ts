@@ -21,23 +21,35 @@ const MAX_ENTRY = 16 * 1024;
 
 type Fail = (clock: HandClock) => EngineAnswer | Promise<EngineAnswer>;
 
+const unreachable: Fail = () =>
+  Promise.reject(new GatewayError('engine-unreachable', 'No engine.'));
+const fault: Fail = (clock) => engineAnswer(Buffer.from(faultAnswer()), clock);
+
 /** The ways in which the answer that others wait for can turn out to be of no use to them. */
 const FAILURES: readonly (readonly [what: string, leader: string, fail: Fail])[] = [
-  [
-    'no answer',
-    'failure',
-    () => Promise.reject(new GatewayError('engine-unreachable', 'No engine.')),
-  ],
+  ['no answer', 'failure', unreachable],
   [
     'an answer that breaks off',
     'failure',
     (clock) =>
       engineAnswer(rowset('broken'), clock, { half: () => Promise.reject(new Error('reset')) }),
   ],
-  ['an answer with status 500', 'miss:engine-status', (clock) => engineAnswer(rowset('x'), clock, { status: 500 })],
-  ['a fault', 'miss:fault', (clock) => engineAnswer(Buffer.from(faultAnswer()), clock)],
-  ['an answer that ends too early', 'miss:not-well-formed', (clock) => engineAnswer(rowset('cut').subarray(0, -20), clock)],
-  ['an answer that is too large', 'miss:too-large', (clock) => engineAnswer(rowset('x'.repeat(MAX_ENTRY)), clock)],
+  [
+    'an answer with status 500',
+    'miss:engine-status',
+    (clock) => engineAnswer(rowset('x'), clock, { status: 500 }),
+  ],
+  ['a fault', 'miss:fault', fault],
+  [
+    'an answer that ends too early',
+    'miss:not-well-formed',
+    (clock) => engineAnswer(rowset('cut').subarray(0, -20), clock),
+  ],
+  [
+    'an answer that is too large',
+    'miss:too-large',
+    (clock) => engineAnswer(rowset('x'.repeat(MAX_ENTRY)), clock),
+  ],
 ];
 
 /** One request that is held at the engine and will fail; so many others joined it, and ask `engine` later. */
@@ -99,24 +111,22 @@ describe.each(FAILURES)('a flight that brings %s', (_what, toldToLeader, fail) =
   });
 });
 
+/** Two requests at one time; how many of them are at the engine. */
+async function atEngine(one: ReturnType<typeof replica>): Promise<number> {
+  const held = checkpoint();
+  const engine = fakeEngine(async () => {
+    await held.arrive();
+    return fault(one.clock);
+  });
+  const both = [one.answer(queryOf(engine.ask)), one.answer(queryOf(engine.ask))];
+  await quiet();
+  const inside = engine.inside;
+  held.release();
+  await Promise.all(both);
+  return inside;
+}
+
 describe('an answer that may not be shared', () => {
-  const fault = (clock: HandClock) => engineAnswer(Buffer.from(faultAnswer()), clock);
-
-  /** Two requests at one time; how many of them are at the engine. */
-  async function atEngine(one: ReturnType<typeof replica>): Promise<number> {
-    const held = checkpoint();
-    const engine = fakeEngine(async () => {
-      await held.arrive();
-      return fault(one.clock);
-    });
-    const both = [one.answer(queryOf(engine.ask)), one.answer(queryOf(engine.ask))];
-    await quiet();
-    const inside = engine.inside;
-    held.release();
-    await Promise.all(both);
-    return inside;
-  }
-
   test('keeps the next ones from waiting for each other, for five seconds', async () => {
     const one = replica();
     await one.answer(queryOf(fakeEngine(() => fault(one.clock)).ask));
@@ -175,6 +185,30 @@ describe('an answer that may not be shared', () => {
 });
 
 describe('those who wait for others', () => {
+  test.each([
+    ['its head', { status: 500 }],
+    ['its body', {}],
+  ])('go on as soon as %s says that it cannot be shared', async (_what, head) => {
+    const clock = handClock();
+    const one = replica({ clock });
+    const [arriving, held] = [checkpoint(), checkpoint()];
+    const body = Buffer.concat([Buffer.from('no XML'), rowset('long')]);
+    const endless = fakeEngine(async () => {
+      await arriving.arrive();
+      return engineAnswer(body, clock, { ...head, lastByte: held.arrive });
+    });
+    const leader = one.answer(queryOf(endless.ask));
+    await arriving.arrived;
+    const engine = fakeEngine(() => engineAnswer(rowset('good'), clock));
+    const other = one.answer(queryOf(engine.ask));
+    await quiet();
+    arriving.release();
+    await held.arrived;
+    expect((await other).body).toBe(`${rowset('good')}`);
+    held.release();
+    await leader;
+  });
+
   test('go on by themselves when a flight does not land before its deadline', async () => {
     const clock = handClock();
     const one = replica({ clock });
@@ -194,13 +228,12 @@ describe('those who wait for others', () => {
   });
 
   test('leave the queue for the engine when their client goes away', async () => {
-    const refuse: Fail = () => Promise.reject(new GatewayError('engine-timeout', 'Too slow.'));
     const release = checkpoint();
     const good: Fail = async (clock) => {
       await release.arrive();
       return engineAnswer(rowset('good'), clock);
     };
-    const { held, leader, others, engine, answer } = await crowd(refuse, good, 4);
+    const { held, leader, others, engine, answer } = await crowd(unreachable, good, 4);
     const client = fakeClient();
     const waiting = answer(queryOf(engine.ask), client);
     await quiet();
@@ -218,7 +251,9 @@ describe('those who wait for others', () => {
   test('are not given an answer that is older than their ttl', async () => {
     const clock = handClock();
     const one = replica({ clock });
-    await one.answer(queryOf(fakeEngine(() => engineAnswer(rowset('old'), clock)).ask, { ttl: 60_000 }));
+    await one.answer(
+      queryOf(fakeEngine(() => engineAnswer(rowset('old'), clock)).ask, { ttl: 60_000 }),
+    );
     clock.advance(30_000);
     const held = checkpoint();
     const engine = fakeEngine(async (call) => {

@@ -22,7 +22,7 @@ export function handStore(): HandStore {
   const reads: Pending<EpochReading>[] = [];
   const renewals: Pending<number>[] = [];
   const announced: (readonly Scope[])[] = [];
-  let listener: (scopes: readonly Scope[]) => void = () => {};
+  let listener: ((scopes: readonly Scope[]) => void) | undefined;
   let closed = false;
 
   function ask<T>(queue: Pending<T>[], scopes: readonly Scope[]): Promise<T> {
@@ -55,7 +55,7 @@ export function handStore(): HandStore {
     onAnnouncement(heard) {
       listener = heard;
     },
-    tell: (scopes) => listener(scopes),
+    tell: (scopes) => listener?.(scopes),
     async close() {
       closed = true;
     },

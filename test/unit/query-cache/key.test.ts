@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { queryKey, type KeyParts } from '../../../src/query-cache/key.ts';
 import type { CapturedEpochs } from '../../../src/query-cache/epochs.ts';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
@@ -15,9 +15,24 @@ const EPOCHS: CapturedEpochs = {
 
 /** Texts that look like the encoding they are put into, lone surrogates, and whatever else there is. */
 const anyText = fc.oneof(
-  fc.constantFrom('', '"', '\\', ',', '","', '[', '],[', 'null', '\0', '\uD800', '\uDC00', '\uFFFD'),
+  fc.constantFrom(
+    '',
+    '"',
+    '\\',
+    ',',
+    '","',
+    '[',
+    '],[',
+    'null',
+    '\0',
+    '\uD800',
+    '\uDC00',
+    '\uFFFD',
+  ),
   fc.string({ unit: 'binary', maxLength: 8 }),
-  fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 4 }).map((units) => String.fromCharCode(...units)),
+  fc
+    .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 4 })
+    .map((units) => String.fromCharCode(...units)),
 );
 const textOrNull = fc.option(anyText);
 const property = fc.record({ name: anyText, value: anyText });
@@ -66,7 +81,13 @@ const anyParts: fc.Arbitrary<KeyParts> = fc.record({
   request,
 });
 const anyEpochs: fc.Arbitrary<CapturedEpochs> = fc
-  .array(fc.tuple(anyText.map((name): Scope => `project:${name}`), anyText), { maxLength: 3 })
+  .array(
+    fc.tuple(
+      anyText.map((name): Scope => `project:${name}`),
+      anyText,
+    ),
+    { maxLength: 3 },
+  )
   .map((pairs) => ({
     scopes: pairs.map(([scope]) => scope),
     tokens: pairs.map(([, token]) => token),
@@ -75,7 +96,8 @@ const anyEpochs: fc.Arbitrary<CapturedEpochs> = fc
 
 /** Text that tells any two values apart, by other means than the key does. */
 function picture(value: unknown): string {
-  if (typeof value === 'string') return `s${value.length}:${[...Array(value.length).keys()].map((i) => value.charCodeAt(i)).join('.')}`;
+  if (typeof value === 'string')
+    return `s${value.length}:${[...Array(value.length).keys()].map((i) => value.charCodeAt(i)).join('.')}`;
   if (Array.isArray(value)) return `a${value.length}(${value.map(picture).join(' ')})`;
   if (typeof value === 'object' && value !== null) {
     const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));

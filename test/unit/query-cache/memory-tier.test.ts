@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { createMemoryTier } from '../../../src/query-cache/memory-tier.ts';
 import { sizes } from '../../support/sizes.ts';
 import { handClock, storedAnswer } from './fakes.ts';

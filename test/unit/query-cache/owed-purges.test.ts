@@ -24,12 +24,13 @@ function setUp() {
     read.answer(reading(read.scopes, token));
     await quiet();
   };
-  /** Lets the pause before the next try pass. */
-  const nextTry = async () => {
-    jest.runOnlyPendingTimers();
-    await quiet();
-  };
-  return { store, epochs, errors, answerRead, nextTry };
+  return { store, epochs, errors, answerRead };
+}
+
+/** Lets the pause before the next try pass. */
+async function nextTry(): Promise<void> {
+  jest.runOnlyPendingTimers();
+  await quiet();
 }
 
 describe('an owed purge', () => {
@@ -48,7 +49,7 @@ describe('an owed purge', () => {
   });
 
   test('is done in the background, without any request, and the others are told', async () => {
-    const { epochs, store, nextTry } = setUp();
+    const { epochs, store } = setUp();
     epochs.owe(['project:a', 'unassigned']);
     await nextTry();
     expect(store.renewals.map(({ scopes }) => scopes)).toEqual([['project:a', 'unassigned']]);
@@ -60,7 +61,7 @@ describe('an owed purge', () => {
   });
 
   test('is tried again until it is done', async () => {
-    const { epochs, store, errors, nextTry } = setUp();
+    const { epochs, store, errors } = setUp();
     epochs.owe(['project:a']);
     for (let tries = 1; tries <= 3; tries += 1) {
       await nextTry();
@@ -76,7 +77,7 @@ describe('an owed purge', () => {
   });
 
   test('is done before any epoch is read', async () => {
-    const { epochs, store, nextTry } = setUp();
+    const { epochs, store } = setUp();
     epochs.owe(['project:a']);
     const refused = epochs.obtain(B);
     await quiet();
@@ -91,7 +92,7 @@ describe('an owed purge', () => {
   });
 
   test('lets no request wait for a store that does not answer', async () => {
-    const { epochs, nextTry } = setUp();
+    const { epochs } = setUp();
     epochs.owe(['project:a']);
     await nextTry();
     // The renewal is under way and is never answered.
@@ -108,7 +109,7 @@ describe('an owed purge', () => {
   });
 
   test('that came while an older one of the same scope was being settled stays owed', async () => {
-    const { epochs, store, nextTry } = setUp();
+    const { epochs, store } = setUp();
     epochs.owe(['project:a', 'project:b']);
     await nextTry();
     epochs.owe(['project:a']);
@@ -123,7 +124,7 @@ describe('an owed purge', () => {
   });
 
   test('makes worthless what was asked while it was being settled', async () => {
-    const { epochs, store, nextTry, answerRead } = setUp();
+    const { epochs, store, answerRead } = setUp();
     const obtained = epochs.obtain(A);
     epochs.owe(['project:a']);
     await nextTry();
@@ -136,7 +137,7 @@ describe('an owed purge', () => {
   });
 
   test('does not need the announcement to arrive', async () => {
-    const { epochs, store, errors, nextTry } = setUp();
+    const { epochs, store, errors } = setUp();
     store.announce = () => Promise.reject(new Error('no channel'));
     epochs.owe(['project:a']);
     await nextTry();

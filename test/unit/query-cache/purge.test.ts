@@ -56,7 +56,14 @@ describe('a purge', () => {
       },
     });
     expect(events).toEqual([
-      { type: 'purged', id: 'id', project: 'Food Mart', principal: 'ADMIN', ok: true, milliseconds: 5_500 },
+      {
+        type: 'purged',
+        id: 'id',
+        project: 'Food Mart',
+        principal: 'ADMIN',
+        ok: true,
+        milliseconds: 5_500,
+      },
     ]);
   });
 

@@ -41,8 +41,7 @@ export function replica(
   const { clock = handClock(), store, lease = Infinity } = options;
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
-  const epochs =
-    options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
+  const epochs = options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
   const memory = createMemoryTier({ maxBytes: 10 * 1024 * 1024, wall: clock.wall });
   const flights = createFlights({ clock, deadline: FLIGHT_DEADLINE });
   const cache = createQueryCache({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { entryScopes, projectScope, purgedScopes } from '../../../src/query-cache/scopes.ts';
 import { sizes } from '../../support/sizes.ts';
 
@@ -54,6 +54,9 @@ describe('the scope of a project', () => {
   });
 });
 
+const meets = (entry: readonly string[], purged: readonly string[]) =>
+  entry.some((scope) => purged.includes(scope));
+
 describe('the scopes of an entry', () => {
   test('are everything and each project it names, once and in one order', () => {
     const scopes = ['everything', 'project:a', 'project:b'];
@@ -67,8 +70,6 @@ describe('the scopes of an entry', () => {
   });
 
   test('meet the scopes of every purge that concerns it, and of no other', () => {
-    const meets = (entry: readonly string[], purged: readonly string[]) =>
-      entry.some((scope) => purged.includes(scope));
     const project = fc.constantFrom('a', 'A', 'b', 'c', '\u00DF', 'SS');
     fc.assert(
       fc.property(fc.array(project), fc.boolean(), project, (named, spans, purged) => {

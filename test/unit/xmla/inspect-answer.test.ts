@@ -111,6 +111,21 @@ describe('an answer that is refused', () => {
   });
 });
 
+describe('what the parser would let pass is refused', () => {
+  test.each([
+    ['a processing instruction without white space', (good: string) => `${good}<?a?b?>`],
+    [
+      'a namespace that is no URI',
+      (good: string) =>
+        good.replace('="http://www.w3.org/2001', '="\u{FFFD}http://www.w3.org/2001'),
+    ],
+  ])('%s', (_what, damage) => {
+    const good = mddatasetAnswer();
+    expect(damage(good)).not.toBe(good);
+    expect(verdict(damage(good))).toBe('not-well-formed');
+  });
+});
+
 describe('an inspection', () => {
   test('says the first refusal in the document, as soon as it was read', () => {
     const bytes = Buffer.from(errorCellAnswer());

@@ -192,6 +192,23 @@ describe('a name by which the answer changes is found', () => {
     expect(missed).toEqual([]);
   });
 
+  test.each([
+    'Now',
+    'Timer',
+    'Date',
+    'Time',
+    'CurrentDateString',
+    'Parameter',
+    ' username ',
+    'PredictX',
+  ])('as a function in brackets: [%s](…)', (name) => {
+    expect(classifyStatement(withMember(`[${name}]()`))).toBe('volatile');
+    expect(classifyStatement(withMember(`'1 + [${name.toUpperCase()}] /* c */ ("x")'`))).toBe(
+      'volatile',
+    );
+    expect(classifyStatement(withMember(`[${name}].[2025]`))).toBeUndefined();
+  });
+
   test('in letters whose capitals are ASCII', () => {
     expect(classifyStatement(withMember('uſername'))).toBe('volatile');
   });
@@ -284,4 +301,9 @@ describe('any text', () => {
       ).not.toThrow();
     },
   );
+});
+
+test('a statement too long to be read in a moment is passed through, without a look at it', () => {
+  const long = `SELECT ${'a '.repeat(5_000_000)}`;
+  expect(classifyStatement(long)).toBe('unclear-statement');
 });

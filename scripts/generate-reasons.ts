@@ -1,0 +1,56 @@
+/**
+ * Writes the tables of docs/OBSERVABILITY.md that repeat the source: the closed words of src/reasons.ts and
+ * the metrics of src/observability/metrics.ts. Run it after every change of these; a test fails while they
+ * differ. What stands outside the markers is written by hand.
+ */
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createMetrics } from '../src/observability/metrics.ts';
+import * as reasons from '../src/reasons.ts';
+
+const PAGE = new URL('../docs/OBSERVABILITY.md', import.meta.url);
+
+/** The tables by the name in their markers. */
+async function tables(): Promise<Readonly<Record<string, string>>> {
+  return {
+    hits: wordTable(reasons.HIT_SOURCES),
+    bypasses: wordTable(reasons.BYPASS_REASONS),
+    refusals: wordTable(reasons.REFUSAL_REASONS),
+    gateway: wordTable(reasons.GATEWAY_REASONS),
+    metrics: await metricTable(),
+  };
+}
+
+function wordTable(words: Readonly<Record<string, string>>): string {
+  const rows = Object.entries(words).map(([word, meaning]) => `| \`${word}\` | ${meaning} |`);
+  return ['| word | meaning |', '|---|---|', ...rows].join('\n');
+}
+
+async function metricTable(): Promise<string> {
+  const { registry } = createMetrics({
+    memory: () => ({ entries: 0, bytes: 0 }),
+    flights: () => ({ flights: 0, waiters: 0 }),
+    engine: () => ({ atEngine: 0, waiting: 0 }),
+    epochAge: () => undefined,
+    owedPurges: () => 0,
+  });
+  const own = registry
+    .getMetricsAsArray()
+    .filter(({ name }) => !/^mdx_gateway_(process|nodejs)_/.test(name));
+  const rows = own.map((metric) => {
+    const { name, help } = metric;
+    const labels = (metric as unknown as { labelNames: readonly string[] }).labelNames;
+    return `| \`${name}\` | ${labels.join(', ')} | ${help} |`;
+  });
+  return ['| metric | labels | meaning |', '|---|---|---|', ...rows].join('\n');
+}
+
+let page = readFileSync(PAGE, 'utf8');
+for (const [name, table] of Object.entries(await tables())) {
+  const [begin, end] = [`<!-- begin ${name} -->`, `<!-- end ${name} -->`];
+  const from = page.indexOf(begin);
+  const to = page.indexOf(end);
+  if (from < 0 || to < from) throw new Error(`docs/OBSERVABILITY.md lacks the markers of ${name}`);
+  page = `${page.slice(0, from + begin.length)}\n${table}\n${page.slice(to)}`;
+}
+writeFileSync(PAGE, page);

@@ -1,0 +1,326 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { gzipSync } from 'node:zlib';
+import {
+  brokenOffAnswer,
+  encodeAnswer,
+  errorCellAnswer,
+  faultAnswer,
+  kylinErrorAnswer,
+  largeMddatasetAnswer,
+  mddatasetAnswer,
+  rowsetAnswer,
+  sessionAnswer,
+} from '../support/answers.ts';
+import { discover, execute } from '../support/envelopes.ts';
+import {
+  askXmla,
+  cacheStatusOf,
+  send,
+  shortStatus,
+  type XmlaMessage,
+} from '../support/http-client.ts';
+import {
+  sendXml,
+  startStubEngine,
+  type StubAnswer,
+  type StubEngine,
+} from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let engine: StubEngine;
+let gateway: TestGateway;
+let count = 0;
+/** Names its catalog: without one, the strictest project counts, since the engine might choose it. */
+const newQuery = (catalog = 'Sales') =>
+  execute({ statement: `SELECT FROM [Sales ${(count += 1)}]`, properties: { Catalog: catalog } });
+
+beforeAll(async () => {
+  engine = await startStubEngine(() => {});
+  gateway = await startTestGateway({
+    engine: { url: engine.url },
+    cache: { max_entry: '256KiB' },
+    projects: { Off: { cache: 'off' }, Common: { share: 'everyone' } },
+  });
+});
+afterAll(async () => {
+  await gateway.close();
+  await engine.close();
+});
+beforeEach(() => {
+  engine.seen.length = 0;
+  engine.answerWith(sendXml(mddatasetAnswer()));
+});
+
+describe('a query that is asked again', () => {
+  test.each([
+    ['UTF-8', 'text/xml; charset=utf-8', encodeAnswer(mddatasetAnswer(), 'utf-8')],
+    ['odd spelling', 'Text/XML ;charset="UTF-8"', encodeAnswer(mddatasetAnswer(), 'utf-8')],
+    ['no charset', 'application/xml', encodeAnswer(mddatasetAnswer({ style: 'ssas' }), 'utf-8')],
+    [
+      'ISO-8859-1',
+      'text/xml',
+      encodeAnswer(mddatasetAnswer({ encoding: 'ISO-8859-1', members: ['Käse'] }), 'iso-8859-1'),
+    ],
+    ['300 cells', 'text/xml', Buffer.from(mddatasetAnswer({ cells: 300 }))],
+  ])('is answered by the same bytes and the same Content-Type (%s)', async (_what, type, bytes) => {
+    engine.answerWith(
+      sendXml(bytes, { headers: { 'content-type': type, 'content-language': 'de-CH, en' } }),
+    );
+    const query = newQuery();
+    const first = await askXmla(gateway.url, query);
+    const second = await askXmla(gateway.url, query);
+    expect([shortStatus(first), shortStatus(second)]).toEqual(['miss stored', 'hit']);
+    expect(engine.seen).toHaveLength(1);
+    for (const answer of [first, second]) {
+      expect(answer.status).toBe(200);
+      expect(answer.body).toEqual(bytes);
+      expect(answer.headers).toMatchObject({
+        'content-type': type,
+        'content-language': 'de-CH, en',
+        'content-length': String(bytes.length),
+        age: expect.stringMatching(/^\d+$/),
+      });
+    }
+    expect(cacheStatusOf(second.headers)).toMatchObject({
+      hit: true,
+      detail: 'memory',
+      ttl: expect.any(Number),
+    });
+  });
+
+  test('is answered with nothing that the engine said to the first one alone', async () => {
+    engine.answerWith(
+      sendXml(mddatasetAnswer(), {
+        headers: {
+          'set-cookie': 'MDXAUTH=x',
+          'www-authenticate': 'Basic',
+          'mdx-query-id': '1',
+          'mdx-execute-node': '2',
+          queryid: '3',
+          'x-as-sessionid': '4',
+          'x-as-activityid': '5',
+          etag: '"6"',
+          'last-modified': 'Mon, 05 Jan 2026 10:00:00 GMT',
+          'cache-control': 'private',
+          server: 'engine',
+          vary: '*',
+          success: 'true',
+        },
+      }),
+    );
+    const query = newQuery();
+    await askXmla(gateway.url, query);
+    const { headers } = await askXmla(gateway.url, query);
+    expect(Object.keys(headers).sort()).toEqual([
+      'age',
+      'cache-status',
+      'connection',
+      'content-length',
+      'content-type',
+      'date',
+    ]);
+  });
+
+  test('is a Discover that differs only in what is new each time', async () => {
+    engine.answerWith(sendXml(rowsetAnswer()));
+    const ask = (id: string) =>
+      askXmla(
+        gateway.url,
+        discover({
+          requestType: 'MDSCHEMA_CUBES',
+          restrictions: { CATALOG_NAME: 'A' },
+          properties: { Catalog: 'A', DbpropMsmdActivityID: id, ClientProcessID: id },
+        }),
+      );
+    expect([shortStatus(await ask('1')), shortStatus(await ask('2'))]).toEqual([
+      'miss stored',
+      'hit',
+    ]);
+  });
+});
+
+const withHead =
+  (
+    head: Record<string, string>,
+    body: string | Buffer = mddatasetAnswer(),
+    status = 200,
+  ): StubAnswer =>
+  (response) => {
+    response.writeHead(status, head);
+    response.end(body);
+  };
+const xml = { 'content-type': 'text/xml' };
+
+/** Answers that must reach the client as they are, every time from the engine. */
+const NEVER_STORED: readonly (readonly [what: string, answer: StubAnswer, detail: string])[] = [
+  ['a Fault with status 200', sendXml(faultAnswer()), 'fault'],
+  ['an error in the middle of the cells', sendXml(brokenOffAnswer()), 'fault'],
+  ['a cell that could not be evaluated', sendXml(errorCellAnswer()), 'error-cell'],
+  ['an error told as a member', sendXml(kylinErrorAnswer()), 'error-cell'],
+  ['the header success: false', withHead({ ...xml, success: 'false' }), 'error-cell'],
+  ['a session of the engine’s own', sendXml(sessionAnswer()), 'session-in-answer'],
+  ['a rowset for an Execute', sendXml(rowsetAnswer()), 'answer-shape'],
+  ['no XMLA at all', sendXml('<a/>'), 'answer-shape'],
+  ['half of the XML', sendXml(mddatasetAnswer().slice(0, -20)), 'not-well-formed'],
+  ['nothing', sendXml(''), 'not-well-formed'],
+  ['status 500', withHead(xml, mddatasetAnswer(), 500), 'engine-status'],
+  ['status 202', withHead(xml, mddatasetAnswer(), 202), 'engine-status'],
+  ['a redirect', withHead({ location: '/elsewhere' }, '', 302), 'engine-status'],
+  ['text/html', withHead({ 'content-type': 'text/html' }), 'media-type'],
+  [
+    'binary XML',
+    withHead({ 'content-type': 'application/sx' }, Buffer.from([1, 2, 0xff])),
+    'media-type',
+  ],
+  ['no media type', withHead({}), 'media-type'],
+  [
+    'a content coding',
+    withHead({ ...xml, 'content-encoding': 'gzip' }, gzipSync(mddatasetAnswer())),
+    'content-coding',
+  ],
+  [
+    'another charset than its bytes',
+    withHead({ 'content-type': 'text/xml; charset=utf-16' }),
+    'answer-encoding',
+  ],
+  ['more than the cap', sendXml(largeMddatasetAnswer(300_000)), 'too-large'],
+];
+
+describe('an answer that is never stored', () => {
+  test.each(NEVER_STORED)(
+    '%s reaches every client from the engine',
+    async (_what, reply, detail) => {
+      engine.answerWith(reply);
+      const query = newQuery();
+      const answers = [await askXmla(gateway.url, query), await askXmla(gateway.url, query)];
+      expect(engine.seen).toHaveLength(2);
+      const direct = await send(engine.url, { method: 'POST', path: '/xmla' });
+      for (const answer of answers) {
+        expect(answer.status).toBe(direct.status);
+        expect(answer.body.equals(direct.body)).toBe(true);
+        expect(answer.headers['content-type']).toBe(direct.headers['content-type']);
+        expect(answer.headers['content-encoding']).toBe(direct.headers['content-encoding']);
+        // A large answer has left before anybody could know.
+        expect(['miss', `miss ${detail}`]).toContain(shortStatus(answer));
+      }
+      expect(gateway.events.filter(({ type }) => type === 'not-stored').at(-1)).toMatchObject({
+        reason: detail,
+      });
+    },
+  );
+});
+
+describe('one answer for several users', () => {
+  test('is never given where it is shared by nobody', async () => {
+    const query = newQuery();
+    const statuses = [];
+    for (const user of ['alice', 'bob', 'alice', 'bob'] as const) {
+      statuses.push(shortStatus(await askXmla(gateway.url, query, { user })));
+    }
+    expect(statuses).toEqual(['miss stored', 'miss stored', 'hit', 'hit']);
+  });
+
+  test('is given where it is shared by everyone', async () => {
+    const query = newQuery('Common');
+    const path = '/mdx/xmla/Common';
+    const statuses = [];
+    for (const user of ['alice', 'bob', 'ADMIN'] as const) {
+      statuses.push(shortStatus(await askXmla(gateway.url, query, { user, path })));
+    }
+    expect(statuses).toEqual(['miss stored', 'hit', 'hit']);
+  });
+});
+
+test.each([
+  ['the path', () => newQuery(), { path: '/mdx/xmla/Off' }],
+  ['nothing', () => discover({ requestType: 'MDSCHEMA_CUBES' }), {}],
+  ['the path, spelt otherwise', () => newQuery(), { path: '/mdx/xmla/%20oFF' }],
+  [
+    'the property Catalog',
+    () =>
+      execute({ statement: `SELECT FROM [Off ${(count += 1)}]`, properties: { Catalog: 'Off' } }),
+    {},
+  ],
+] as const)(
+  'a project whose cache is off is never cached, when %s names it',
+  async (_w, query, where) => {
+    const body = query();
+    for (let turn = 0; turn < 2; turn += 1) {
+      expect(shortStatus(await askXmla(gateway.url, body, where))).toBe('bypass cache-off');
+    }
+    expect(engine.seen).toHaveLength(2);
+  },
+);
+
+/** Each differs from a plain request in one thing that can change the answer. */
+const DIFFERENT: readonly (readonly [what: string, message: XmlaMessage])[] = [
+  ['another project', { path: '/mdx/xmla/Another' }],
+  ['another spelling of that project', { path: '/mdx/xmla/another' }],
+  ['a query parameter', { path: '/mdx/xmla?locale=de' }],
+  ['another value of it', { path: '/mdx/xmla?locale=en' }],
+  ['it twice', { path: '/mdx/xmla?locale=en&locale=de' }],
+  ['it twice, in another order', { path: '/mdx/xmla?locale=de&locale=en' }],
+  ['another encoding of it', { path: '/mdx/xmla?%6cocale=de' }],
+  ['another media type asked for', { headers: { accept: 'application/soap+xml' } }],
+  ['any media type asked for', { headers: { accept: '*/*' } }],
+  ['another kind of program', { headers: { 'user-agent': 'MSOLAP 16.0' } }],
+  ['yet another kind of program', { headers: { 'user-agent': 'ADOMD.NET' } }],
+  ['a program that no engine knows', { headers: { 'user-agent': 'curl/8' } }],
+  ['another charset', { headers: { 'content-type': 'text/xml; charset=utf8' } }],
+  ['no charset', { headers: { 'content-type': 'text/xml' } }],
+  ['another type of XML', { headers: { 'content-type': 'application/xml; charset=utf-8' } }],
+];
+
+test('requests that an engine could answer otherwise have entries of their own', async () => {
+  const query = newQuery();
+  await askXmla(gateway.url, query);
+  for (const [what, message] of DIFFERENT) {
+    expect([what, shortStatus(await askXmla(gateway.url, query, message))]).toEqual([
+      what,
+      'miss stored',
+    ]);
+  }
+  for (const [what, message] of DIFFERENT) {
+    expect([what, shortStatus(await askXmla(gateway.url, query, message))]).toEqual([what, 'hit']);
+  }
+});
+
+test('another catalog has an entry of its own', async () => {
+  const statement = `SELECT FROM [Catalogs ${(count += 1)}]`;
+  const ask = async (Catalog: string) =>
+    shortStatus(await askXmla(gateway.url, execute({ statement, properties: { Catalog } })));
+  expect([await ask('A'), await ask('B'), await ask('a'), await ask('A')]).toEqual([
+    'miss stored',
+    'miss stored',
+    'miss stored',
+    'hit',
+  ]);
+});
+
+test('a hit says how old it is and how long it lasts', async () => {
+  const wall = { at: Date.parse('2026-01-05T10:00:00Z') };
+  const held = await startTestGateway(
+    { engine: { url: engine.url }, cache: { ttl: '100s' } },
+    { clock: { now: () => performance.now(), wall: () => wall.at }, random: () => 0.5 },
+  );
+  const query = newQuery();
+  await askXmla(held.url, query);
+  wall.at += 30_900;
+  const { headers } = await askXmla(held.url, query);
+  expect(headers).toMatchObject({
+    age: '30',
+    'cache-status': 'mdx-gateway; hit; ttl=69; detail=memory',
+  });
+  wall.at += 70_000;
+  expect(shortStatus(await askXmla(held.url, query))).toBe('miss stored');
+  await held.close();
+});
+
+test('Authorization of a hit is checked like that of a miss', async () => {
+  const query = newQuery();
+  await askXmla(gateway.url, query);
+  const answer = await askXmla(gateway.url, query, {
+    headers: { authorization: `${basic('alice')}x` },
+  });
+  expect(answer.status).toBe(401);
+});

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { copyFileSync, readFileSync } from 'node:fs';
+import { createServer, type ServerOptions } from 'node:https';
+import { join } from 'node:path';
+import type { AddressInfo } from 'node:net';
+import { connect, type TLSSocket } from 'node:tls';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
+import { execute } from '../support/envelopes.ts';
+import { configFolder, listening, runMain } from '../support/gateway-process.ts';
+import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let authority: Authority;
+let stranger: Authority;
+let own: Certificate;
+let gatewaysOwn: Certificate;
+
+beforeAll(() => {
+  authority = makeAuthority();
+  stranger = makeAuthority();
+  own = authority.issue('engine');
+  gatewaysOwn = authority.issue('gateway');
+});
+afterAll(() => {
+  authority.remove();
+  stranger.remove();
+});
+
+const BODIES = [
+  ['passed through', execute({ statement: 'CALL one()' })],
+  ['cacheable', execute({ statement: 'SELECT FROM [Sales]' })],
+] as const;
+
+/** An engine that speaks HTTPS and says who asked. */
+async function startHttpsEngine(options: ServerOptions = {}) {
+  const askers: string[] = [];
+  const server = createServer(
+    { cert: own.pem, key: readFileSync(own.key), ...options },
+    (request, response) => {
+      const { subject } = (request.socket as TLSSocket).getPeerCertificate();
+      askers.push(subject === undefined ? 'nobody' : String(subject.CN));
+      request.resume();
+      response.writeHead(200, { 'content-type': 'text/xml' }).end(mddatasetAnswer());
+    },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/xmla`,
+    askers,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function during(settings: Record<string, unknown>, use: (gateway: TestGateway) => Promise<void>) {
+  const gateway = await startTestGateway(settings);
+  try {
+    await use(gateway);
+  } finally {
+    await gateway.close();
+  }
+}
+
+describe.each(BODIES)('an engine behind HTTPS, for a request that is %s,', (_kind, body) => {
+  test('is asked when its authority is named', async () => {
+    const engine = await startHttpsEngine();
+    await during({ engine: { url: engine.url, ca: authority.certificate } }, async ({ url }) => {
+      const answer = await askXmla(url, body);
+      expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
+    });
+    expect(engine.askers).toEqual(['nobody']);
+    await engine.close();
+  });
+
+  test.each([
+    ['no authority', () => ({})],
+    ['another authority', () => ({ ca: stranger.certificate })],
+  ])('is not asked when %s is named', async (_what, tls) => {
+    const engine = await startHttpsEngine();
+    await during({ engine: { url: engine.url, ...tls() } }, async ({ url, events }) => {
+      const answer = await askXmla(url, body);
+      expect([answer.status, shortStatus(answer)]).toEqual([502, 'gateway engine-unreachable']);
+      expect(answer.text).toContain('<SOAP-ENV:Fault>');
+      expect(answer.text).not.toMatch(/certificate/i);
+      expect(events).toContainEqual(expect.objectContaining({ type: 'engine-failed' }));
+    });
+    expect(engine.askers).toEqual([]);
+    await engine.close();
+  });
+
+  test('is shown the certificate of the gateway', async () => {
+    const engine = await startHttpsEngine({ ca: authority.pem, requestCert: true });
+    const { certificate, key } = gatewaysOwn;
+    const settings = { url: engine.url, ca: authority.certificate, certificate, key };
+    await during({ engine: settings }, async ({ url }) => {
+      expect((await askXmla(url, body)).status).toBe(200);
+    });
+    expect(engine.askers).toEqual(['gateway']);
+    await engine.close();
+  });
+});
+
+describe('the gateway behind HTTPS', () => {
+  const peerOf = async (url: string, ca: string) => {
+    const socket = connect({ port: portOf(url), host: '127.0.0.1', ca });
+    await once(socket, 'secureConnect');
+    const { subject } = socket.getPeerCertificate();
+    socket.destroy();
+    return String(subject.CN);
+  };
+
+  test('answers as it does without, and not to plain HTTP', async () => {
+    const engine = await startHttpsEngine();
+    const { certificate, key } = gatewaysOwn;
+    await during(
+      { engine: { url: engine.url, ca: authority.certificate }, listen: { certificate, key } },
+      async ({ url }) => {
+        expect(url).toMatch(/^https:/);
+        const ca = authority.pem;
+        for (const [, body] of BODIES) {
+          const answer = await askXmla(url, body, { ca });
+          expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
+        }
+        await expect(send(url.replace('https:', 'http:'), { path: '/health/live' })).rejects.toThrow();
+      },
+    );
+    await engine.close();
+  });
+
+  test('takes a renewed certificate on SIGHUP, and keeps the old one when the new one is wrong', async () => {
+    const folder = await configFolder();
+    const certificate = join(folder.path, 'tls.pem');
+    const key = join(folder.path, 'tls.key');
+    const install = (pair: Certificate, otherKey = pair) => {
+      copyFileSync(pair.certificate, certificate);
+      copyFileSync(otherKey.key, key);
+    };
+    install(gatewaysOwn);
+    const running = runMain(['serve', '--config', folder.write({ listen: { certificate, key } })]);
+    const url = await listening(running);
+    expect(await peerOf(url, authority.pem)).toBe('gateway');
+
+    install(own);
+    running.kill('SIGHUP');
+    await until(() => running.log.some(({ msg }) => msg === 'configuration read again'));
+    expect(await peerOf(url, authority.pem)).toBe('engine');
+
+    install(gatewaysOwn, own);
+    running.kill('SIGHUP');
+    await until(() => running.log.some(({ msg }) => msg === 'the configuration of before stays'));
+    expect(await peerOf(url, authority.pem)).toBe('engine');
+    running.kill('SIGTERM');
+    expect((await running.ended).exit).toBe(0);
+    folder.remove();
+  });
+});

@@ -1,0 +1,189 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import supertest from 'supertest';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let engine: StubEngine;
+let gateway: TestGateway;
+const query = execute({ statement: 'SELECT FROM [Sales]' });
+
+beforeAll(async () => {
+  engine = await startStubEngine(() => {});
+});
+afterAll(() => engine.close());
+beforeEach(() => {
+  engine.seen.length = 0;
+  engine.answerWith(sendXml(mddatasetAnswer()));
+});
+afterEach(() => gateway.close());
+
+const start = async (settings: Record<string, unknown> = {}) => {
+  gateway = await startTestGateway({ engine: { url: engine.url }, ...settings });
+  return supertest(gateway.url);
+};
+
+describe('/health/live', () => {
+  test('is open, and says nothing but up', async () => {
+    const ask = await start();
+    const { body, headers } = await ask.get('/health/live').expect(200);
+    expect(body).toEqual({ status: 'up' });
+    expect(headers['cache-control']).toBe('no-store');
+    expect(headers).not.toHaveProperty('x-powered-by');
+    expect(headers).not.toHaveProperty('etag');
+    await ask.head('/health/live').expect(200);
+    await ask.post('/health/live').expect(405).expect('allow', 'GET, HEAD');
+  });
+});
+
+describe('/health/ready', () => {
+  test('needs a login, unless it is open', async () => {
+    const ask = await start();
+    const refused = await ask.get('/health/ready').expect(401);
+    expect(refused.headers['www-authenticate']).toMatch(/^Basic /);
+    expect(refused.body).toEqual({ error: 'unauthenticated', message: expect.any(String) });
+    await ask.get('/health/ready').auth('alice', 'alice').expect(200);
+    await gateway.close();
+    await (await start({ listen: { open: ['health'] } })).get('/health/ready').expect(200);
+  });
+
+  test('names the state of every engine and of Redis', async () => {
+    const other = await startStubEngine(() => {});
+    const ask = await start({ projects: { Other: { engine: { url: other.url } } } });
+    const ready = () => ask.get('/health/ready').auth('alice', 'alice');
+    expect((await ready().expect(200)).body).toEqual({
+      status: 'ready',
+      engines: [
+        { url: engine.url, state: 'up' },
+        { url: other.url, state: 'up' },
+      ],
+      redis: { state: 'off', purges_owed: 0 },
+    });
+    await other.close();
+    expect((await ready().expect(503)).body).toMatchObject({
+      status: 'not ready',
+      engines: [
+        { url: engine.url, state: 'up' },
+        { url: other.url, state: 'down' },
+      ],
+    });
+  });
+
+  test('stays ready without Redis, and says that it is down', async () => {
+    const ask = await start({ cache: { redis: { url: 'redis://127.0.0.1:1' } } });
+    const { body } = await ask.get('/health/ready').auth('alice', 'alice').expect(200);
+    expect(body).toMatchObject({ redis: { state: 'down' } });
+  });
+});
+
+describe('/metrics', () => {
+  test('needs a login, unless it is open', async () => {
+    const ask = await start();
+    await ask.get('/metrics').expect(401);
+    await ask.get('/metrics').auth('alice', 'alice').expect(200).expect('content-type', /^text\/plain/);
+    await ask.post('/metrics').auth('alice', 'alice').expect(405).expect('allow', 'GET, HEAD');
+    await gateway.close();
+    await (await start({ listen: { open: ['metrics'] } })).get('/metrics').expect(200);
+  });
+
+  test('count what happened, by outcome, reason and project', async () => {
+    const ask = await start({ auth: { purgers: ['alice'] } });
+    const path = '/mdx/xmla/FoodMart';
+    await askXmla(gateway.url, query, { path });
+    await askXmla(gateway.url, query, { path });
+    await askXmla(gateway.url, execute({ statement: 'CALL x()' }), { path });
+    await send(gateway.url, { path: '/mdx/xmla/a/b' });
+    await send(gateway.url, { path: '/mdx/xmla/FoodMart/clearCache', headers: { authorization: basic('alice') } });
+    const { text } = await ask.get('/metrics').auth('alice', 'alice');
+    const lines = text.split('\n').filter((line) => /^mdx_gateway_(xmla_req|stored|purges)/.test(line));
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'mdx_gateway_xmla_requests_total{outcome="miss",reason="",project="FoodMart"} 1',
+        'mdx_gateway_xmla_requests_total{outcome="hit",reason="memory",project="FoodMart"} 1',
+        'mdx_gateway_xmla_requests_total{outcome="bypass",reason="not-a-query",project="FoodMart"} 1',
+        'mdx_gateway_xmla_requests_total{outcome="gateway",reason="not-found",project=""} 1',
+        'mdx_gateway_stored_total{project="FoodMart"} 1',
+        `mdx_gateway_stored_bytes_total ${mddatasetAnswer().length}`,
+        'mdx_gateway_purges_total{result="done",scope="project"} 1',
+      ]),
+    );
+  });
+});
+
+test.each([
+  ['/', 404],
+  ['/favicon.ico', 404],
+  ['/mdx', 404],
+  ['/%', 404],
+  ['/health', 404],
+])('%s is answered in JSON by %i', async (path, status) => {
+  await start();
+  const answer = await send(gateway.url, { path });
+  expect(answer.status).toBe(status);
+  expect(JSON.parse(answer.text)).toMatchObject({ error: 'not-found' });
+});
+
+test('/api is answered in its envelope', async () => {
+  const ask = await start();
+  const { body } = await ask.get('/api/unknown').auth('alice', 'alice').expect(404);
+  expect(body).toEqual({ status: 1, data: 'failure', errorMesg: expect.stringMatching(/^\[not-found\] /) });
+});
+
+describe('a reload', () => {
+  test('keeps what is cached when nothing of the cache changed', async () => {
+    await start();
+    await askXmla(gateway.url, query);
+    await gateway.reload({ engine: { url: engine.url }, auth: { purgers: ['bob'] } });
+    expect(shortStatus(await askXmla(gateway.url, query))).toBe('hit');
+  });
+
+  test('lets a request end that is under way, and counts for the next one', async () => {
+    await start();
+    const rest = gate();
+    engine.answerWith(async (response, seen) => {
+      await rest.opened;
+      void sendXml(mddatasetAnswer())(response, seen);
+    });
+    const slow = askXmla(gateway.url, query);
+    const slower = askXmla(gateway.url, execute({ statement: 'CALL slow()' }));
+    while (engine.seen.length < 2) await new Promise(setImmediate);
+    await gateway.reload({ engine: { url: 'http://127.0.0.1:1/' }, cache: { memory: '64MiB' } });
+    expect((await askXmla(gateway.url, execute({ statement: 'CALL x()' }))).status).toBe(502);
+    rest.open();
+    for (const answer of await Promise.all([slow, slower])) {
+      expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
+    }
+  });
+
+  test('that fails leaves everything as it was', async () => {
+    await start();
+    await askXmla(gateway.url, query);
+    // Its users file is there when the configuration is read, and gone a moment later.
+    const files = new Map([
+      ['/no/such/folder/g.yaml', 'cache: { ttl: 1m, memory: 64MiB }'],
+      ['/no/such/folder/users.htpasswd', `ADMIN:$2b$04$${'a'.repeat(53)}`],
+    ]);
+    const config = loadConfig({
+      file: '/no/such/folder/g.yaml',
+      env: {},
+      workingFolder: '/no/such/folder',
+      readFile: (path) => Buffer.from(files.get(path) ?? ''),
+    });
+    await expect(gateway.gateway.reload(config)).rejects.toThrow('users');
+    expect(shortStatus(await askXmla(gateway.url, query))).toBe('hit');
+  });
+
+  test('that begins before a slower one has ended is the one that counts', async () => {
+    await start();
+    const unreachable = { redis: { url: 'redis://127.0.0.1:1' } };
+    await Promise.all([
+      gateway.reload({ engine: { url: 'http://127.0.0.1:1/' }, cache: unreachable }),
+      gateway.reload({ engine: { url: engine.url } }),
+    ]);
+    expect((await askXmla(gateway.url, query)).status).toBe(200);
+    expect(shortStatus(await askXmla(gateway.url, query))).toBe('hit');
+  });
+});

@@ -1,0 +1,211 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { Agent } from 'node:http';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import {
+  configFolder,
+  listening,
+  runMain,
+  type ConfigFolder,
+  type GatewayProcess,
+} from '../support/gateway-process.ts';
+import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
+import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic } from '../support/test-gateway.ts';
+
+let engine: StubEngine;
+let folder: ConfigFolder;
+let started: GatewayProcess[] = [];
+const query = execute({ statement: 'SELECT FROM [Sales]' });
+
+beforeAll(async () => {
+  engine = await startStubEngine(() => {});
+});
+afterAll(() => engine.close());
+beforeEach(async () => {
+  engine.seen.length = 0;
+  engine.answerWith(sendXml(mddatasetAnswer()));
+  folder = await configFolder();
+});
+afterEach(async () => {
+  for (const running of started) running.kill('SIGKILL');
+  await Promise.all(started.map(({ ended }) => ended));
+  started = [];
+  folder.remove();
+});
+
+const run = (...args: Parameters<typeof runMain>) => {
+  const running = runMain(...args);
+  started.push(running);
+  return running;
+};
+const serve = async (settings: Record<string, unknown> = {}) => {
+  const file = folder.write({ engine: { url: engine.url }, ...settings });
+  const running = run(['serve', '--config', file]);
+  return { running, url: await listening(running), file };
+};
+const messages = (running: GatewayProcess) => running.log.map(({ msg }) => msg);
+
+describe('SIGTERM', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    'as %s lets a slow request finish, takes no new connections, and ends with 0',
+    async (signal) => {
+      const { running, url } = await serve();
+      const rest = gate();
+      engine.answerWith(async (response, seen) => {
+        await rest.opened;
+        void sendXml(mddatasetAnswer())(response, seen);
+      });
+      // A client that would like to keep its connection must not keep the process.
+      const agent = new Agent({ keepAlive: true });
+      const slow = askXmla(url, query, { agent });
+      const passedThrough = askXmla(url, execute({ statement: 'CALL x()' }), { agent });
+      await until(() => engine.seen.length === 2);
+      running.kill(signal);
+      await until(() => messages(running).includes('shutting down'));
+      const refused = connect(portOf(url), '127.0.0.1');
+      const [error] = (await once(refused, 'error')) as [NodeJS.ErrnoException];
+      expect(error.code).toBe('ECONNREFUSED');
+      rest.open();
+      for (const answer of await Promise.all([slow, passedThrough])) {
+        expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
+      }
+      const { exit, stderr } = await running.ended;
+      expect([exit, stderr]).toEqual([0, '']);
+      agent.destroy();
+    },
+  );
+
+  test('ends an idle gateway at once, also with idle connections', async () => {
+    const { running, url } = await serve();
+    const agent = new Agent({ keepAlive: true });
+    await send(url, { path: '/health/live', agent });
+    running.kill('SIGTERM');
+    expect((await running.ended).exit).toBe(0);
+    agent.destroy();
+  });
+
+  test('lets an answer be stored that its client did not wait for, and then ends', async () => {
+    const { running, url } = await serve();
+    const rest = gate();
+    engine.answerWith(async (response, seen) => {
+      await rest.opened;
+      void sendXml(mddatasetAnswer())(response, seen);
+    });
+    const agent = new Agent();
+    void askXmla(url, query, { agent }).catch(() => {});
+    await until(() => engine.seen.length === 1);
+    agent.destroy();
+    running.kill('SIGTERM');
+    await until(() => messages(running).includes('shutting down'));
+    rest.open();
+    expect((await running.ended).exit).toBe(0);
+  });
+});
+
+describe('SIGHUP', () => {
+  test('lets a changed configuration count, while requests under way end as they began', async () => {
+    const { running, url } = await serve();
+    const rest = gate();
+    engine.answerWith(async (response, seen) => {
+      await rest.opened;
+      void sendXml(mddatasetAnswer())(response, seen);
+    });
+    const slow = askXmla(url, query);
+    await until(() => engine.seen.length === 1);
+    const other = await startStubEngine(sendXml(mddatasetAnswer({ members: ['new'] })));
+    folder.write({ engine: { url: other.url }, cache: { ttl: '5m' } });
+    running.kill('SIGHUP');
+    await until(() => messages(running).includes('configuration read again'));
+    expect((await askXmla(url, query)).text).toBe(mddatasetAnswer({ members: ['new'] }));
+    rest.open();
+    expect((await slow).text).toBe(mddatasetAnswer());
+    await other.close();
+  });
+
+  test('keeps the old configuration when the new one is wrong, and says so in one line', async () => {
+    const { running, url } = await serve();
+    folder.writeText('engine: { url: nonsense }\n');
+    running.kill('SIGHUP');
+    await until(() => messages(running).includes('the configuration of before stays'));
+    expect(running.log.at(-1)).toMatchObject({
+      level: 50,
+      problem: expect.stringContaining('engine.url'),
+    });
+    expect((await askXmla(url, query)).status).toBe(200);
+    running.kill('SIGTERM');
+    expect((await running.ended).stderr).toBe('');
+  });
+
+  test('twice at one time leaves a gateway that works, with the last configuration', async () => {
+    const { running, url } = await serve();
+    for (const ttl of ['1m', '2m', '3m']) {
+      folder.write({ engine: { url: engine.url }, cache: { ttl } });
+      running.kill('SIGHUP');
+      running.kill('SIGHUP');
+    }
+    await until(() => messages(running).includes('configuration read again'));
+    expect((await askXmla(url, query)).status).toBe(200);
+    expect(shortStatus(await askXmla(url, query))).toBe('hit');
+  });
+});
+
+test('the users file is read again when it changes', async () => {
+  const { running, url } = await serve({ auth: { verified_for: 0 } });
+  const asBob = () => askXmla(url, query, { user: 'bob' });
+  expect((await asBob()).status).toBe(200);
+  await folder.writeUsers(['ADMIN', 'alice']);
+  await until(() => running.log.filter(({ msg }) => msg === 'users-loaded').length === 2);
+  expect((await asBob()).status).toBe(401);
+  expect((await askXmla(url, query)).status).toBe(200);
+});
+
+describe('a start that fails', () => {
+  test.each([
+    ['memory only', {}],
+    ['Redis', { cache: { redis: { url: 'redis://127.0.0.1:1' } } }],
+  ])('because the port is taken says so in one line and ends with 1 (%s)', async (_what, more) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    const file = folder.write({ ...more, listen: { port } });
+    const { exit, stderr } = await run(['serve', '--config', file]).ended;
+    expect(exit).toBe(1);
+    expect(stderr).toBe(
+      `mdx-gateway: listen: cannot listen on 127.0.0.1:${port}: another program listens there; choose another listen.port\n`,
+    );
+    taken.close();
+  });
+
+  test('because there is no users file prints the command that makes one', async () => {
+    const file = folder.write({ auth: { users: './none.htpasswd' } });
+    const { exit, stderr } = await run(['serve', '--config', file]).ended;
+    expect(exit).toBe(1);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(stderr).toContain('hash-password');
+  });
+});
+
+test('the log tells a miss by name, and never a password', async () => {
+  const { running, url } = await serve({ engine: { url: engine.url, login: 'forward' } });
+  await askXmla(url, query, { path: '/mdx/xmla/FoodMart?password=secret1' });
+  await send(url, {
+    headers: { authorization: `Basic ${Buffer.from('alice:secret2').toString('base64')}` },
+  });
+  running.kill('SIGTERM');
+  const { stdout } = await running.ended;
+  expect(running.log).toContainEqual(
+    expect.objectContaining({
+      msg: 'xmla-answered',
+      principal: 'alice',
+      project: 'FoodMart',
+      subject: 'Execute',
+      kind: 'miss',
+      status: 200,
+    }),
+  );
+  expect(stdout).not.toMatch(/secret|YWxpY2U/);
+  expect(stdout).not.toContain(basic('alice'));
+});

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { startBlackHole } from '../support/black-hole.ts';
+import { execute } from '../support/envelopes.ts';
+import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let engine: StubEngine;
+beforeAll(async () => {
+  engine = await startStubEngine(sendXml(mddatasetAnswer()));
+});
+afterAll(() => engine.close());
+
+const query = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'Bazaar' } });
+const ask = async (gateway: TestGateway) => shortStatus(await askXmla(gateway.url, query));
+const purge = (gateway: TestGateway, user: 'ADMIN' | 'alice' = 'ADMIN') =>
+  send(gateway.url, {
+    path: '/mdx/xmla/clearCache',
+    headers: { authorization: basic(user) },
+  });
+
+describe('reloads that overtake each other', () => {
+  test('take their turns: the last one asked for counts, and no retired cache comes back', async () => {
+    const settings = { engine: { url: engine.url } };
+    const gateway = await startTestGateway(settings);
+    await ask(gateway);
+    const first = gateway.reload({
+      ...settings,
+      cache: { ttl: '1h' },
+      auth: { admins: ['alice'] },
+    });
+    const second = gateway.reload({ ...settings, cache: { ttl: '1h' } });
+    await first;
+    const purged = await purge(gateway);
+    await second;
+    expect([purged.status, (await purge(gateway, 'alice')).status]).toEqual([200, 403]);
+    expect(await ask(gateway)).toBe('miss stored');
+    expect(await ask(gateway)).toBe('hit');
+    await gateway.close();
+  });
+
+  test('are refused when the gateway is shutting down', async () => {
+    const settings = { engine: { url: engine.url } };
+    const gateway = await startTestGateway(settings);
+    await gateway.close();
+    await expect(gateway.gateway.reload({} as never)).rejects.toThrow('shutting down');
+  });
+});
+
+test('a reload tells what only a restart can change', async () => {
+  const settings = { engine: { url: engine.url } };
+  const gateway = await startTestGateway(settings);
+  await gateway.reload({ ...settings, listen: { host: '0.0.0.0' } });
+  expect(gateway.events).toContainEqual({
+    type: 'warning',
+    message: 'a change of listen.host counts after a restart only',
+  });
+  await gateway.close();
+});
+
+test('a purge that is owed stays owed across a reload of the cache', async () => {
+  const redis = await startRedis();
+  const way = await startBlackHole(redis.port);
+  const settings = {
+    engine: { url: engine.url },
+    cache: { lease: '100ms', redis: { url: `redis://127.0.0.1:${way.port}` } },
+  };
+  const gateway = await startTestGateway(settings);
+  try {
+    await ask(gateway);
+    expect(await ask(gateway)).toBe('hit');
+    way.set('refuse');
+    way.cut();
+    const refused = await purge(gateway);
+    expect(refused.status).toBe(503);
+    expect(refused.text).not.toContain('cleared');
+    await gateway.reload({ ...settings, cache: { ...settings.cache, ttl: '11h' } });
+    way.set('forward');
+    let status = 'bypass epochs-unknown';
+    while (status === 'bypass epochs-unknown') status = await ask(gateway);
+    expect(status).toBe('miss stored');
+  } finally {
+    await gateway.close();
+    await way.close();
+    await redis.close();
+  }
+});

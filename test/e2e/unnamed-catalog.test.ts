@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let engine: StubEngine;
+let gateway: TestGateway;
+let count = 0;
+
+/** Each is asked in the catalog that the engine chooses, whatever the request seems to say. */
+const UNNAMED: readonly (readonly [
+  what: string,
+  path: string,
+  properties: Record<string, string>,
+])[] = [
+  ['no catalog', '/mdx/xmla', {}],
+  ['a path of which the engine is not told', '/mdx/xmla/elsewhere', {}],
+  ['another spelling of Catalog', '/mdx/xmla', { CATALOG: 'elsewhere' }],
+  ['an empty Catalog', '/mdx/xmla', { Catalog: ' ' }],
+];
+
+beforeAll(async () => {
+  engine = await startStubEngine(() => {});
+  gateway = await startTestGateway({
+    engine: { url: engine.url, login: 'forward' },
+    cache: { share: 'everyone', engine_permissions_ignored: true },
+    projects: { Private: { share: 'user' } },
+  });
+});
+afterAll(async () => {
+  await gateway.close();
+  await engine.close();
+});
+beforeEach(() => {
+  engine.seen.length = 0;
+  engine.answerWith(sendXml(mddatasetAnswer()));
+});
+
+describe.each(UNNAMED)('a query with %s', (_what, path, properties) => {
+  const newQuery = () => execute({ statement: `SELECT FROM [Sales ${(count += 1)}]`, properties });
+
+  test('is dropped by the purge of any project', async () => {
+    const query = newQuery();
+    const purge = {
+      path: '/mdx/xmla/Bazaar/clearCache',
+      headers: { authorization: basic('ADMIN') },
+    };
+    const statuses = [shortStatus(await askXmla(gateway.url, query, { path }))];
+    statuses.push(shortStatus(await askXmla(gateway.url, query, { path })));
+    expect((await send(gateway.url, purge)).text).toBe('Bazaar Cache has been cleared.');
+    statuses.push(shortStatus(await askXmla(gateway.url, query, { path })));
+    expect(statuses).toEqual(['miss stored', 'hit', 'miss stored']);
+  });
+
+  test('is shared by nobody when any project is', async () => {
+    const query = newQuery();
+    const statuses = [];
+    for (const user of ['alice', 'bob', 'alice'] as const) {
+      statuses.push(shortStatus(await askXmla(gateway.url, query, { path, user })));
+    }
+    expect(statuses).toEqual(['miss stored', 'miss stored', 'hit']);
+  });
+});

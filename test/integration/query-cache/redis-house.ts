@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { EpochStore } from '../../../src/query-cache/epoch-store.ts';
+import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
+import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
+import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
+import { createRedisEpochStore } from '../../../src/redis/redis-epoch-store.ts';
+import { createRedisValueTier } from '../../../src/redis/redis-value-tier.ts';
+
+export interface House {
+  /** These ask again when a deadline passed, since the machine that tests may be slow. */
+  readonly store: EpochStore;
+  readonly tier: ValueTier;
+  /** These do not. */
+  readonly hasty: { readonly store: EpochStore; readonly tier: ValueTier };
+  readonly connections: RedisConnections;
+  /** What was told of failing connections. */
+  readonly errors: unknown[];
+  close(): Promise<void>;
+}
+
+/** What one gateway has of a Redis, connected unless the Redis refuses it. */
+export async function house(
+  url: string,
+  options: {
+    lease?: number;
+    /** None unless given: it would hide the leases that a test speaks of. */
+    longestLease?: number;
+    namespace?: string;
+    unusedAfter?: number;
+    secret?: string;
+    /** For how long to wait for connections (ms). */
+    patience?: number;
+  } = {},
+): Promise<House> {
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const connections = connectRedis(url, onError);
+  await connections.settled(options.patience ?? 20_000);
+  const breaker = createCircuitBreaker({
+    failures: Infinity,
+    pause: 0,
+    now: () => 0,
+    onChange: () => {},
+  });
+  const namespace = options.namespace ?? 'test';
+  const store = createRedisEpochStore({
+    connections,
+    breaker,
+    namespace,
+    lease: options.lease ?? 1_000,
+    longestLease: options.longestLease ?? 0,
+    unusedAfter: options.unusedAfter ?? 3_600_000,
+    newToken: randomUUID,
+    keySecret: { configured: options.secret, fresh: randomUUID() },
+    onError,
+  });
+  const tier = createRedisValueTier({ connections, breaker, namespace });
+  return {
+    store: {
+      ...store,
+      read: (scopes) => patiently(() => store.read(scopes)),
+      renew: (scopes) => patiently(() => store.renew(scopes)),
+    },
+    tier: {
+      get: (key) => patiently(() => tier.get(key)),
+      set: (key, value, lifetime) => patiently(() => tier.set(key, value, lifetime)),
+    },
+    hasty: { store, tier },
+    connections,
+    errors,
+    async close() {
+      await store.close();
+      await connections.close();
+    },
+  };
+}
+
+async function patiently<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error as Error).message.includes('timed out')) throw error;
+    }
+  }
+}
+
+/** Asks again and again until the answer is fit; the test's own timeout is the limit. */
+export async function until<T>(ask: () => Promise<T> | T, fit: (answer: T) => boolean): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (fit(answer)) return answer;
+    await delay(5);
+  }
+}

@@ -1,0 +1,105 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { hash } from 'bcrypt';
+import { stringify } from 'yaml';
+import { USERS } from './test-gateway.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Finished {
+  /** The exit code, or the name of the signal that ended it. */
+  readonly exit: number | NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface GatewayProcess {
+  /** Lines of the log so far, parsed. */
+  readonly log: readonly Record<string, unknown>[];
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<Finished>;
+}
+
+/** Runs the program as an operator would. */
+export function runMain(
+  args: readonly string[],
+  options: { input?: string; env?: Readonly<Record<string, string>>; cwd?: string } = {},
+): GatewayProcess {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: options.cwd,
+    env: { PATH: process.env['PATH'], ...options.env },
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  child.stdin.on('error', () => {});
+  child.stdin.end(options.input ?? '');
+  return {
+    get log() {
+      return stdout
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    },
+    kill: (signal) => void child.kill(signal),
+    ended: new Promise((resolve) => {
+      child.on('close', (code, signal) => resolve({ exit: code ?? signal, stdout, stderr }));
+    }),
+  };
+}
+
+export interface ConfigFolder {
+  readonly path: string;
+  /** Writes the configuration; `listen` and `auth.users` are added. Returns the path of the file. */
+  write(settings: Record<string, unknown>): string;
+  /** Writes the file as it stands. */
+  writeText(text: string): string;
+  /** Writes the users file: the names of USERS by default, each with its name in lower case as password. */
+  writeUsers(names?: readonly string[]): Promise<void>;
+  remove(): void;
+}
+
+/** A folder with the files of one gateway. */
+export async function configFolder(): Promise<ConfigFolder> {
+  const path = mkdtempSync(join(tmpdir(), 'mdx-gateway-process-'));
+  const file = join(path, 'gateway.yaml');
+  const folder: ConfigFolder = {
+    path,
+    write: (settings) =>
+      folder.writeText(
+        stringify({
+          ...settings,
+          listen: { port: 0, ...(settings['listen'] as object | undefined) },
+          auth: { users: './users.htpasswd', ...(settings['auth'] as object | undefined) },
+        }),
+      ),
+    writeText(text) {
+      writeFileSync(file, text);
+      return file;
+    },
+    async writeUsers(names = USERS) {
+      const lines = names.map(async (name) => `${name}:${await hash(name.toLowerCase(), 4)}\n`);
+      writeFileSync(join(path, 'users.htpasswd'), (await Promise.all(lines)).join(''));
+    },
+    remove: () => rmSync(path, { recursive: true }),
+  };
+  await folder.writeUsers();
+  return folder;
+}
+
+/** Resolves to the base URL when the process listens; rejects when it ends before. */
+export async function listening(running: GatewayProcess): Promise<string> {
+  let finished: Finished | undefined;
+  void running.ended.then((result) => (finished = result));
+  for (;;) {
+    const line = running.log.find(({ msg }) => msg === 'listening');
+    if (line !== undefined) return String(line['url']);
+    if (finished !== undefined) throw new Error(`ended with ${JSON.stringify(finished)}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,161 @@
+import { describe, expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+interface Import {
+  readonly from: string;
+  /** A path below src/, or the name of a package. */
+  readonly to: string;
+  readonly typeOnly: boolean;
+}
+
+const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .map((path) => `src/${path}`)
+  .sort();
+const textOf = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+const IMPORT = /^(?:import|export)\s+(type\s+)?(?:[^;'"]*?\sfrom\s+)?'([^']+)';/gm;
+const DYNAMIC = /\bimport\('([^']+)'\)/g;
+
+function importsOf(path: string): Import[] {
+  const text = textOf(path);
+  const found = [
+    ...[...text.matchAll(IMPORT)].map(([, type, to = '']) => ({ to, typeOnly: type !== undefined })),
+    ...[...text.matchAll(DYNAMIC)].map(([, to = '']) => ({ to, typeOnly: false })),
+  ];
+  return found.map(({ to, typeOnly }) => ({
+    from: path,
+    to: to.startsWith('.') ? normalize(join(dirname(path), to)) : to,
+    typeOnly,
+  }));
+}
+
+const imports = sources.flatMap(importsOf);
+
+/** `src/http/login.ts` is of `http`, `src/app.ts` of `app`. */
+const partOf = (path: string) => path.split('/')[1]?.replace(/\.ts$/, '') ?? '';
+
+/** Of what nothing is too high to use it. */
+const COMMON = ['reasons', 'events', 'errors', 'clock', 'gate'];
+
+/** What each part may use, beside itself and what is common. `types`: only as types. */
+const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
+  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability'] },
+  demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
+  gateway: { values: ['composition', 'observability'], types: ['config'] },
+  composition: {
+    values: ['app', 'xmla-handler', 'auth', 'config', 'engine', 'http', 'query-cache', 'redis'],
+    types: ['observability'],
+  },
+  app: { values: ['http', 'observability'], types: ['config'] },
+  'xmla-handler': { values: ['http', 'engine', 'query-cache', 'xmla'], types: ['auth', 'config'] },
+  http: { values: ['auth', 'xmla', 'engine'], types: ['query-cache', 'xmla-handler'] },
+  engine: { values: [], types: ['config', 'query-cache'] },
+  redis: { values: [], types: ['query-cache'] },
+  'query-cache': { values: ['xmla'], types: ['config'] },
+  xmla: { values: [], types: ['config'] },
+  auth: { values: [] },
+  cli: { values: ['config'] },
+  config: { values: [] },
+  observability: { values: [], types: ['config'] },
+  reasons: { values: [] },
+  events: { values: [] },
+  errors: { values: [] },
+  clock: { values: [] },
+  gate: { values: [] },
+};
+
+describe('imports', () => {
+  test('run along the arrows, and nowhere else', () => {
+    const wrong = imports.filter(({ from, to, typeOnly }) => {
+      if (!to.startsWith('src/')) return false;
+      const [user, used] = [partOf(from), partOf(to)];
+      const { values = [], types = [] } = ARROWS[user] ?? {};
+      const allowed = [user, ...COMMON, ...values, ...(typeOnly ? types : [])];
+      return !allowed.includes(used);
+    });
+    expect(wrong.map(({ from, to }) => `${from} → ${to}`)).toEqual([]);
+  });
+
+  test('of every part are written down as arrows', () => {
+    expect([...new Set(sources.map(partOf))].sort()).toEqual(Object.keys(ARROWS).sort());
+  });
+
+  test('of src/xmla are its own files, the words, and types of the configuration', () => {
+    const others = imports.filter(
+      ({ from, to }) => partOf(from) === 'xmla' && to.startsWith('src/') && partOf(to) !== 'xmla',
+    );
+    expect(others.length).toBeGreaterThan(0);
+    for (const { to, typeOnly } of others) {
+      expect([to, typeOnly]).toEqual(
+        to === 'src/reasons.ts' ? [to, typeOnly] : ['src/config/config.ts', true],
+      );
+    }
+  });
+
+  test('make no circle', () => {
+    const values = imports.filter(({ to, typeOnly }) => to.startsWith('src/') && !typeOnly);
+    const inCircle = (start: string): boolean => {
+      const seen = new Set<string>();
+      const open = [start];
+      for (let path = open.pop(); path !== undefined; path = open.pop()) {
+        for (const { to } of values.filter(({ from }) => from === path)) {
+          if (to === start) return true;
+          if (!seen.has(to)) open.push(to);
+          seen.add(to);
+        }
+      }
+      return false;
+    };
+    expect(sources.filter(inCircle)).toEqual([]);
+  });
+
+  test('name files that are there', () => {
+    const missing = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to));
+    expect(missing).toEqual([]);
+  });
+
+  test.each([
+    ['ioredis', /^src\/redis\//],
+    ['http-proxy-middleware', /^src\/engine\//],
+    ['express', /^src\/(app\.ts|http\/.*|observability\/metrics\.ts)$/],
+    ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
+    ['saxes', /^src\/xmla\//],
+    ['zod', /^src\/(config|demo)\//],
+    ['pino', /^src\/observability\//],
+    ['prom-client', /^src\/observability\//],
+  ])('of the package %s stand in one place', (name, place) => {
+    const users = imports.filter(({ to }) => to === name).map(({ from }) => from);
+    expect(users.length).toBeGreaterThan(0);
+    expect(users.filter((path) => !place.test(path))).toEqual([]);
+  });
+});
+
+test('only src/main.ts touches the process', () => {
+  const touching = sources.filter((path) => {
+    const code = textOf(path).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+    return /\bprocess(?:\.[a-z]|\[)/i.test(code) || /from 'node:process'/.test(code);
+  });
+  expect(touching).toEqual(['src/main.ts']);
+});
+
+test('nothing is exported by default', () => {
+  expect(sources.filter((path) => /^export default\b/m.test(textOf(path)))).toEqual([]);
+});
+
+describe('docs/ARCHITECTURE.md', () => {
+  const blocks = [...textOf('docs/ARCHITECTURE.md').matchAll(/^```\n([\s\S]*?)^```$/gm)].map(
+    ([, block = '']) => block,
+  );
+  const listed = blocks.flatMap((block) =>
+    block.split('\n').flatMap((line) => /^(src\/\S+\.ts)(?:\s{2,}\S.*)?$/.exec(line)?.[1] ?? []),
+  );
+
+  test('lists every file of src/ once', () => {
+    expect(listed.toSorted()).toEqual(sources);
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, test } from '@jest/globals';
+import { acceptedType, userAgentClass } from '../../../src/http/client-class.ts';
+import { canonicalContentType } from '../../../src/http/content-type.ts';
+import { forgery } from '../../../src/http/forgery.ts';
+
+describe('the class of a User-Agent', () => {
+  test.each([
+    [undefined, undefined],
+    ['', undefined],
+    ['  ', undefined],
+    ['MSOLAP 16.0 Client', 'MSOLAP'],
+    ['MSOLAP', 'MSOLAP'],
+    ['ADOMD.NET', 'ADOMD.NET'],
+    ['ADOMD.NET/15', 'ADOMD.NET'],
+    ['Olap4j(1.2.0)', 'Olap4j'],
+    ['Java/17.0.1', 'Java'],
+    ['Apache-HttpClient/4.5 (Java)', 'Apache-HttpClient'],
+    ['gSOAP/2.8', 'gSOAP'],
+    ['msolap 16', 'mdx-gateway'],
+    ['MSOLAPX', 'mdx-gateway'],
+    ['Mozilla/5.0 MSOLAP', 'mdx-gateway'],
+    ['curl/8', 'mdx-gateway'],
+  ])('of %j is %j', (header, expected) => {
+    expect(userAgentClass(header)).toBe(expected);
+  });
+});
+
+describe('the media type that is asked for', () => {
+  test.each([
+    [undefined, undefined],
+    ['text/xml', 'text/xml'],
+    ['TEXT/XML;q=1', 'text/xml'],
+    ['image/png, application/xml', 'application/xml'],
+    ['application/soap+xml, text/xml', 'application/soap+xml'],
+    ['*/*', '*/*'],
+    ['text/xml, application/json', 'text/xml'],
+    ['application/json, text/xml', 'not-xml'],
+    ['application/json', 'not-xml'],
+    ['text/html', 'not-xml'],
+    ['text/*', 'not-xml'],
+    ['', 'not-xml'],
+    ['text/xml;q=0', 'not-xml'],
+    ['text/xml; q = 0.000', 'not-xml'],
+    ['text/xml, application/json;q=0', 'not-xml'],
+    ['text/xml;q=0.1', 'text/xml'],
+  ])('of %j is %j', (header, expected) => {
+    expect(acceptedType(header)).toBe(expected);
+  });
+});
+
+describe('the one spelling of a Content-Type', () => {
+  test.each([
+    ['text/xml', 'text/xml'],
+    ['Text/XML ; Charset="UTF-8"', 'text/xml; charset=utf-8'],
+    ['application/xml;charset=utf-16', 'application/xml; charset=utf-16'],
+    [undefined, undefined],
+    ['', undefined],
+    ['application/soap+xml', undefined],
+    ['text/xml; action="x"', undefined],
+    ['text/xml, text/plain', undefined],
+    ['text/xmlx', undefined],
+  ])('of %j is %j', (header, expected) => {
+    expect(canonicalContentType(header)).toBe(expected);
+  });
+});
+
+describe('a request that changes something', () => {
+  test.each([
+    [{}],
+    [{ 'sec-fetch-site': 'none' }],
+    [{ 'sec-fetch-site': 'same-origin' }],
+    [{ origin: 'https://gateway.example:8443', host: 'gateway.example:8443' }],
+    [{ purpose: 'anything else' }],
+  ])('is believed with %j', (headers) => {
+    expect(forgery(headers)).toBeUndefined();
+  });
+
+  test.each([
+    [{ 'sec-fetch-site': 'cross-site' }, 'site'],
+    [{ 'sec-fetch-site': 'same-site' }, 'site'],
+    [{ 'sec-fetch-site': '' }, 'site'],
+    [{ 'sec-purpose': 'prefetch;anonymous-client-ip' }, 'prefetch'],
+    [{ purpose: 'PREFETCH' }, 'prefetch'],
+    [{ 'x-moz': 'prefetch' }, 'prefetch'],
+    [{ origin: 'null', host: 'a' }, 'origin'],
+    [{ origin: '', host: 'a' }, 'origin'],
+    [{ origin: 'http://a.example', host: 'a' }, 'origin'],
+    [{ origin: 'http://a:81', host: 'a' }, 'origin'],
+    [{ origin: 'http://a' }, 'origin'],
+  ])('is not believed with %j', (headers, why) => {
+    expect(forgery(headers)).toContain(why);
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { readXmlaPath } from '../../../src/http/xmla-path.ts';
+import { sizes } from '../../support/sizes.ts';
+
+const isName = (name: string) =>
+  name !== '' && name !== '.' && name !== '..' && !/\p{Cc}/u.test(name) && name.isWellFormed();
+
+describe('the target of a request', () => {
+  test.each([
+    ['/mdx/xmla', { kind: 'xmla', project: undefined, search: '' }],
+    ['/mdx/xmla/', { kind: 'xmla', project: undefined, search: '' }],
+    ['/mdx/xmla?', { kind: 'xmla', project: undefined, search: '' }],
+    ['/mdx/xmla/a%2Fb?x=%41?y', { kind: 'xmla', project: 'a/b', search: 'x=%41?y' }],
+    ['http://h:1/mdx/xmla/a', { kind: 'xmla', project: 'a', search: '' }],
+    ['http://h?/mdx/xmla/a', undefined],
+    ['/mdx/xmla/clearCache', { kind: 'clear-cache', project: undefined }],
+    ['/mdx/xmla/clearCache/?x', { kind: 'clear-cache', project: undefined }],
+    ['/mdx/xmla/p/clearCache', { kind: 'clear-cache', project: 'p' }],
+    ['/mdx/xmla/clearCache/clearCache', { kind: 'clear-cache', project: 'clearCache' }],
+    ['/mdx/xmla/p/clearcache', { kind: 'not-found' }],
+    ['/mdx/xmla/p/clearCache/x', { kind: 'not-found' }],
+    ['/mdx/xmla/p%2FclearCache', { kind: 'xmla', project: 'p/clearCache', search: '' }],
+    ['/mdx/xmlas', undefined],
+    ['/', undefined],
+    ['', undefined],
+    ['*', undefined],
+  ])('%s is read as %j', (target, expected) => {
+    expect(readXmlaPath(target)).toEqual(expected);
+  });
+
+  test('names a project by its percent-encoding, whatever its name', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()), (name) => {
+        const read = readXmlaPath(`/mdx/xmla/x/../${encodeURIComponent(name)}`);
+        expect(read?.kind).toBe('bad-project');
+        const project = readXmlaPath(`/mdx/xmla/${encodeURIComponent(name)}?q`);
+        if (name === '') expect(project).toMatchObject({ kind: 'xmla', project: undefined });
+        else if (!isName(name)) expect(project?.kind).toBe('bad-project');
+        else if (name === 'clearCache') expect(project?.kind).toBe('clear-cache');
+        else expect(project).toEqual({ kind: 'xmla', project: name, search: 'q' });
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('is never anything but a project that has a name, whatever is sent', () => {
+    const piece = fc.constantFrom('/', '%', '2', 'e', '.', '%2e', '%2F', '%00', '?', '#', '\\', 'é', 'a', ':');
+    fc.assert(
+      fc.property(fc.array(piece), (pieces) => {
+        const read = readXmlaPath(`/mdx/xmla/${pieces.join('')}`);
+        if (read?.kind !== 'xmla' && read?.kind !== 'clear-cache') return;
+        expect(read.project === undefined || isName(read.project)).toBe(true);
+      }),
+      { numRuns: sizes.propertyRuns * 5 },
+    );
+  });
+});

@@ -1,0 +1,43 @@
+import { describe, expect, test } from '@jest/globals';
+import { createLog, logEvents } from '../../../src/observability/log.ts';
+
+function logged(): { lines: string[]; on: ReturnType<typeof logEvents> } {
+  const lines: string[] = [];
+  const log = createLog({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
+  return { lines, on: logEvents(log) };
+}
+
+describe('an error in the log', () => {
+  test('is told by type, message, code, stack and cause', () => {
+    const { lines, on } = logged();
+    const error = Object.assign(new TypeError('no way', { cause: new Error('deeper') }), {
+      code: 'E1',
+    });
+    on({ type: 'redis-state', state: 'down', error });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      level: 50,
+      state: 'down',
+      err: { type: 'TypeError', message: 'no way', code: 'E1', cause: { message: 'deeper' } },
+    });
+  });
+
+  test('never holds what a driver hangs on it: passwords, keys, bodies', () => {
+    const { lines, on } = logged();
+    const error = Object.assign(new Error('WRONGPASS invalid pair'), {
+      command: { name: 'auth', args: ['default', 'a secret'] },
+      cause: Object.assign(new Error('deeper'), { options: { password: 'a secret' } }),
+    });
+    on({ type: 'redis-failed', operation: 'connect', error });
+    on({ type: 'redis-state', state: 'down', error });
+    on({ type: 'internal-error', id: 'x', error });
+    on({ type: 'engine-failed', project: '', reason: 'engine-unreachable', error });
+    expect(lines).toHaveLength(4);
+    expect(lines.join('')).not.toContain('a secret');
+  });
+
+  test('is told when it is no Error at all', () => {
+    const { lines, on } = logged();
+    on({ type: 'internal-error', id: 'x', error: 'a text' });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ err: 'a text' });
+  });
+});
