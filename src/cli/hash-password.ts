@@ -1,5 +1,6 @@
 /** The command that makes a line of the users file. */
 
+import { MAX_PASSWORD_BYTES } from '../auth/password-hash.ts';
 import { isUserName, USER_NAME_RULE } from '../config/names.ts';
 import { readPassword } from './read-password.ts';
 import type { PasswordInput, PasswordReading, TextOutput } from './read-password.ts';
@@ -18,9 +19,6 @@ export interface HashPasswordParts {
 /** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take when nobody says otherwise. */
 const COST = 10;
 
-/** Bcrypt looks at the first 72 bytes only; whoever types more would be told nothing of it. */
-const LONGEST_PASSWORD = 72;
-
 const FAILED: Readonly<Record<Extract<PasswordReading, { ok: false }>['reason'], string>> = {
   cancelled: 'cancelled',
   different: 'the two passwords are not the same',
@@ -37,8 +35,8 @@ function passwordProblem(password: string): string | undefined {
     return 'the password must not hold control characters, such as NUL or a tab';
   }
   const bytes = Buffer.byteLength(password);
-  return bytes > LONGEST_PASSWORD
-    ? `the password has ${bytes} bytes; bcrypt reads no more than ${LONGEST_PASSWORD}, and the rest would not count`
+  return bytes > MAX_PASSWORD_BYTES
+    ? `the password has ${bytes} bytes; bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`
     : undefined;
 }
 

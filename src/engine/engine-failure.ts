@@ -1,8 +1,10 @@
 import { GatewayError } from '../errors.ts';
 
 /** The engine was silent for longer than `engine.timeout`. */
-export class EngineSilence extends Error {
-  override readonly name = 'EngineSilence';
+export class EngineSilence extends GatewayError {
+  constructor() {
+    super('engine-timeout', 'The engine did not answer in time.');
+  }
 }
 
 /** The connection ended without an error and without an answer. */
@@ -13,11 +15,6 @@ export class NoAnswer extends Error {
 /** What a client is told when the engine failed. Host names and error codes stay in the log. */
 export function engineFailure(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
-  if (error instanceof EngineSilence) {
-    return new GatewayError('engine-timeout', 'The engine did not answer in time.', {
-      cause: error,
-    });
-  }
   return new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause: error });
 }
 

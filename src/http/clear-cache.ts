@@ -67,7 +67,7 @@ export function createClearCacheHandler(options: {
 }
 
 /** The exact texts of the interface document §4.3. */
-export function clearedText(project: string | undefined): string {
+function clearedText(project: string | undefined): string {
   return project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
 }
 

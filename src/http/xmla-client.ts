@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { PassThroughClient } from '../engine/engine.ts';
@@ -115,10 +116,7 @@ export function createXmlaClient(
     },
     async drained() {
       if (gone.signal.aborted || !response.writableNeedDrain) return;
-      await new Promise<void>((resolve) => {
-        response.once('drain', resolve);
-        gone.signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await once(response, 'drain', { signal: gone.signal }).catch(() => {});
     },
     end() {
       if (!gone.signal.aborted) response.end();

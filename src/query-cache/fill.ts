@@ -106,7 +106,7 @@ export async function fill(
       }
     } catch (error) {
       out.fail(
-        abort.signal.aborted
+        error instanceof GatewayError || abort.signal.aborted
           ? error
           : new GatewayError('engine-unreachable', 'The engine broke its answer off.', {
               cause: error,

@@ -5,7 +5,7 @@ import { keyedProperties } from '../xmla/property-policy.ts';
 import type { CapturedEpochs } from './epochs.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-export const KEY_VERSION = 1;
+const KEY_VERSION = 1;
 
 /**
  * Everything that reaches the engine with a cacheable request and can change its answer. What is neither

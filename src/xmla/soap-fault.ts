@@ -4,7 +4,7 @@ import { SOAP } from './namespaces.ts';
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
 
 /** E_FAIL, as XMLA providers write it: an unsigned decimal. */
-export const UNSPECIFIED_ERROR = '2147500037';
+const UNSPECIFIED_ERROR = '2147500037';
 
 export interface SoapFaultContent {
   /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */

@@ -64,8 +64,9 @@ describe('a wrong configuration', () => {
       file: files[index]?.file ?? '',
       command: index % 4 === 3 ? 'check' : 'serve',
     }));
-    const ended = await inGroups(commands, ({ file, command }) =>
-      runMain([command, '--config', file]).ended,
+    const ended = await inGroups(
+      commands,
+      ({ file, command }) => runMain([command, '--config', file]).ended,
     );
     for (const [index, { exit, stdout, stderr }] of ended.entries()) {
       const [yaml, key, allowed] = WRONG[index] ?? ['', '', ''];

@@ -18,7 +18,11 @@ const SEEDS: readonly Buffer[] = [
     statement: "WITH MEMBER [a] AS '1' SELECT {[a], [Time].[1997]} ON 0 FROM [Sales] -- end",
     properties: { Catalog: 'A', Format: 'Multidimensional', ClientProcessID: '7' },
   }),
-  execute({ statement: 'SELECT FROM [ü]', prefix: '', parameters: [{ name: 'p', type: 'xsd:int', value: '1' }] }),
+  execute({
+    statement: 'SELECT FROM [ü]',
+    prefix: '',
+    parameters: [{ name: 'p', type: 'xsd:int', value: '1' }],
+  }),
   discover({
     requestType: 'MDSCHEMA_CUBES',
     restrictions: [{ name: 'CUBE_NAME', form: 'value', values: ['a', 'b'] }],
@@ -56,45 +60,41 @@ function mayBeStored(body: Buffer): boolean {
   return reading.kind === 'understood' && classify(reading.request, 'generic') === undefined;
 }
 
-test(
-  'damaged requests crash nothing, hang nowhere, and are stored only when they are whole queries',
-  async () => {
-    const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 32);
-    const random = randomFrom(seed);
-    const agent = new Agent({ keepAlive: true });
-    const counts = { seed, runs: sizes.fuzzedEnvelopes, stored: 0, hits: 0, passed: 0, refused: 0 };
-    for (let run = 0; run < counts.runs; run += 1) {
-      const body = mutate(SEEDS[run % SEEDS.length] ?? Buffer.alloc(0), random);
-      const before = engine.seen.length;
-      const answer = await askXmla(gateway.url, body, { agent });
-      const found = { seed, run, body: body.toString('latin1') };
-      const status = shortStatus(answer);
-      expect({ ...found, whole: answer.whole }).toEqual({ ...found, whole: true });
-      if (status === 'hit' || status.startsWith('miss')) {
-        expect({ ...found, may: mayBeStored(body) }).toEqual({ ...found, may: true });
-        if (status === 'hit') counts.hits += 1;
-        else counts.stored += 1;
-      } else if (status.startsWith('bypass')) {
-        counts.passed += 1;
-        expect(engine.seen.at(-1)?.body.equals(body)).toBe(true);
-      } else {
-        counts.refused += 1;
-        expect({ ...found, answer: [answer.status, status] }).toEqual({
-          ...found,
-          answer: [400, 'gateway bad-request'],
-        });
-      }
-      const asked = status === 'hit' || status.startsWith('gateway') ? 0 : 1;
-      expect({ ...found, asked: engine.seen.length - before }).toEqual({ ...found, asked });
+test('damaged requests crash nothing, hang nowhere, and are stored only when they are whole queries', async () => {
+  const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 32);
+  const random = randomFrom(seed);
+  const agent = new Agent({ keepAlive: true });
+  const counts = { seed, runs: sizes.fuzzedEnvelopes, stored: 0, hits: 0, passed: 0, refused: 0 };
+  for (let run = 0; run < counts.runs; run += 1) {
+    const body = mutate(SEEDS[run % SEEDS.length] ?? Buffer.alloc(0), random);
+    const before = engine.seen.length;
+    const answer = await askXmla(gateway.url, body, { agent });
+    const found = { seed, run, body: body.toString('latin1') };
+    const status = shortStatus(answer);
+    expect({ ...found, whole: answer.whole }).toEqual({ ...found, whole: true });
+    if (status === 'hit' || status.startsWith('miss')) {
+      expect({ ...found, may: mayBeStored(body) }).toEqual({ ...found, may: true });
+      if (status === 'hit') counts.hits += 1;
+      else counts.stored += 1;
+    } else if (status.startsWith('bypass')) {
+      counts.passed += 1;
+      expect(engine.seen.at(-1)?.body.equals(body)).toBe(true);
+    } else {
+      counts.refused += 1;
+      expect({ ...found, answer: [answer.status, status] }).toEqual({
+        ...found,
+        answer: [400, 'gateway bad-request'],
+      });
     }
-    agent.destroy();
-    console.log(`fuzzed requests: ${JSON.stringify(counts)}`);
-    expect(gateway.events.filter(({ type }) => type === 'internal-error')).toEqual([]);
-    expect(rejections).toEqual([]);
-    // A fuzz that reaches only one side of the question asks nothing.
-    for (const count of [counts.stored, counts.hits, counts.passed, counts.refused]) {
-      expect(count).toBeGreaterThan(0);
-    }
-  },
-  180_000,
-);
+    const asked = status === 'hit' || status.startsWith('gateway') ? 0 : 1;
+    expect({ ...found, asked: engine.seen.length - before }).toEqual({ ...found, asked });
+  }
+  agent.destroy();
+  console.log(`fuzzed requests: ${JSON.stringify(counts)}`);
+  expect(gateway.events.filter(({ type }) => type === 'internal-error')).toEqual([]);
+  expect(rejections).toEqual([]);
+  // A fuzz that reaches only one side of the question asks nothing.
+  for (const count of [counts.stored, counts.hits, counts.passed, counts.refused]) {
+    expect(count).toBeGreaterThan(0);
+  }
+}, 180_000);

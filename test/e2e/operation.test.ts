@@ -83,7 +83,11 @@ describe('/metrics', () => {
   test('needs a login, unless it is open', async () => {
     const ask = await start();
     await ask.get('/metrics').expect(401);
-    await ask.get('/metrics').auth('alice', 'alice').expect(200).expect('content-type', /^text\/plain/);
+    await ask
+      .get('/metrics')
+      .auth('alice', 'alice')
+      .expect(200)
+      .expect('content-type', /^text\/plain/);
     await ask.post('/metrics').auth('alice', 'alice').expect(405).expect('allow', 'GET, HEAD');
     await gateway.close();
     await (await start({ listen: { open: ['metrics'] } })).get('/metrics').expect(200);
@@ -96,9 +100,14 @@ describe('/metrics', () => {
     await askXmla(gateway.url, query, { path });
     await askXmla(gateway.url, execute({ statement: 'CALL x()' }), { path });
     await send(gateway.url, { path: '/mdx/xmla/a/b' });
-    await send(gateway.url, { path: '/mdx/xmla/FoodMart/clearCache', headers: { authorization: basic('alice') } });
+    await send(gateway.url, {
+      path: '/mdx/xmla/FoodMart/clearCache',
+      headers: { authorization: basic('alice') },
+    });
     const { text } = await ask.get('/metrics').auth('alice', 'alice');
-    const lines = text.split('\n').filter((line) => /^mdx_gateway_(xmla_req|stored|purges)/.test(line));
+    const lines = text
+      .split('\n')
+      .filter((line) => /^mdx_gateway_(xmla_req|stored|purges)/.test(line));
     expect(lines).toEqual(
       expect.arrayContaining([
         'mdx_gateway_xmla_requests_total{outcome="miss",reason="",project="FoodMart"} 1',
@@ -129,7 +138,11 @@ test.each([
 test('/api is answered in its envelope', async () => {
   const ask = await start();
   const { body } = await ask.get('/api/unknown').auth('alice', 'alice').expect(404);
-  expect(body).toEqual({ status: 1, data: 'failure', errorMesg: expect.stringMatching(/^\[not-found\] /) });
+  expect(body).toEqual({
+    status: 1,
+    data: 'failure',
+    errorMesg: expect.stringMatching(/^\[not-found\] /),
+  });
 });
 
 describe('a reload', () => {

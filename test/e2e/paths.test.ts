@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, sendRaw, shortStatus } from '../support/http-client.ts';
@@ -91,6 +91,8 @@ const BAD: readonly (readonly [target: string, status: number])[] = [
   ['/mdx/xmla/%FF', 400],
   ['/mdx/xmla/%C0%AE%C0%AE', 400],
   ['/mdx/xmla/%C0%AF', 400],
+  ['/mdx/xmla/a%2FclearCache', 400],
+  ['/mdx/xmla/a%2fclearCache/clearCache', 400],
   ['/mdx/xmla/%E0%80%AF', 400],
   ['/mdx/xmla/%ED%A0%80', 400],
   ['/mdx/xmla/%F4%90%80%80', 400],

@@ -139,9 +139,10 @@ describe('a slow client', () => {
       socket.write(asked);
       await once(socket, 'readable');
       // Nothing is read. When a hundred other requests were answered and the engine got no further, it stands.
-      let before = -1;
-      while (before !== sent || !stalled) {
-        before = sent;
+      const standsAt = () => (stalled ? sent : Number.NaN);
+      let before = Number.NaN;
+      while (before !== standsAt()) {
+        before = standsAt();
         for (let other = 0; other < 100; other += 1) {
           await send(gateway.url, { path: '/health/live' });
         }

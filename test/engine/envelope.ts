@@ -37,7 +37,7 @@ export interface XmlaMessage {
 export const XMLA_NAMESPACE = 'urn:schemas-microsoft-com:xml-analysis';
 const SOAP_NAMESPACE = 'http://schemas.xmlsoap.org/soap/envelope/';
 
-export function escapeText(text: string): string {
+function escapeText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 

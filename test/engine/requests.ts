@@ -5,7 +5,7 @@ import { MDX_REQUESTS } from './mdx-requests.ts';
 import type { CacheableRequest } from './request.ts';
 
 export { BYPASSED_REQUESTS, REFUSED_REQUESTS } from './uncacheable-requests.ts';
-export type { BypassedRequest, CacheableRequest, NamedRequest, RefusedRequest } from './request.ts';
+export type { CacheableRequest, NamedRequest } from './request.ts';
 
 /** Requests without a session whose answers may be stored. No two of them share an answer's key. */
 export const CACHEABLE_REQUESTS: readonly CacheableRequest[] = [

@@ -49,7 +49,7 @@ export function execute(spec: ExecuteSpec): Buffer {
 }
 
 /** Text as it may stand in an element or, without line ends, in an attribute: nothing of it is lost, not even carriage returns. */
-export function escapeText(text: string): string {
+function escapeText(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')

@@ -24,7 +24,10 @@ const DYNAMIC = /\bimport\('([^']+)'\)/g;
 function importsOf(path: string): Import[] {
   const text = textOf(path);
   const found = [
-    ...[...text.matchAll(IMPORT)].map(([, type, to = '']) => ({ to, typeOnly: type !== undefined })),
+    ...[...text.matchAll(IMPORT)].map(([, type, to = '']) => ({
+      to,
+      typeOnly: type !== undefined,
+    })),
     ...[...text.matchAll(DYNAMIC)].map(([, to = '']) => ({ to, typeOnly: false })),
   ];
   return found.map(({ to, typeOnly }) => ({
@@ -59,7 +62,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   'query-cache': { values: ['xmla'], types: ['config'] },
   xmla: { values: [], types: ['config'] },
   auth: { values: [] },
-  cli: { values: ['config'] },
+  cli: { values: ['auth', 'config'] },
   config: { values: [] },
   observability: { values: [], types: ['config'] },
   reasons: { values: [] },

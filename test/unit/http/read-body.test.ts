@@ -48,7 +48,10 @@ describe('the limit of a request body', () => {
 test('a body that breaks off is the client’s doing', async () => {
   const broken = new Readable({ read() {} });
   broken.push(fits.subarray(0, 10));
-  const reading = readBody(Object.assign(broken, { headers: {} }) as unknown as IncomingMessage, LIMIT);
+  const reading = readBody(
+    Object.assign(broken, { headers: {} }) as unknown as IncomingMessage,
+    LIMIT,
+  );
   broken.destroy(new Error('aborted'));
   await expect(reading).rejects.toMatchObject({ reason: 'client-gone' });
 });

@@ -51,10 +51,7 @@ describe('docs/OBSERVABILITY.md', () => {
   });
 
   test('names every event that the log tells', () => {
-    const log = readFileSync(
-      new URL('../../../src/observability/log.ts', import.meta.url),
-      'utf8',
-    );
+    const log = readFileSync(new URL('../../../src/observability/log.ts', import.meta.url), 'utf8');
     const events = [...log.matchAll(/case '([a-z-]+)':/g)].map(([, name]) => name ?? '');
     expect(events.length).toBeGreaterThan(10);
     const missing = events.filter((name) => name !== 'warning' && !page.includes(`\`${name}\``));
