@@ -64,7 +64,7 @@ export async function createCache(
     lease: backend.lease,
     onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
   });
-  const memory = createMemoryTier({ maxBytes: settings.memory, wall: clock.wall });
+  const memory = createMemoryTier({ maxBytes: settings.memory, clock });
   const flights = createFlights({ clock, deadline: settings.longestTimeout });
   const queryCache = createQueryCache({
     epochs,

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Clock } from '../clock.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 
 /** What an entry needs beside its body: key, headers, the LRU's own bookkeeping (measured, rounded up). */
@@ -17,29 +18,39 @@ export interface MemoryTier {
 export function createMemoryTier(options: {
   /** Bytes of all entries together, bodies and overhead. 0 keeps nothing. */
   maxBytes: number;
-  wall: () => number;
+  clock: Clock;
 }): MemoryTier {
   if (options.maxBytes === 0) {
     return { get: () => undefined, set() {}, clear() {}, usage: () => ({ entries: 0, bytes: 0 }) };
   }
-  const answers = new LRUCache<string, StoredAnswer>({
+  const { clock } = options;
+  const entries = new LRUCache<string, Entry>({
     maxSize: options.maxBytes,
-    sizeCalculation: (answer, key) => answer.body.length + key.length + ENTRY_OVERHEAD,
+    sizeCalculation: ({ answer }, key) => answer.body.length + key.length + ENTRY_OVERHEAD,
   });
+  const isFresh = ({ answer, until }: Entry) =>
+    clock.now() < until && remaining(answer, clock.wall()) > 0;
+
   return {
     get(key) {
-      const answer = answers.get(key);
-      if (answer === undefined) return undefined;
-      if (remaining(answer, options.wall()) > 0) return answer;
-      answers.delete(key);
+      const entry = entries.get(key);
+      if (entry === undefined) return undefined;
+      if (isFresh(entry)) return entry.answer;
+      entries.delete(key);
       return undefined;
     },
     set(key, answer) {
-      const present = answers.peek(key);
-      if (present !== undefined && present.requestedAt > answer.requestedAt) return;
-      answers.set(key, answer);
+      const present = entries.peek(key);
+      if (present && isFresh(present) && present.answer.requestedAt > answer.requestedAt) return;
+      entries.set(key, { answer, until: clock.now() + remaining(answer, clock.wall()) });
     },
-    clear: () => answers.clear(),
-    usage: () => ({ entries: answers.size, bytes: answers.calculatedSize }),
+    clear: () => entries.clear(),
+    usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
+}
+
+interface Entry {
+  readonly answer: StoredAnswer;
+  /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
+  readonly until: number;
 }

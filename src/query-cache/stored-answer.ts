@@ -16,7 +16,14 @@ export interface StoredAnswer {
   readonly engineMilliseconds: number;
 }
 
-/** Milliseconds for which the answer may still be used; 0 or less when it is too old. */
+/** How far the wall clocks of two gateways may differ (ms). */
+const CLOCK_TOLERANCE = 60_000;
+
+/**
+ * Milliseconds for which the answer may still be used; 0 or less when it is too old. One from the future is
+ * too old as well: some clock is wrong, and nobody knows by how much.
+ */
 export function remaining(answer: StoredAnswer, wall: number): number {
+  if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
 }

@@ -29,7 +29,7 @@ describe('reloads that overtake each other', () => {
     const first = gateway.reload({
       ...settings,
       cache: { ttl: '1h' },
-      auth: { admins: ['alice'] },
+      auth: { admins: ['ADMIN', 'alice'] },
     });
     const second = gateway.reload({ ...settings, cache: { ttl: '1h' } });
     await first;

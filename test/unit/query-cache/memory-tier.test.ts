@@ -7,7 +7,7 @@ import { handClock, storedAnswer } from './fakes.ts';
 describe('the memory tier', () => {
   test('gives back what it was given, until its time is over', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, wall: clock.wall });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
     const answer = storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 });
     tier.set('key', answer);
     clock.advance(999);
@@ -17,9 +17,30 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
+  test('gives nothing back for longer because the wall clock was set back', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 10_000 }));
+    clock.stepWall(-5_000);
+    clock.advance(9_999);
+    expect(tier.get('key')).toBeDefined();
+    clock.advance(1);
+    expect(tier.get('key')).toBeUndefined();
+  });
+
+  test('takes an answer from the future for too old, and lets a newer one replace it', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 3_600_000 }));
+    clock.stepWall(-3_600_000);
+    expect(tier.get('key')).toBeUndefined();
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 3_600_000 }));
+    expect(tier.get('key')).toBeDefined();
+  });
+
   test('keeps the answer whose engine request began later, in whatever order they come', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, wall: clock.wall });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
     const older = storedAnswer({ requestedAt: clock.wall() });
     const later = storedAnswer({ requestedAt: clock.wall() + 1 });
     tier.set('key', later);
@@ -36,7 +57,7 @@ describe('the memory tier', () => {
     const entry = fc.record({ key: fc.nat({ max: 40 }), bytes: fc.nat({ max: 30_000 }) });
     fc.assert(
       fc.property(fc.array(entry, { maxLength: 60 }), (entries) => {
-        const tier = createMemoryTier({ maxBytes, wall: clock.wall });
+        const tier = createMemoryTier({ maxBytes, clock });
         for (const { key, bytes } of entries) {
           tier.set(`key ${key}`, storedAnswer({ body: Buffer.alloc(bytes) }));
           expect(tier.usage().bytes).toBeLessThanOrEqual(maxBytes);
@@ -54,7 +75,7 @@ describe('the memory tier', () => {
 
   test('drops what was not used for longest', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 2_500, wall: clock.wall });
+    const tier = createMemoryTier({ maxBytes: 2_500, clock });
     const answer = storedAnswer({ body: Buffer.alloc(500) });
     tier.set('one', answer);
     tier.set('two', answer);
@@ -69,7 +90,7 @@ describe('the memory tier', () => {
 
   test('leaves out what alone is larger than all it may hold, and keeps the rest', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 2_000, wall: clock.wall });
+    const tier = createMemoryTier({ maxBytes: 2_000, clock });
     tier.set('small', storedAnswer());
     tier.set('large', storedAnswer({ body: Buffer.alloc(2_000) }));
     expect(tier.get('large')).toBeUndefined();
@@ -78,7 +99,7 @@ describe('the memory tier', () => {
 
   test('is empty when it was cleared', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, wall: clock.wall });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
     tier.set('key', storedAnswer());
     tier.clear();
     expect(tier.get('key')).toBeUndefined();
@@ -86,7 +107,7 @@ describe('the memory tier', () => {
   });
 
   test('of no bytes holds nothing', () => {
-    const tier = createMemoryTier({ maxBytes: 0, wall: handClock().wall });
+    const tier = createMemoryTier({ maxBytes: 0, clock: handClock() });
     tier.set('key', storedAnswer());
     tier.clear();
     expect(tier.get('key')).toBeUndefined();

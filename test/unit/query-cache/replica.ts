@@ -42,7 +42,7 @@ export function replica(
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
   const epochs = options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
-  const memory = createMemoryTier({ maxBytes: 10 * 1024 * 1024, wall: clock.wall });
+  const memory = createMemoryTier({ maxBytes: 10 * 1024 * 1024, clock });
   const flights = createFlights({ clock, deadline: FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
