@@ -7,6 +7,8 @@ import { purgedScopes, type Scope } from './scopes.ts';
 const LEASE_MARGIN = 1.1;
 /** A renewal that was not confirmed is repeated: renewing twice is only one purge more. */
 const RENEWAL_TRIES = 3;
+/** Between two tries, so that a Redis that restarts has time for it (ms). */
+const RENEWAL_PAUSE = 300;
 
 export interface PurgeReceipt {
   readonly id: string;
@@ -49,6 +51,7 @@ export function createPurge(options: {
 
   async function renew(scopes: readonly Scope[]): Promise<number | undefined> {
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
+      if (tries > 0) await options.sleep(RENEWAL_PAUSE);
       try {
         return await epochs.renew(scopes);
       } catch (error) {

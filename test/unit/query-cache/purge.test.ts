@@ -95,7 +95,8 @@ describe('a purge', () => {
   });
 
   test('that was not confirmed counts as not done and is repeated', async () => {
-    const { store, epochs, purge, wake, events } = setUp();
+    const { store, epochs, purge, slept, wake, events } = setUp();
+    wake.open();
     const outcome = purge('a', 'ADMIN');
     store.renewals[0]?.fail();
     await quiet();
@@ -103,14 +104,15 @@ describe('a purge', () => {
     await quiet();
     expect(store.renewals[0]?.scopes).toEqual(['project:a', 'unassigned']);
     store.renewals[0]?.answer(1_000);
-    wake.open();
     expect(await outcome).toMatchObject({ ok: true });
+    expect(slept).toEqual([300, 300, 1_100]);
     expect(epochs.owed()).toEqual([]);
     expect(events.map(({ type }) => type)).toEqual(['redis-failed', 'redis-failed', 'purged']);
   });
 
   test('that is never confirmed is owed, says so, and empties the memory', async () => {
-    const { store, epochs, purge, slept, cleared, events } = setUp();
+    const { store, epochs, purge, slept, wake, cleared, events } = setUp();
+    wake.open();
     const outcome = purge('a', 'ADMIN');
     for (let tries = 0; tries < 3; tries += 1) {
       store.renewals[0]?.fail();
@@ -119,7 +121,7 @@ describe('a purge', () => {
     expect(await outcome).toEqual({ ok: false, id: 'id', project: 'a' });
     expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
     expect(cleared.times).toBe(1);
-    expect(slept).toEqual([]);
+    expect(slept).toEqual([300, 300]);
     expect(events.at(-1)).toMatchObject({ type: 'purged', ok: false, project: 'a' });
     await epochs.close();
   });
