@@ -6,7 +6,7 @@ export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.cache/'],
-  testTimeout: 30_000,
+  testTimeout: process.env.TEST_SIZE === 'full' ? 600_000 : 30_000,
   // One suite at a time would leave a core idle; more than two fight over it.
   maxWorkers: 2,
 };

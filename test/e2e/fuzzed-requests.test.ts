@@ -6,7 +6,7 @@ import { readRequest } from '../../src/xmla/read-request.ts';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus } from '../support/http-client.ts';
-import { mutate, randomFrom } from '../support/mutate.ts';
+import { fuzzSeed, mutate, randomFrom } from '../support/mutate.ts';
 import { sizes } from '../support/sizes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
@@ -61,7 +61,7 @@ function mayBeStored(body: Buffer): boolean {
 }
 
 test('damaged requests crash nothing, hang nowhere, and are stored only when they are whole queries', async () => {
-  const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 32);
+  const seed = fuzzSeed();
   const random = randomFrom(seed);
   const agent = new Agent({ keepAlive: true });
   const counts = { seed, runs: sizes.fuzzedEnvelopes, stored: 0, hits: 0, passed: 0, refused: 0 };
