@@ -6,6 +6,7 @@ import { createGatewayServer } from './composition/server.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
+import type { Purge } from './query-cache/purge.ts';
 
 export interface Gateway {
   /** Begins to listen. Resolves to the base URL. */
@@ -44,9 +45,12 @@ export async function createGateway(
     owedPurges: () => cache.owed().length,
   });
 
+  /** Of the cache in use now, also for a purge that was still logging in when a reload replaced another. */
+  const purge: Purge = (project, principal) => cache.purge(project, principal);
+
   let settings = cacheSettings(initial);
   let cache = await createCache(settings, parts);
-  let runtime = await createRuntime(initial, cache, metrics, parts).catch(
+  let runtime = await createRuntime(initial, cache, purge, metrics, parts).catch(
     async (error: unknown) => {
       await cache.close();
       throw error;
@@ -55,7 +59,8 @@ export async function createGateway(
   const server = createGatewayServer(initial.listen, (request, response) =>
     runtime.handle(request, response),
   );
-  const retiring = new Set<Promise<void>>();
+  /** What reloads replaced and is not closed yet. */
+  const retiring = new Map<Runtime, Promise<void>>();
 
   /** Closes what a reload replaced, when the last request that uses it is over. */
   function retire(oldRuntime: Runtime, oldCache: Cache | undefined): void {
@@ -65,8 +70,8 @@ export async function createGateway(
       // A purge that failed after the reload is owed as well as one that failed before.
       cache.owe(oldCache?.owed() ?? []);
       await oldCache?.close();
-    })().finally(() => retiring.delete(retired));
-    retiring.add(retired);
+    })().finally(() => retiring.delete(oldRuntime));
+    retiring.set(oldRuntime, retired);
   }
 
   async function changeTo(config: Config): Promise<void> {
@@ -75,7 +80,7 @@ export async function createGateway(
     const newCache = sameCache ? cache : await createCache(newSettings, parts);
     let newRuntime: Runtime | undefined;
     try {
-      newRuntime = await createRuntime(config, newCache, metrics, parts);
+      newRuntime = await createRuntime(config, newCache, purge, metrics, parts);
       server.renewCertificate(config.listen);
     } catch (error) {
       await newRuntime?.close();
@@ -111,8 +116,10 @@ export async function createGateway(
       void expired.then(server.breakOff);
       await lastReload;
       await server.close();
-      await Promise.race([Promise.all([runtime.idle(), ...retiring]), expired]);
-      await runtime.close();
+      await Promise.race([Promise.all([runtime.idle(), ...retiring.values()]), expired]);
+      // What is still under way breaks off now, so that the old ones come to their end as well.
+      await Promise.all([runtime, ...retiring.keys()].map((one) => one.close()));
+      await Promise.all(retiring.values());
       if (cache.owed().length > 0) {
         const scopes = cache.owed().join(', ');
         emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });

@@ -29,6 +29,7 @@ export const BYPASS_REASONS = {
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
+  'many-catalogs': 'The request names more catalogs than any client needs.',
   'discover-type': 'This Discover request type is not on the list of those that may be cached.',
   'cache-off': 'The configuration switches the cache off for this project.',
   'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',

@@ -47,6 +47,8 @@ export type EngineOf = (project: string | undefined) => {
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
 /** Asks the engine to act for another user; the gateway knows no such delegation. */
 const DELEGATION = 'execute_as_user_id';
+/** Each is an epoch to be read: thousands of them would hold everybody up. */
+const MAX_CATALOGS = 16;
 /** Headers by which a session or its token travels beside the envelope (SSAS). */
 const SESSION_HEADERS = ['x-as-sessionid', 'x-as-getsessiontoken'] as const;
 
@@ -117,6 +119,7 @@ export function createXmlaHandler(options: {
   ): Query | BypassReason {
     const { project } = addressee;
     const { catalogs, spansCatalogs } = namedCatalogs(xmla);
+    if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     const projects = project === undefined ? catalogs : [project, ...catalogs];
     // A project in the path narrows the answer only where the engine is told of it.
     const told = engine.tellsProject && project !== undefined && xmla.method === 'Execute';

@@ -73,7 +73,7 @@ export async function createCache(
     clock,
     emit,
     values: backend.values,
-    unshareable: new LRUCache({ maxSize: MAX_UNSHAREABLE, sizeCalculation: () => 1 }),
+    unshareable: new LRUCache({ max: MAX_UNSHAREABLE }),
     random: parts.random,
     purgeTakes: backend.purgeTakes,
     maxEntry: settings.max_entry,

@@ -10,6 +10,7 @@ import type { Readiness } from '../http/health.ts';
 import { createLogin } from '../http/login.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Purge } from '../query-cache/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
 import type { Cache } from './cache.ts';
@@ -29,6 +30,7 @@ export interface Runtime {
 export async function createRuntime(
   config: Config,
   cache: Cache,
+  purge: Purge,
   metrics: Metrics,
   parts: Parts,
 ): Promise<Runtime> {
@@ -58,7 +60,7 @@ export async function createRuntime(
   const clearCache = createClearCacheHandler({
     login,
     permissions: createPermissions(config.auth),
-    purge: cache.purge,
+    purge,
     newId,
     emit,
   });

@@ -69,6 +69,8 @@ export function createAdmission(limits: {
         // One's own gate comes first, so that a busy user waits there and not in a place of all.
         steps.push(await registered.gate.enter(signal));
         steps.push(await everybody.enter(signal));
+        // The client may have gone in the very turn in which its place came.
+        signal.throwIfAborted();
       } catch (error) {
         leave();
         throw error;

@@ -7,6 +7,13 @@ export class EngineSilence extends GatewayError {
   }
 }
 
+/** The client took nothing of its answer for as long as an engine may be silent. */
+export class ClientStall extends GatewayError {
+  constructor() {
+    super('client-gone', 'The client did not take its answer.');
+  }
+}
+
 /** The connection ended without an error and without an answer. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';

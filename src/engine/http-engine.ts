@@ -89,7 +89,9 @@ export function createHttpEngine(options: {
 
   function report(project: string, error: unknown): GatewayError {
     const failure = engineFailure(error);
-    emit({ type: 'engine-failed', project, reason: failure.reason, error });
+    if (failure.reason !== 'client-gone') {
+      emit({ type: 'engine-failed', project, reason: failure.reason, error });
+    }
     return failure;
   }
 

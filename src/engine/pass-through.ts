@@ -1,6 +1,4 @@
 import type { Agent, IncomingMessage, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
-import { createProxyMiddleware } from 'http-proxy-middleware';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
@@ -9,20 +7,10 @@ import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
 import { engineFailure, engineLoginFailure, NoAnswer, refusedLogin } from './engine-failure.ts';
 import { requestHeaders } from './forwarded-headers.ts';
+import { proxyThrough } from './proxy.ts';
 import { endOnSilence } from './silence.ts';
 
-interface Exchange {
-  readonly client: PassThroughClient;
-  readonly body: Buffer | undefined;
-  readonly project: string;
-  answer: IncomingMessage | undefined;
-  failed: boolean;
-}
-
-/**
- * Passes requests through by http-proxy-middleware. Its own parts that answer errors or copy headers are
- * switched off: it moves bytes, and what the client is told is decided in one place.
- */
+/** Passes requests through to an engine: the client's own headers, its pace, its end. */
 export function createPassThrough(options: {
   config: EngineConfig;
   origin: URL;
@@ -33,20 +21,7 @@ export function createPassThrough(options: {
   target: (addressee: EngineAddressee) => string;
   authorizationOf: (addressee: EngineAddressee) => string | undefined;
 }): Engine['passThrough'] {
-  const { config, admission, clock, emit } = options;
-  const exchanges = new WeakMap<IncomingMessage, Exchange>();
-
-  /** One failure shows in several events; the first counts. */
-  function fail(exchange: Exchange, error: unknown): void {
-    if (exchange.failed) return;
-    exchange.failed = true;
-    const failure = engineFailure(error);
-    if (!exchange.client.signal.aborted) {
-      const { project } = exchange;
-      emit({ type: 'engine-failed', project, reason: failure.reason, error });
-    }
-    exchange.client.fail(failure);
-  }
+  const { config, origin, agent, admission, clock, emit } = options;
 
   function relay(client: PassThroughClient, answer: IncomingMessage, response: ServerResponse) {
     const head = answerHead(answer);
@@ -55,52 +30,6 @@ export function createPassThrough(options: {
     answer.on('data', (chunk: Buffer) => client.sent(chunk.length));
     answer.pipe(response);
   }
-
-  const proxy = createProxyMiddleware<IncomingMessage>({
-    target: options.origin,
-    changeOrigin: true,
-    agent: options.agent,
-    selfHandleResponse: true,
-    ejectPlugins: true,
-    // The one place where options can be set for each request: here, the bytes that are replayed.
-    router: (request, _response, proxyOptions) => {
-      proxyOptions.buffer = Readable.from(exchanges.get(request)?.body ?? []);
-      return options.origin;
-    },
-    plugins: [
-      (proxyServer) => {
-        proxyServer.on('proxyReq', (proxyRequest, request) => {
-          const exchange = exchanges.get(request);
-          if (exchange === undefined) return;
-          endOnSilence(proxyRequest, config.timeout);
-          // Nothing else tells of an engine that changes the protocol without being asked to.
-          proxyRequest.once('close', () => {
-            if (exchange.answer === undefined) fail(exchange, new NoAnswer());
-          });
-        });
-        proxyServer.on('proxyRes', (answer, request, response) => {
-          const exchange = exchanges.get(request);
-          if (exchange === undefined) return;
-          exchange.answer = answer;
-          answer.on('error', (error) => fail(exchange, error));
-          try {
-            relay(exchange.client, answer, response);
-          } catch (error) {
-            answer.destroy();
-            fail(exchange, error);
-          }
-        });
-        proxyServer.on('error', (error, request) => {
-          const exchange = request && exchanges.get(request);
-          if (exchange !== undefined) fail(exchange, error);
-        });
-        proxyServer.on('econnreset', (error, request) => {
-          const exchange = request && exchanges.get(request);
-          if (exchange !== undefined) fail(exchange, error);
-        });
-      },
-    ],
-  });
 
   return async function passThrough(addressee, client, body) {
     const { request, response } = client;
@@ -113,16 +42,52 @@ export function createPassThrough(options: {
       return;
     }
     const began = clock.now();
-    exchanges.set(request, { client, body, project, answer: undefined, failed: false });
-    // http-proxy-middleware forwards the headers and the target that it finds in the request.
     request.headers = requestHeaders(
       request.headers,
       options.authorizationOf(addressee),
       body?.length,
     );
     request.url = options.target(addressee);
+    let answered = false;
+    let failed = false;
+
+    /** One failure shows in several events; the first counts. */
+    function fail(error: unknown): void {
+      if (failed) return;
+      failed = true;
+      const failure = engineFailure(error);
+      if (!client.signal.aborted && failure.reason !== 'client-gone') {
+        emit({ type: 'engine-failed', project, reason: failure.reason, error });
+      }
+      client.fail(failure);
+    }
+
     try {
-      await proxy(request, response);
+      await proxyThrough({
+        request,
+        response,
+        body,
+        origin,
+        agent,
+        onRequest(sent) {
+          endOnSilence(sent, config.timeout);
+          // Nothing else tells of an engine that changes the protocol without being asked to.
+          sent.once('close', () => {
+            if (!answered) fail(new NoAnswer());
+          });
+        },
+        onAnswer(answer) {
+          answered = true;
+          answer.on('error', fail);
+          try {
+            relay(client, answer, response);
+          } catch (error) {
+            answer.destroy();
+            fail(error);
+          }
+        },
+        onError: fail,
+      });
     } finally {
       leave();
       emit({ type: 'engine-answered', project, milliseconds: clock.now() - began });

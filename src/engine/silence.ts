@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { EngineSilence } from './engine-failure.ts';
+import { ClientStall, EngineSilence } from './engine-failure.ts';
 
 /**
  * Ends a request when the engine is silent for too long: from now to the head of its answer, and then between
@@ -13,7 +13,11 @@ export function endOnSilence(request: ClientRequest, limit: number): void {
   request.once('response', (answer: IncomingMessage) => {
     clearTimeout(waiting);
     const { socket } = answer;
-    const end = () => answer.destroy(new EngineSilence());
+    const end = () => {
+      // What the engine sent still lies here: it is the client who does not go on.
+      const unread = answer.readableLength > 0;
+      answer.destroy(unread ? new ClientStall() : new EngineSilence());
+    };
     socket.setTimeout(limit);
     socket.once('timeout', end);
     answer.once('close', () => socket.off('timeout', end));

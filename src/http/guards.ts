@@ -37,16 +37,9 @@ export function errorMapper(
 ): ErrorRequestHandler {
   return (error, _request, response, next) => {
     if (response.headersSent) return next(error);
-    const failure = fromExpress(error) ?? asGatewayError(error);
+    const failure = asGatewayError(error);
     const id = newId();
     if (failure.reason === 'internal') emit({ type: 'internal-error', id, error: failure.cause });
     sendError(response, failure, shape, id);
   };
-}
-
-/** Express itself throws for a path that cannot be decoded. */
-function fromExpress(error: unknown): GatewayError | undefined {
-  const status = (error as { status?: unknown } | undefined)?.status;
-  if (error instanceof GatewayError || status !== 400) return undefined;
-  return new GatewayError('bad-request', 'The path is not well-formed percent-encoding.');
 }

@@ -54,7 +54,8 @@ function readSegment(segment: string): Segment {
   if (name === '') return bad('is empty');
   if (name === '.' || name === '..') return bad(`is "${name}"`);
   // An engine or proxy that decodes `%2F` before it looks at the path would climb it, or purge.
-  const parts = name.split(/[/\\]/);
+  // (Servlet containers leave away what follows a semicolon.)
+  const parts = name.split(/[/\\]/).map((part) => part.split(';', 1)[0] ?? '');
   if (parts.includes('.') || parts.includes('..')) return bad('holds "." or ".." between slashes');
   if (parts.length > 1 && parts.findLast((part) => part !== '') === CLEAR) {
     return bad('ends in a slash and clearCache');

@@ -66,7 +66,7 @@ export function createEpochs(options: {
   onError?: (error: unknown) => void;
 }): Epochs {
   const { store, clock, lease } = options;
-  const held = new LRUCache<Scope, Held>({ maxSize: MAX_HELD, sizeCalculation: () => 1 });
+  const held = new LRUCache<Scope, Held>({ max: MAX_HELD });
   /** Scope → number of the debt, so that a debt made while an older one is being settled stays. */
   const owed = new Map<Scope, number>();
   const reads = new Map<string, Promise<CapturedEpochs | undefined>>();

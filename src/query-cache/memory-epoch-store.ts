@@ -11,7 +11,7 @@ export function createMemoryEpochStore(options: {
   keySecret: string;
 }): EpochStore {
   const fixed = new Map<Scope, string>();
-  const projects = new LRUCache<Scope, string>({ maxSize: MAX_PROJECTS, sizeCalculation: () => 1 });
+  const projects = new LRUCache<Scope, string>({ max: MAX_PROJECTS });
   const shelf = (scope: Scope) => (scope.startsWith('project:') ? projects : fixed);
 
   function tokenOf(scope: Scope): string {

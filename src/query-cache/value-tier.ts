@@ -6,7 +6,7 @@ export interface ValueTier {
   get(key: string): Promise<Buffer | undefined>;
   /**
    * Keeps the value for `lifetime` milliseconds, unless a value is there whose fill began later (bytes 8 to
-   * 15 of both, compared as they stand; see entry-codec.ts).
+   * 15 of both, compared as big-endian numbers; see entry-codec.ts).
    */
   set(key: string, value: Buffer, lifetime: number): Promise<void>;
 }

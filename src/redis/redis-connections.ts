@@ -45,7 +45,8 @@ export function connectRedis(url: string, onError: (error: unknown) => void): Re
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
       // A master that became a replica refuses to write; its name may lead to the new master by now.
-      reconnectOnError: (error) => error.message.startsWith('READONLY'),
+      // (Redis 6 tells it in the middle of the error of a script.)
+      reconnectOnError: (error) => error.message.includes('READONLY'),
       retryStrategy: (times) => Math.min(times * 100, MAX_RECONNECT_DELAY),
     });
     redis.on('error', onError);

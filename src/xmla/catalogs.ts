@@ -30,6 +30,15 @@ const NARROWING: ReadonlyMap<string, string> = new Map([
   ['MDSCHEMA_INPUT_DATASOURCES', 'CATALOG_NAME'],
 ]);
 
+/** Rowsets about the engine and its language. They hold nothing of any catalog. */
+const OF_NO_CATALOG: ReadonlySet<string> = new Set([
+  'DISCOVER_LITERALS',
+  'DISCOVER_KEYWORDS',
+  'DISCOVER_ENUMERATORS',
+  'DISCOVER_SCHEMA_ROWSETS',
+  'DBSCHEMA_PROVIDER_TYPES',
+]);
+
 /**
  * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
  * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
@@ -52,6 +61,7 @@ export function namedCatalogs(request: XmlaRequest): NamedCatalogs {
 }
 
 function isNarrowed({ requestType, restrictions }: DiscoverRequest): boolean {
+  if (OF_NO_CATALOG.has(requestType)) return true;
   const name = NARROWING.get(requestType);
   const narrowing = restrictions.filter((one) => one.name === name);
   return (

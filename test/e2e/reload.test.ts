@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
-import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
@@ -86,4 +86,33 @@ test('a purge that is owed stays owed across a reload of the cache', async () =>
     await way.close();
     await redis.close();
   }
+});
+
+test('a request of before a reload does not hold a shutdown up beyond its deadline', async () => {
+  const silent = await startStubEngine(() => {});
+  const settings = { engine: { url: silent.url } };
+  const gateway = await startTestGateway(settings);
+  const asked = askXmla(gateway.url, query).catch(() => 'broken off');
+  await until(() => silent.seen.length === 1);
+  await gateway.reload({ ...settings, cache: { ttl: '1h' } });
+  await gateway.gateway.close(100);
+  expect(await asked).toBeDefined();
+  await silent.close();
+});
+
+test('reloads leave nothing on the server', async () => {
+  const settings = { engine: { url: engine.url } };
+  const gateway = await startTestGateway(settings);
+  const warnings: string[] = [];
+  const onWarning = ({ name }: Error) => void warnings.push(name);
+  process.on('warning', onWarning);
+  for (let reloads = 0; reloads < 12; reloads += 1) {
+    await gateway.reload({ ...settings, cache: { ttl: `${reloads + 1}h` } });
+    expect(shortStatus(await askXmla(gateway.url, Buffer.from('<a/>')))).toBe(
+      'bypass unknown-shape',
+    );
+  }
+  process.off('warning', onWarning);
+  expect(warnings).toEqual([]);
+  await gateway.close();
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
-import { execute } from '../support/envelopes.ts';
+import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
@@ -62,4 +62,11 @@ describe.each(UNNAMED)('a query with %s', (_what, path, properties) => {
     }
     expect(statuses).toEqual(['miss stored', 'miss stored', 'hit']);
   });
+});
+
+test('a request with more catalogs than any client names is passed through', async () => {
+  const values = Array.from({ length: 17 }, (_, i) => `c${i}`);
+  const restrictions = [{ name: 'CATALOG_NAME', form: 'value' as const, values }];
+  const query = discover({ requestType: 'MDSCHEMA_CUBES', restrictions });
+  expect(shortStatus(await askXmla(gateway.url, query))).toBe('bypass many-catalogs');
 });

@@ -49,7 +49,7 @@ const COMMON = ['reasons', 'events', 'errors', 'clock', 'gate'];
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
   main: { values: ['gateway', 'cli', 'config', 'demo', 'observability'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
-  gateway: { values: ['composition', 'observability'], types: ['config'] },
+  gateway: { values: ['composition', 'observability'], types: ['config', 'query-cache'] },
   composition: {
     values: ['app', 'xmla-handler', 'auth', 'config', 'engine', 'http', 'query-cache', 'redis'],
     types: ['observability'],

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
-import { EngineSilence } from '../../../src/engine/engine-failure.ts';
+import { ClientStall, EngineSilence } from '../../../src/engine/engine-failure.ts';
 import { endOnSilence } from '../../../src/engine/silence.ts';
 
 async function listen(answer: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
@@ -53,6 +53,19 @@ describe('a request to an engine that is silent', () => {
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     answer.resume();
     expect((await once(answer, 'error'))[0]).toBeInstanceOf(EngineSilence);
+    server.close();
+  });
+
+  test('is not blamed for a client that does not take its answer', async () => {
+    const { server, port } = await listen((socket) =>
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
+    );
+    const asked = request({ port, host: '127.0.0.1' });
+    endOnSilence(asked, 50);
+    asked.on('error', () => {});
+    asked.end();
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    expect((await once(answer, 'error'))[0]).toBeInstanceOf(ClientStall);
     server.close();
   });
 

@@ -102,3 +102,13 @@ describe('a Discover spans catalogs', () => {
     expect(namedCatalogs(request).spansCatalogs).toBe(false);
   });
 });
+
+test.each(['DISCOVER_LITERALS', 'DISCOVER_KEYWORDS', 'DBSCHEMA_PROVIDER_TYPES'])(
+  'a rowset about the engine itself holds nothing of any catalog: %s',
+  (requestType) => {
+    expect(namedCatalogs(discover(requestType, []))).toEqual({
+      catalogs: [],
+      spansCatalogs: false,
+    });
+  },
+);
