@@ -21,6 +21,8 @@ export type GatewayEvent =
       readonly project: string;
       /** Discover request type, `Execute`, or '' when the body was not understood. */
       readonly subject: string;
+      /** What of the request was not understood, for whoever wonders; may hold names of the client's; '' for none. */
+      readonly why: string;
       readonly outcome: Outcome;
       readonly status: number;
       readonly bytes: number;

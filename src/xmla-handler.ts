@@ -99,6 +99,7 @@ export function createXmlaHandler(options: {
     const understood: Understood =
       method === 'POST' ? understand(headers, body, kind) : { bypass: 'method' };
     client.facts.subject = understood.subject ?? '';
+    client.facts.why = understood.why ?? '';
     const query = understood.bypass ?? queryOf(understood, engine, addressee, principal, body);
     if (typeof query !== 'string') return options.cache.answer(query, client);
     const passed = client.passingThrough({ kind: 'bypass', detail: query });
@@ -151,10 +152,14 @@ interface Cacheable {
   readonly forwarded: QueryHeaders;
 }
 
-/** What a POST asks, or why it is passed through; `subject` is for the log, as far as it was understood. */
+/** What a POST asks, or why it is passed through; `subject` and `why` are for the log. */
 type Understood =
-  | (Cacheable & { readonly bypass?: undefined; readonly subject: string })
-  | { readonly bypass: BypassReason; readonly subject?: string };
+  | (Cacheable & {
+      readonly bypass?: undefined;
+      readonly subject: string;
+      readonly why?: undefined;
+    })
+  | { readonly bypass: BypassReason; readonly subject?: string; readonly why?: string | undefined };
 
 /** @throws GatewayError `bad-request` for what must not reach an engine */
 function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind): Understood {
@@ -162,13 +167,14 @@ function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind
   if (reading.kind === 'refused') {
     throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
   }
-  if (reading.kind === 'not-understood') return { bypass: reading.reason };
+  if (reading.kind === 'not-understood') return { bypass: reading.reason, why: reading.detail };
   const xmla = reading.request;
   const subject = xmla.method === 'Discover' ? xmla.requestType : xmla.method;
   const forwarded = queryHeaders(headers, xmla);
   if (typeof forwarded === 'string') return { bypass: forwarded, subject };
   const bypass = classify(xmla, kind);
-  return bypass === undefined ? { xmla, forwarded, subject } : { bypass, subject };
+  if (bypass === undefined) return { xmla, forwarded, subject };
+  return { bypass, subject, why: bypass === 'unknown-shape' ? xmla.unexpected : undefined };
 }
 
 /** Whose answers a query may be given (interface: `cache.share`). */

@@ -19,6 +19,7 @@ export interface RequestFacts {
   principal: string;
   project: string;
   subject: string;
+  why: string;
 }
 
 export interface XmlaClient extends Client {
@@ -39,7 +40,7 @@ export function createXmlaClient(
   const { clock, emit } = options;
   const began = clock.now();
   const gone = new AbortController();
-  const facts: RequestFacts = { id: options.id, principal: '', project: '', subject: '' };
+  const facts: RequestFacts = { id: options.id, principal: '', project: '', subject: '', why: '' };
   // SSAS clients expect the flags on every reply: plain text, no binary XML, no compression.
   const asksForCaps = request.headers[TRANSPORT_CAPS] !== undefined;
   let outcome: Outcome = { kind: 'gateway', detail: 'client-gone' };

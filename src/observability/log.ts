@@ -23,8 +23,13 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
   return (event) => {
     switch (event.type) {
       case 'xmla-answered': {
-        const { outcome, type, ...rest } = event;
-        const line = { ...rest, ms: Math.round(rest.milliseconds), ...outcome };
+        const { outcome, type, why, ...rest } = event;
+        const line = {
+          ...rest,
+          ms: Math.round(rest.milliseconds),
+          ...outcome,
+          ...(why !== '' && { why }),
+        };
         const level = outcome.kind === 'hit' && rest.complete ? 'debug' : 'info';
         return log[level](withoutTimes(line), type);
       }

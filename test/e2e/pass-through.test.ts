@@ -234,3 +234,13 @@ describe('other methods', () => {
     },
   );
 });
+
+test('what was not understood of a request is told to the operator', async () => {
+  const odd = execute({ statement: 'SELECT FROM [Sales]' })
+    .toString()
+    .replace('</Command>', '</Command><Hint/>');
+  await askXmla(gateway.url, Buffer.from(odd));
+  const told = gateway.events.findLast(({ type }) => type === 'xmla-answered');
+  expect(told).toMatchObject({ outcome: { kind: 'bypass', detail: 'unknown-shape' } });
+  expect(JSON.stringify(told)).toMatch(/"why":"[^"]*Hint/);
+});

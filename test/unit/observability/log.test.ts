@@ -41,3 +41,18 @@ describe('an error in the log', () => {
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({ err: 'a text' });
   });
 });
+
+test('a request that was not understood says what was odd about it', () => {
+  const { lines, on } = logged();
+  const answered = {
+    type: 'xmla-answered',
+    ...{ id: 'x', principal: 'alice', project: '', subject: 'Execute', status: 200, bytes: 1 },
+    ...{ milliseconds: 1, saved: 0, complete: true },
+  } as const;
+  on({ ...answered, outcome: { kind: 'bypass', detail: 'unknown-shape' }, why: 'element Hint' });
+  on({ ...answered, outcome: { kind: 'bypass', detail: 'session' }, why: '' });
+  expect(lines.map((line) => (JSON.parse(line) as { why?: string }).why)).toEqual([
+    'element Hint',
+    undefined,
+  ]);
+});
