@@ -1,7 +1,10 @@
 import { ensureDebianPackages } from './debian-packages.ts';
 
-/** Sees to it that the services exist which the tests start for themselves. */
+/** Sees to it that the services and programs exist which the tests start for themselves. */
 // oxlint-disable-next-line import/no-default-export -- jest takes the default export
 export default async function globalSetup(): Promise<void> {
-  await ensureDebianPackages([{ name: 'redis-server', probe: 'redis-server' }]);
+  await ensureDebianPackages([
+    { name: 'redis-server', probe: 'redis-server' },
+    { name: 'openssl', probe: 'openssl' },
+  ]);
 }
