@@ -45,9 +45,13 @@ COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
 
+# Roles and datasets are kept here (storage.path); everything else is read-only for the image's user.
+RUN mkdir -p /var/lib/mdx-gateway && chown 10001:10001 /var/lib/mdx-gateway
+VOLUME /var/lib/mdx-gateway
+
 ENV NODE_ENV=production
 EXPOSE 7080
-# By number, so that an orchestrator can see that it is not root. Nothing in the image is writable for it.
+# By number, so that an orchestrator can see that it is not root. Nothing but the volume is writable for it.
 USER 10001:10001
 STOPSIGNAL SIGTERM
 # PORT is what the configuration of this image reads. Name the whole address in MDX_GATEWAY_HEALTH_URL where

@@ -1,24 +1,33 @@
 /**
- * Writes the tables of docs/OBSERVABILITY.md that repeat the source: the closed words of src/reasons.ts and
- * the metrics of src/observability/metrics.ts. Run it after every change of these; a test fails while they
- * differ. What stands outside the markers is written by hand.
+ * Writes the tables of docs/OBSERVABILITY.md and docs/API.md that repeat the source: the closed words of
+ * src/reasons.ts, their statuses, and the metrics of src/observability/metrics.ts. Run it after every change of
+ * these; a test fails while they differ. What stands outside the markers is written by hand.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs';
+import { API_ERROR_CODES } from '../src/http/api/error-codes.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
 import * as reasons from '../src/reasons.ts';
 
-const PAGE = new URL('../docs/OBSERVABILITY.md', import.meta.url);
-
-/** The tables by the name in their markers. */
-async function tables(): Promise<Readonly<Record<string, string>>> {
+/** The tables of each page by the name in their markers. */
+async function tables(): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>> {
   return {
-    hits: wordTable(reasons.HIT_SOURCES),
-    bypasses: wordTable(reasons.BYPASS_REASONS),
-    refusals: wordTable(reasons.REFUSAL_REASONS),
-    gateway: wordTable(reasons.GATEWAY_REASONS),
-    metrics: await metricTable(),
+    'docs/OBSERVABILITY.md': {
+      hits: wordTable(reasons.HIT_SOURCES),
+      bypasses: wordTable(reasons.BYPASS_REASONS),
+      refusals: wordTable(reasons.REFUSAL_REASONS),
+      gateway: wordTable(reasons.GATEWAY_REASONS),
+      metrics: await metricTable(),
+    },
+    'docs/API.md': { errors: errorTable() },
   };
+}
+
+function errorTable(): string {
+  const rows = API_ERROR_CODES.map(
+    ({ code, status, meaning }) => `| \`${code}\` | ${status} | ${meaning} |`,
+  );
+  return ['| code | status | meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
 function wordTable(words: Readonly<Record<string, string>>): string {
@@ -45,12 +54,15 @@ async function metricTable(): Promise<string> {
   return ['| metric | labels | meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
-let page = readFileSync(PAGE, 'utf8');
-for (const [name, table] of Object.entries(await tables())) {
-  const [begin, end] = [`<!-- begin ${name} -->`, `<!-- end ${name} -->`];
-  const from = page.indexOf(begin);
-  const to = page.indexOf(end);
-  if (from < 0 || to < from) throw new Error(`docs/OBSERVABILITY.md lacks the markers of ${name}`);
-  page = `${page.slice(0, from + begin.length)}\n${table}\n${page.slice(to)}`;
+for (const [path, byName] of Object.entries(await tables())) {
+  const file = new URL(`../${path}`, import.meta.url);
+  let page = readFileSync(file, 'utf8');
+  for (const [name, table] of Object.entries(byName)) {
+    const [begin, end] = [`<!-- begin ${name} -->`, `<!-- end ${name} -->`];
+    const from = page.indexOf(begin);
+    const to = page.indexOf(end);
+    if (from < 0 || to < from) throw new Error(`${path} lacks the markers of ${name}`);
+    page = `${page.slice(0, from + begin.length)}\n${table}\n${page.slice(to)}`;
+  }
+  writeFileSync(file, page);
 }
-writeFileSync(PAGE, page);

@@ -1,7 +1,8 @@
-import express, { type Express } from 'express';
+import express, { type Express, type RequestHandler } from 'express';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { OpenPage } from './config/config.ts';
 import type { Emit } from './events.ts';
+import { docsPages, openApiPage } from './http/docs-page.ts';
 import { errorMapper, loginRequired, nothingHere, onlyMethods } from './http/guards.ts';
 import { liveness, readiness, type Readiness } from './http/health.ts';
 import type { Login } from './http/login.ts';
@@ -11,6 +12,8 @@ import { metricsPage, type Metrics } from './observability/metrics.ts';
 /** The whole HTTP surface, in the order in which it is asked. */
 export function createApp(parts: {
   xmlaRoutes: (request: IncomingMessage, response: ServerResponse) => boolean;
+  /** Everything below /api; it checks the login by itself. */
+  api: RequestHandler;
   login: Login;
   /** Pages that need no login. */
   open: readonly OpenPage[];
@@ -39,8 +42,20 @@ export function createApp(parts: {
     loginRequired(login, open.includes('metrics')),
     metricsPage(parts.metrics),
   );
+  app.use(
+    '/openapi.json',
+    onlyMethods('GET', 'HEAD'),
+    loginRequired(login, open.includes('docs')),
+    openApiPage(),
+  );
+  app.use(
+    '/docs',
+    onlyMethods('GET', 'HEAD'),
+    loginRequired(login, open.includes('docs')),
+    docsPages(),
+  );
 
-  app.use('/api', loginRequired(login), nothingHere(), errorMapper('api-envelope', newId, emit));
+  app.use('/api', parts.api);
   app.use(nothingHere());
   app.use(errorMapper('json', newId, emit));
   return app;

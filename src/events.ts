@@ -1,4 +1,11 @@
-import type { BypassReason, GatewayReason, HitSource, RefusalReason } from './reasons.ts';
+import type { Stale } from './invalidation.ts';
+import type {
+  ApiReason,
+  BypassReason,
+  GatewayReason,
+  HitSource,
+  RefusalReason,
+} from './reasons.ts';
 
 /** How an XMLA request ended, in the words of the header Cache-Status. */
 export type Outcome =
@@ -7,6 +14,9 @@ export type Outcome =
   | { readonly kind: 'miss'; readonly detail?: RefusalReason; readonly stored?: boolean }
   | { readonly kind: 'bypass'; readonly detail: BypassReason }
   | { readonly kind: 'gateway'; readonly detail: GatewayReason };
+
+/** Why something was purged: somebody called clearCache, or changed roles or datasets. */
+export type PurgeCause = 'clear-cache' | 'change';
 
 /**
  * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
@@ -48,9 +58,26 @@ export type GatewayEvent =
   | {
       readonly type: 'purged';
       readonly id: string;
-      readonly project: string | undefined;
+      readonly scope: Stale;
       readonly principal: string;
+      readonly cause: PurgeCause;
       readonly ok: boolean;
+      readonly milliseconds: number;
+    }
+  | {
+      /** One for each request below /api, when it is over. */
+      readonly type: 'api-answered';
+      readonly id: string;
+      /** '' for a refused login. */
+      readonly principal: string;
+      /** In the words of the table of operations; '' when the request asks for none. */
+      readonly operation: string;
+      /** Whether the operation changes roles or datasets. */
+      readonly changes: boolean;
+      readonly status: number;
+      readonly reason: ApiReason | GatewayReason | undefined;
+      /** What is behind the reason, as far as it was not told as `internal-error`. */
+      readonly error: unknown;
       readonly milliseconds: number;
     }
   | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }

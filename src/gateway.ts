@@ -3,10 +3,13 @@ import { cacheSettings, createCache, type Cache } from './composition/cache.ts';
 import type { Parts } from './composition/parts.ts';
 import { createRuntime, type Runtime } from './composition/runtime.ts';
 import { createGatewayServer } from './composition/server.ts';
+import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
+import type { Invalidate } from './invalidation.ts';
 import { createMetrics } from './observability/metrics.ts';
-import type { Purge } from './query-cache/purge.ts';
+import type { Purges } from './query-cache/purge.ts';
+import type { Storage } from './storage/storage.ts';
 
 export interface Gateway {
   /** Begins to listen. Resolves to the base URL. */
@@ -46,16 +49,38 @@ export async function createGateway(
   });
 
   /** Of the cache in use now, also for a purge that was still logging in when a reload replaced another. */
-  const purge: Purge = (project, principal) => cache.purge(project, principal);
+  const purges: Purges = {
+    purge: (...order) => cache.purges.purge(...order),
+    renew: (stale) => cache.purges.renew(stale),
+  };
+  /** By the configuration in use now, also for a change that was under way when a reload came. */
+  const invalidate = createInvalidate(purges, () => sharesByRoles(current));
 
-  let settings = cacheSettings(initial);
-  let cache = await createCache(settings, parts);
-  let runtime = await createRuntime(initial, cache, purge, metrics, parts).catch(
-    async (error: unknown) => {
-      await cache.close();
-      throw error;
-    },
-  );
+  const buildStorage = ({ storage, auth }: Config) =>
+    storage.driver === 'http' ? undefined : openStorage(storage, auth.admins, parts);
+  const buildRuntime = (config: Config, withCache: Cache, withStorage: Storage | undefined) =>
+    createRuntime(config, {
+      cache: withCache,
+      storage: withStorage,
+      purge: purges.purge,
+      invalidate,
+      metrics,
+      parts,
+    });
+
+  let current = initial;
+  let cache = await createCache(cacheSettings(initial), parts);
+  let storage: Storage | undefined;
+  let runtime: Runtime;
+  try {
+    storage = await buildStorage(initial);
+    runtime = await buildRuntime(initial, cache, storage);
+  } catch (error) {
+    await storage?.close();
+    await cache.close();
+    throw error;
+  }
+  warnOfLonelyStorage(initial, emit);
   const server = createGatewayServer(initial.listen, (request, response) =>
     runtime.handle(request, response),
   );
@@ -63,10 +88,15 @@ export async function createGateway(
   const retiring = new Map<Runtime, Promise<void>>();
 
   /** Closes what a reload replaced, when the last request that uses it is over. */
-  function retire(oldRuntime: Runtime, oldCache: Cache | undefined): void {
+  function retire(
+    oldRuntime: Runtime,
+    oldCache: Cache | undefined,
+    oldStorage: Storage | undefined,
+  ): void {
     const retired = (async () => {
       await oldRuntime.idle();
       await oldRuntime.close();
+      await oldStorage?.close();
       // A purge that failed after the reload is owed as well as one that failed before.
       cache.owe(oldCache?.owed() ?? []);
       await oldCache?.close();
@@ -76,14 +106,18 @@ export async function createGateway(
 
   async function changeTo(config: Config): Promise<void> {
     const newSettings = cacheSettings(config);
-    const sameCache = isDeepStrictEqual(newSettings, settings);
+    const sameCache = isDeepStrictEqual(newSettings, cacheSettings(current));
+    const sameStorage = isDeepStrictEqual(config.storage, current.storage);
     const newCache = sameCache ? cache : await createCache(newSettings, parts);
+    let newStorage: Storage | undefined;
     let newRuntime: Runtime | undefined;
     try {
-      newRuntime = await createRuntime(config, newCache, purge, metrics, parts);
+      newStorage = sameStorage ? storage : await buildStorage(config);
+      newRuntime = await buildRuntime(config, newCache, newStorage);
       server.renewCertificate(config.listen);
     } catch (error) {
       await newRuntime?.close();
+      if (!sameStorage) await newStorage?.close();
       if (!sameCache) await newCache.close();
       throw error;
     }
@@ -92,10 +126,13 @@ export async function createGateway(
       if (asked[key] === value) continue;
       emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
     }
-    const [oldRuntime, oldCache] = [runtime, sameCache ? undefined : cache];
+    warnOfLonelyStorage(config, emit);
+    const oldRuntime = runtime;
+    const oldCache = sameCache ? undefined : cache;
+    const oldStorage = sameStorage ? undefined : storage;
     if (oldCache !== undefined) newCache.owe(oldCache.owed());
-    [settings, cache, runtime] = [newSettings, newCache, newRuntime];
-    retire(oldRuntime, oldCache);
+    [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
+    retire(oldRuntime, oldCache, oldStorage);
   }
 
   /** One at a time: each builds on what the one before left. */
@@ -124,9 +161,31 @@ export async function createGateway(
         const scopes = cache.owed().join(', ');
         emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
       }
+      await storage?.close();
       await cache.close();
     },
   };
+}
+
+/** What changes of roles and datasets do to the cache. */
+function createInvalidate(purges: Purges, sharesRoles: () => boolean): Invalidate {
+  return async (stale, principal, wait) => {
+    if (stale === 'roles' && !sharesRoles()) return true;
+    if (!wait) return purges.renew(stale);
+    const { ok } = await purges.purge(stale, { principal, cause: 'change' });
+    return ok;
+  };
+}
+
+function sharesByRoles({ cache, projects }: Config): boolean {
+  return [cache, ...projects.values()].some(({ share }) => share === 'roles');
+}
+
+function warnOfLonelyStorage({ storage, cache }: Config, emit: Emit): void {
+  if (storage.driver !== 'sqlite' || cache.redis.url === '') return;
+  const message =
+    'storage.driver: sqlite is a file of this gateway alone, while cache.redis.url says that there may be others; with more than one, each has roles and datasets of its own';
+  emit({ type: 'warning', message });
 }
 
 /** What only a restart can change. */

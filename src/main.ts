@@ -6,6 +6,7 @@ import { hash } from 'bcrypt';
 import { EXIT_USAGE, parseArguments, type Command } from './cli/arguments.ts';
 import { hashPassword } from './cli/hash-password.ts';
 import { HELP } from './cli/help.ts';
+import type { StoreCommandParts } from './cli/store-command.ts';
 import { systemClock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
@@ -61,6 +62,20 @@ async function run(command: Command): Promise<number> {
         prompts: process.stderr,
         hash,
       });
+    case 'export-store': {
+      const { exportStore } = await import('./cli/export-store.ts');
+      return exportStore(command.output, {
+        ...(await storeParts(command.config)),
+        output: process.stdout,
+      });
+    }
+    case 'import-store': {
+      const { importStore } = await import('./cli/import-store.ts');
+      return importStore(command.input, {
+        ...(await storeParts(command.config)),
+        input: process.stdin,
+      });
+    }
     case 'help':
       process.stdout.write(HELP);
       return 0;
@@ -96,6 +111,21 @@ async function serve(file: string | undefined): Promise<number> {
       log.error({ problem: lines }, 'the configuration of before stays');
     }
   }
+}
+
+async function storeParts(file: string): Promise<StoreCommandParts> {
+  const { storage, auth } = load(file);
+  const { createStorage } = await import('./composition/storage.ts');
+  const stopping = new AbortController();
+  void untilStopped().then(() => stopping.abort());
+  return {
+    config: storage,
+    // Whatever the storage tells beside its results belongs to one that serves.
+    createStorage: (config) => createStorage(config, auth.admins, { ...parts, emit() {} }),
+    prompts: process.stderr,
+    now: parts.clock.now,
+    stopped: stopping.signal,
+  };
 }
 
 function load(file: string | undefined): Config {

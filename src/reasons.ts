@@ -60,7 +60,7 @@ export const GATEWAY_REASONS = {
   'purge-failed': 'Redis did not confirm the purge.',
   'identity-refused': 'The request asks for the rights of another user.',
   'method-not-allowed': 'The HTTP method has no meaning here.',
-  'too-big': 'The body is larger than limits.body.',
+  'too-big': 'The body is larger than limits.body, or a dataset than limits.dataset.',
   'content-coding': 'The content coding of the body is neither gzip nor deflate.',
   overloaded: 'Too many requests wait for the engine.',
   'engine-unreachable': 'The engine refused the connection or broke it off.',
@@ -68,6 +68,20 @@ export const GATEWAY_REASONS = {
   'engine-timeout': 'The engine did not answer in time.',
   'client-gone': 'The client went away before it had its answer.',
   internal: 'The gateway itself failed.',
+} as const;
+
+/** Why an operation of the role and dataset API was not done, beside the reasons of the gateway above. */
+export const API_REASONS = {
+  'media-type': 'The Content-Type of the request is not application/json in UTF-8.',
+  'no-such-role': 'There is no role with this id.',
+  'not-a-member': 'The user is not in the role.',
+  'no-such-dataset': 'The project has no dataset with this name and type.',
+  'name-taken': 'Another role has this name; letter case does not count.',
+  'already-member': 'The user is in the role already; letter case does not count.',
+  'dataset-exists': 'The project has a dataset with this name already.',
+  'built-in-role': 'The built-in role cannot be deleted.',
+  'storage-unavailable': 'The storage cannot be reached or did not answer in time.',
+  'not-cleared': 'The change is saved, but the cache is not yet cleared of what it made stale.',
 } as const;
 
 /** Where a hit came from. */
@@ -80,4 +94,5 @@ export const HIT_SOURCES = {
 export type BypassReason = keyof typeof BYPASS_REASONS;
 export type RefusalReason = keyof typeof REFUSAL_REASONS;
 export type GatewayReason = keyof typeof GATEWAY_REASONS;
+export type ApiReason = keyof typeof API_REASONS;
 export type HitSource = keyof typeof HIT_SOURCES;

@@ -3,7 +3,7 @@ import type { Principal } from './auth/authenticator.ts';
 import type { Clock } from './clock.ts';
 import type { EngineKind } from './config/config.ts';
 import type { Engine, EngineAddressee, QueryHeaders } from './engine/engine.ts';
-import { forwardedQuery, namesParameter, sortedQuery } from './engine/engine-target.ts';
+import { namesParameter, sortedQuery } from './engine/engine-target.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
 import { acceptedType, userAgentClass } from './http/client-class.ts';
@@ -11,11 +11,13 @@ import { canonicalContentType } from './http/content-type.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
+import { forwardedQuery } from './proxy/forwarded-query.ts';
 import type { QueryPolicy } from './query-cache/project-policy.ts';
 import type { Query } from './query-cache/query.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
 import { entryScopes } from './query-cache/scopes.ts';
 import type { BypassReason } from './reasons.ts';
+import type { RoleSets } from './roles/role-sets.ts';
 import { namedCatalogs } from './xmla/catalogs.ts';
 import { classify } from './xmla/classify.ts';
 import { readRequest } from './xmla/read-request.ts';
@@ -60,6 +62,7 @@ export function createXmlaHandler(options: {
   login: Login;
   engineOf: EngineOf;
   policyOf: (projects: readonly string[], spans: boolean) => QueryPolicy;
+  roleSets: Pick<RoleSets, 'nameFor'>;
   cache: QueryCache;
   /** Largest request body in bytes. */
   maxBody: number;
@@ -100,7 +103,8 @@ export function createXmlaHandler(options: {
       method === 'POST' ? understand(headers, body, kind) : { bypass: 'method' };
     client.facts.subject = understood.subject ?? '';
     client.facts.why = understood.why ?? '';
-    const query = understood.bypass ?? queryOf(understood, engine, addressee, principal, body);
+    const query =
+      understood.bypass ?? (await queryOf(understood, engine, addressee, principal, body));
     if (typeof query !== 'string') return options.cache.answer(query, client);
     const passed = client.passingThrough({ kind: 'bypass', detail: query });
     return engine.passThrough(
@@ -111,13 +115,13 @@ export function createXmlaHandler(options: {
   }
 
   /** The query to look up, or the reason why the configuration forbids that. */
-  function queryOf(
+  async function queryOf(
     { xmla, forwarded }: Cacheable,
     engine: Engine,
     addressee: EngineAddressee,
     principal: Principal,
     body: Buffer,
-  ): Query | BypassReason {
+  ): Promise<Query | BypassReason> {
     const { project } = addressee;
     const { catalogs, spansCatalogs } = namedCatalogs(xmla);
     if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
@@ -133,7 +137,7 @@ export function createXmlaHandler(options: {
         engine: engine.id,
         project: project ?? null,
         query,
-        identity: identity(policy, principal),
+        identity: await identity(policy, principal),
         userAgentClass: forwarded['user-agent'] ?? null,
         accept: forwarded.accept ?? null,
         contentType: forwarded['content-type'],
@@ -144,6 +148,13 @@ export function createXmlaHandler(options: {
       project: project ?? '',
       ask: (signal) => engine.ask({ ...addressee, query }, forwarded, body, signal),
     };
+  }
+
+  /** Whose answers a query may be given (design: `cache.share`). */
+  async function identity({ share }: QueryPolicy, { name }: Principal): Promise<string> {
+    if (share === 'everyone') return 'everyone';
+    const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
+    return shared ?? `user:${name}`;
   }
 }
 
@@ -175,11 +186,6 @@ function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind
   const bypass = classify(xmla, kind);
   if (bypass === undefined) return { xmla, forwarded, subject };
   return { bypass, subject, why: bypass === 'unknown-shape' ? xmla.unexpected : undefined };
-}
-
-/** Whose answers a query may be given (interface: `cache.share`). */
-function identity(policy: QueryPolicy, principal: Principal): string {
-  return policy.share === 'everyone' ? 'everyone' : `user:${principal.name}`;
 }
 
 /** @throws GatewayError `identity-refused`; a form is refused since engines take logins from its fields */

@@ -1,7 +1,8 @@
 #!/bin/sh
 # enter.sh ROOT [FILE PLACE]... -- COMMAND...
 # Runs in new mount and PID namespaces, as process 1. Makes the folder ROOT a read-only root with /proc, a few
-# devices and the given files (read-only), and becomes COMMAND.
+# devices and the given files (read-only), and becomes COMMAND. A FILE of `volume` makes PLACE an empty folder
+# that everybody may write to.
 set -eu
 root=$1
 shift
@@ -13,9 +14,13 @@ for device in null zero full random urandom; do
   mount --bind "/dev/$device" "$root/dev/$device"
 done
 while [ "$1" != -- ]; do
-  : >>"$root$2"
-  mount --bind "$1" "$root$2"
-  mount -o remount,bind,ro "$root$2"
+  if [ "$1" = volume ]; then
+    mount -t tmpfs -o mode=1777,nosuid,nodev,noexec tmpfs "$root$2"
+  else
+    : >>"$root$2"
+    mount --bind "$1" "$root$2"
+    mount -o remount,bind,ro "$root$2"
+  fi
   shift 2
 done
 shift

@@ -12,6 +12,7 @@ const imageConfig = z.object({
   Entrypoint: z.array(z.string()),
   Cmd: z.array(z.string()),
   StopSignal: z.string(),
+  Volumes: z.record(z.string(), z.unknown()),
   Healthcheck: z.object({ Test: z.array(z.string()) }),
   Labels: z.record(z.string(), z.string()),
 });
@@ -59,11 +60,12 @@ const ENTER = join(import.meta.dirname, 'enter.sh');
  */
 export async function runImage({ config, root, env, files }: RunOptions): Promise<RunningImage> {
   const variables = { ...Object.fromEntries(config.Env.map(splitVariable)), ...env };
+  const volumes = Object.keys(config.Volumes).map((place) => ['volume', place]);
   const [user = '', group = user] = config.User.split(':');
   const argv = [
     // A container does not outlive this process.
     'setpriv --pdeathsig KILL -- unshare --mount --pid --fork --kill-child=KILL --'.split(' '),
-    [ENTER, root, ...[...files].flat(), '--'],
+    [ENTER, root, ...[...files].flat(), ...volumes.flat(), '--'],
     // What the next step needs; the change of the user drops these too.
     'setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --'.split(' '),
     ['unshare', `--root=${root}`, `--wd=${config.WorkingDir}`],

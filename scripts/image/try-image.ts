@@ -51,6 +51,7 @@ try {
   await check('its health check says healthy', () => checkHealth(started));
   await check('it asks for a login', checkLogin);
   await check('it answers the second of two equal queries from the cache', checkCache);
+  await check('it keeps roles in its volume', checkRoles);
   await check('it ends by SIGTERM with exit code 0', () => checkStop(started));
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
@@ -77,6 +78,7 @@ function checkConfig(): void {
   assert.deepEqual(config.Entrypoint, ['node', 'dist/main.js']);
   assert.deepEqual(config.Cmd, ['serve', '--config', '/etc/mdx-gateway/config.yaml']);
   assert.equal(config.StopSignal, 'SIGTERM');
+  assert.deepEqual(Object.keys(config.Volumes), ['/var/lib/mdx-gateway']);
   assert.equal(config.Healthcheck.Test[0], 'CMD');
   assert.equal(config.Labels['org.opencontainers.image.licenses'], 'Apache-2.0');
 }
@@ -117,6 +119,7 @@ async function writeFiles(): Promise<Map<string, string>> {
     `listen: { host: 127.0.0.1, port: ${port} }
 auth: { users: /etc/mdx-gateway/users.htpasswd }
 engine: { url: "\${ENGINE_URL}" }
+storage: { path: /var/lib/mdx-gateway/gateway.sqlite }
 `,
   );
   writeFileSync(users, `analyst:${await hash(password, 5)}\n`);
@@ -191,6 +194,16 @@ async function checkCache(): Promise<void> {
   assert.equal(await second.text(), text);
   assert.match(second.headers.get('Cache-Status') ?? '', /^mdx-gateway; hit/u);
   assert.equal(engine.requests, 1);
+}
+
+async function checkRoles(): Promise<void> {
+  const answer = await fetch(`${gateway}/api/roles?pageNum=0&pageSize=10&containsDesc=false`, {
+    headers: { Authorization: `Basic ${Buffer.from(`analyst:${password}`).toString('base64')}` },
+  });
+  assert.deepEqual(await answer.json(), {
+    status: 0,
+    data: { pageNum: 0, pageSize: 10, list: [{ id: 1, name: 'Admin' }], total: 1 },
+  });
 }
 
 async function checkStop(image: RunningImage): Promise<void> {

@@ -11,6 +11,8 @@ export type Command =
   | { readonly kind: 'demo'; readonly once: boolean; readonly port: number | undefined }
   | { readonly kind: 'check'; readonly config: string }
   | { readonly kind: 'hash-password'; readonly name: string | undefined }
+  | { readonly kind: 'export-store'; readonly config: string; readonly output: string | undefined }
+  | { readonly kind: 'import-store'; readonly config: string; readonly input: string | undefined }
   | { readonly kind: 'help' }
   | { readonly kind: 'version' };
 
@@ -21,6 +23,8 @@ export type Arguments =
 
 const OPTIONS = {
   config: { type: 'string', value: 'FILE' },
+  output: { type: 'string', value: 'FILE' },
+  input: { type: 'string', value: 'FILE' },
   port: { type: 'string', value: 'N' },
   once: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -35,6 +39,8 @@ const COMMANDS = {
   demo: { options: ['once', 'port'], operands: 0 },
   check: { options: ['config'], operands: 0 },
   'hash-password': { options: [], operands: 1 },
+  'export-store': { options: ['config', 'output'], operands: 0 },
+  'import-store': { options: ['config', 'input'], operands: 0 },
 } as const satisfies Record<string, { options: readonly OptionName[]; operands: number }>;
 
 type CommandName = keyof typeof COMMANDS;
@@ -86,14 +92,33 @@ function readCommand(words: readonly string[]): Command {
       return { kind: 'serve', config: values.get('config') };
     case 'demo':
       return { kind: 'demo', once: values.has('once'), port: readPort(values.get('port')) };
-    case 'check': {
-      const config = values.get('config');
-      if (config === undefined) throw new UsageError('check needs --config FILE');
-      return { kind: 'check', config };
-    }
+    case 'check':
+      return { kind: 'check', config: required(first, 'config', values) };
     case 'hash-password':
       return { kind: 'hash-password', name: rest[0] };
+    case 'export-store':
+      return {
+        kind: 'export-store',
+        config: required(first, 'config', values),
+        output: values.get('output'),
+      };
+    case 'import-store':
+      return {
+        kind: 'import-store',
+        config: required(first, 'config', values),
+        input: values.get('input'),
+      };
   }
+}
+
+function required(
+  command: CommandName,
+  name: OptionName,
+  values: ReadonlyMap<OptionName, string>,
+): string {
+  const value = values.get(name);
+  if (value === undefined) throw new UsageError(`${command} needs ${dashed(name)} FILE`);
+  return value;
 }
 
 interface OptionToken {

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import { createEpochs } from '../query-cache/epochs.ts';
+import { createEpochs, type Epochs } from '../query-cache/epochs.ts';
 import type { EpochStore } from '../query-cache/epoch-store.ts';
 import { createFlights } from '../query-cache/flight.ts';
 import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
 import { createMemoryTier } from '../query-cache/memory-tier.ts';
-import { createPurge, type Purge } from '../query-cache/purge.ts';
+import { createPurges, type Purges } from '../query-cache/purge.ts';
 import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
 import type { Scope } from '../query-cache/scopes.ts';
 import type { ValueTier } from '../query-cache/value-tier.ts';
@@ -25,7 +25,8 @@ const MAX_UNSHAREABLE = 10_000;
 /** The query cache with everything it stands on. It outlives a reload that does not change it. */
 export interface Cache {
   readonly queryCache: QueryCache;
-  readonly purge: Purge;
+  readonly purges: Purges;
+  readonly epochs: Epochs;
   readonly redisState: () => 'off' | 'up' | 'down';
   readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
   readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
@@ -82,7 +83,8 @@ export async function createCache(
   await backend.settled();
   return {
     queryCache,
-    purge: createPurge({
+    epochs,
+    purges: createPurges({
       epochs,
       clearMemory: memory.clear,
       clock,

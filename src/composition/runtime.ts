@@ -4,6 +4,7 @@ import { createFileAuthenticator, type AuthEvent } from '../auth/file-authentica
 import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
 import type { Emit } from '../events.ts';
+import type { Invalidate } from '../invalidation.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import type { Readiness } from '../http/health.ts';
@@ -13,6 +14,9 @@ import type { Metrics } from '../observability/metrics.ts';
 import type { Purge } from '../query-cache/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
+import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
+import type { Storage } from '../storage/storage.ts';
+import { createApiBackend, type ApiBackend } from './api-backend.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -27,13 +31,19 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-export async function createRuntime(
-  config: Config,
-  cache: Cache,
-  purge: Purge,
-  metrics: Metrics,
-  parts: Parts,
-): Promise<Runtime> {
+/** What a runtime is built on, and what outlives it. */
+interface Ground {
+  readonly cache: Cache;
+  /** Undefined with the driver `http`, which forwards. */
+  readonly storage: Storage | undefined;
+  readonly purge: Purge;
+  readonly invalidate: Invalidate;
+  readonly metrics: Metrics;
+  readonly parts: Parts;
+}
+
+export async function createRuntime(config: Config, ground: Ground): Promise<Runtime> {
+  const { cache, storage, purge, invalidate, metrics, parts } = ground;
   const { clock, emit } = parts;
   const newId = () => newToken(parts);
   const work = createWorkCounter();
@@ -45,12 +55,27 @@ export async function createRuntime(
     onEvent: reportAuth(emit),
   });
   const engines = createEngines(config, parts);
+  const permissions = createPermissions(config.auth);
   const login = createLogin(authenticator, clientAddressReader(config.listen.trusted_proxies));
 
   const xmla = createXmlaHandler({
     login,
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
+    roleSets:
+      storage === undefined
+        ? NO_ROLE_SETS
+        : createRoleSets({
+            storage,
+            epochs: cache.epochs,
+            clock,
+            onError: (error) =>
+              emit({
+                type: 'warning',
+                message: 'roles cannot be read; queries are cached by user',
+                error,
+              }),
+          }),
     cache: cache.queryCache,
     maxBody: config.limits.body,
     clock,
@@ -59,7 +84,7 @@ export async function createRuntime(
   });
   const clearCache = createClearCacheHandler({
     login,
-    permissions: createPermissions(config.auth),
+    permissions,
     purge,
     newId,
     emit,
@@ -71,9 +96,11 @@ export async function createRuntime(
     newId,
     emit,
   });
-  const ready = () => readiness(engines, cache);
+  const api = createApiBackend(config, { login, permissions, storage, invalidate, parts });
+  const ready = () => readiness(engines, cache, api);
   const app = createApp({
     xmlaRoutes,
+    api: api.router,
     login,
     open: config.listen.open,
     ready,
@@ -89,23 +116,26 @@ export async function createRuntime(
     async close() {
       await authenticator.close();
       engines.close();
+      api.close();
     },
   };
 }
 
-/** Without its engine a gateway is of no use; without Redis it goes on, only slower. */
-async function readiness(engines: Engines, cache: Cache): Promise<Readiness> {
+/** Without its engine a gateway is of no use; without Redis or storage its queries go on. */
+async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promise<Readiness> {
   const states = await Promise.all(
     engines.all.map(async ({ url, engine }) => ({
       url,
       state: (await engine.reachable()) ? 'up' : 'down',
     })),
   );
+  const storage = (await api.reachable()) ? 'up' : 'down';
   return {
     ready: states.every(({ state }) => state === 'up'),
     parts: {
       engines: states,
       redis: { state: cache.redisState(), purges_owed: cache.owed().length },
+      storage: { driver: api.driver, state: storage },
     },
   };
 }

@@ -11,7 +11,7 @@ export type OpenPage = 'metrics' | 'health' | 'docs';
 export type EngineKind = 'generic' | 'mondrian' | 'emondrian' | 'kylin' | 'ssas';
 
 /** Whose entries a user may be answered from. */
-export type CacheShare = 'user' | 'everyone';
+export type CacheShare = 'user' | 'roles' | 'everyone';
 
 export interface ListenConfig {
   readonly host: string;
@@ -83,9 +83,50 @@ export interface ProjectConfig {
   readonly engine: EngineConfig;
 }
 
+/** Roles and datasets in a file of this machine. */
+export interface SqliteConfig {
+  readonly driver: 'sqlite';
+  readonly path: string;
+}
+
+/** Roles and datasets in a PostgreSQL that replicas share. */
+export interface PostgresConfig {
+  readonly driver: 'postgres';
+  /** `postgres://user:password@host:port/database`, without query. */
+  readonly url: string;
+  readonly tls: boolean;
+  /** PEM files; without `ca` the authorities of Node.js are believed. Certificate and key: both or none. */
+  readonly ca: string | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  /** The most connections of this process. */
+  readonly connections: number;
+  /** How long a statement may take, and the making of a connection. */
+  readonly timeout: number;
+}
+
+/** Roles and datasets at another server that speaks the same interface. */
+export interface RemoteConfig {
+  readonly driver: 'http';
+  /** `http(s)://host:port/base`; `/api/…` is added to it. */
+  readonly url: string;
+  readonly login: 'forward' | 'service';
+  /** Present exactly when `login` is `service`. */
+  readonly service: { readonly name: string; readonly password: string } | undefined;
+  readonly ca: string | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  /** To the first byte of the answer, and between two bytes of it. */
+  readonly timeout: number;
+}
+
+export type StorageConfig = SqliteConfig | PostgresConfig | RemoteConfig;
+
 export interface LimitsConfig {
   /** Largest request body, after its content coding is removed. */
   readonly body: number;
+  /** Largest dataset document. */
+  readonly dataset: number;
   /** Requests at the engine at one time, of all users and of one. */
   readonly concurrency: number;
   readonly per_user: number;
@@ -104,6 +145,7 @@ export interface Config {
   readonly cache: CacheConfig;
   /** By the exact name of the project. */
   readonly projects: ReadonlyMap<string, ProjectConfig>;
+  readonly storage: StorageConfig;
   readonly limits: LimitsConfig;
   readonly log: LogConfig;
 }

@@ -1,7 +1,7 @@
 /** The effective configuration in words, for `check`. */
 
 import { stringify } from 'yaml';
-import type { Config, EngineConfig, ProjectConfig } from './config.ts';
+import type { Config, EngineConfig, ProjectConfig, StorageConfig } from './config.ts';
 import { formatDuration, formatSize } from './durations-and-sizes.ts';
 import { REFERENCE_START } from './environment-text.ts';
 import { SECRET_MASK } from './problems.ts';
@@ -12,7 +12,7 @@ import { maskUrlPassword } from './urls.ts';
  * configuration without any of them reads back as the same configuration.
  */
 export function describeConfig(config: Config): string {
-  const { listen, auth, engine, cache, projects, limits, log } = config;
+  const { listen, auth, engine, cache, projects, storage, limits, log } = config;
   return stringify(
     {
       listen: { ...listen, certificate: listen.certificate ?? null, key: listen.key ?? null },
@@ -28,7 +28,12 @@ export function describeConfig(config: Config): string {
         redis: { ...cache.redis, url: maskUrlPassword(cache.redis.url, SECRET_MASK) },
       },
       projects: new Map([...projects].map(([name, project]) => [name, describeProject(project)])),
-      limits: { ...limits, body: formatSize(limits.body) },
+      storage: describeStorage(storage),
+      limits: {
+        ...limits,
+        body: formatSize(limits.body),
+        dataset: formatSize(limits.dataset),
+      },
       log,
     },
     escapeReferences,
@@ -53,6 +58,26 @@ function describeEngine(engine: EngineConfig) {
     ca: ca ?? null,
     certificate: certificate ?? null,
     key: key ?? null,
+  };
+}
+
+/** With the keys of its driver only, since others would not be read back. */
+function describeStorage(storage: StorageConfig) {
+  if (storage.driver === 'sqlite') return storage;
+  const described = {
+    ...storage,
+    timeout: formatDuration(storage.timeout),
+    ca: storage.ca ?? null,
+    certificate: storage.certificate ?? null,
+    key: storage.key ?? null,
+  };
+  if (storage.driver === 'postgres') {
+    return { ...described, url: maskUrlPassword(storage.url, SECRET_MASK) };
+  }
+  const { service } = storage;
+  return {
+    ...described,
+    service: service === undefined ? null : { name: service.name, password: SECRET_MASK },
   };
 }
 

@@ -5,7 +5,14 @@ import { compile } from 'proxy-addr';
 import { formatDuration, formatSize, parseDuration, parseSize } from './durations-and-sizes.ts';
 import { EnvironmentText } from './environment-text.ts';
 import { isLoginName, isUserName, LOGIN_NAME_RULE, USER_NAME_RULE } from './names.ts';
-import { ENGINE_URL_RULE, isEngineUrl, isRedisUrl, REDIS_URL_RULE } from './urls.ts';
+import {
+  ENGINE_URL_RULE,
+  isEngineUrl,
+  isRedisUrl,
+  isStorageUrl,
+  REDIS_URL_RULE,
+  STORAGE_URL_RULE,
+} from './urls.ts';
 
 export interface Kind<T> {
   /** One or two words for the configuration reference. */
@@ -202,6 +209,10 @@ export function engineUrl(): Kind<string> {
 
 export function redisUrl(): Kind<string> {
   return textKind('URL', REDIS_URL_RULE, isRedisUrl, always);
+}
+
+export function storageUrl(): Kind<string> {
+  return textKind('URL', STORAGE_URL_RULE, isStorageUrl, always);
 }
 
 /** The namespace goes inside the braces of a Redis hash tag, so it can hold no braces itself. */

@@ -1,10 +1,11 @@
 /** From checked keys to the configuration of the program: paths, what projects inherit, what must fit together. */
 
 import { resolve } from 'node:path';
-import type { Config, EngineConfig, ProjectConfig } from './config.ts';
+import type { Config, EngineConfig, ProjectConfig, StorageConfig } from './config.ts';
 import type { WrittenPath } from './kinds.ts';
 import type { KeyPath, Problem } from './problems.ts';
-import type { CheckedEngine, CheckedFile, CheckedProject } from './schema.ts';
+import type { CheckedEngine, CheckedFile, CheckedProject, CheckedStorage } from './schema.ts';
+import { isHttpUrl } from './urls.ts';
 
 /** A file that the configuration names. */
 export interface NamedFile {
@@ -26,6 +27,9 @@ export interface Resolution {
   readonly files: readonly NamedFiles[];
   readonly problems: readonly Problem[];
 }
+
+/** `storage.timeout: null`, by driver (ms). */
+const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
 
 type Optional<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
@@ -64,7 +68,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
   }
 
   function checkService(
-    { login, service }: Pick<CheckedEngine, 'login' | 'service'>,
+    { login, service }: Pick<CheckedEngine | CheckedStorage, 'login' | 'service'>,
     section: KeyPath,
   ): void {
     const path = [...section, 'service'];
@@ -79,9 +83,9 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     share: CheckedFile['cache']['share'],
     login: CheckedEngine['login'],
     path: KeyPath,
-    subject = 'everyone with login: forward',
+    subject = `${share} with login: forward`,
   ): void {
-    if (share !== 'everyone' || login !== 'forward') return;
+    if (share === 'user' || login !== 'forward') return;
     if (file.cache.engine_permissions_ignored) return;
     complain(
       path,
@@ -111,9 +115,63 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     if (project.share !== undefined) {
       checkShare(share, engine.login, [...path, 'share']);
     } else if (login !== undefined) {
-      checkShare(share, login, [...path, 'engine', 'login'], 'forward with share: everyone');
+      checkShare(share, login, [...path, 'engine', 'login'], `forward with share: ${share}`);
     }
     return { cache: switched, ttl, share, engine: resolveEngine(engine) };
+  }
+
+  function checkStorage(storage: CheckedStorage): void {
+    const { driver, url, login, tls, ca, certificate, key } = storage;
+    const isHttp = isHttpUrl(url);
+    if (driver === 'sqlite' && url !== '') {
+      complain(['storage', 'url'], 'must be empty with driver: sqlite, which takes storage.path');
+    } else if (driver === 'postgres' && (url === '' || isHttp)) {
+      complain(['storage', 'url'], 'must be a postgres:// URL with driver: postgres');
+    } else if (driver === 'http' && !isHttp) {
+      complain(['storage', 'url'], 'must be an http:// or https:// URL with driver: http');
+    }
+    if (login === 'service' && driver !== 'http') {
+      complain(['storage', 'login'], 'must only be service with driver: http');
+    }
+    if (tls && driver !== 'postgres') {
+      complain(['storage', 'tls'], 'must only be true with driver: postgres');
+    }
+    const encrypted = tls || /^https:/i.test(url);
+    for (const [name, value] of Object.entries({ ca, certificate, key })) {
+      if (value === null || encrypted) continue;
+      complain(['storage', name], 'needs an encrypted connection: tls: true, or an https:// URL');
+    }
+  }
+
+  /** Role sets are remembered until a change is announced, so each replica must learn of every change. */
+  function checkRoleSharing(): void {
+    const sharing: KeyPath[] = file.cache.share === 'roles' ? [['cache', 'share']] : [];
+    for (const [name, { share }] of file.projects) {
+      if (share === 'roles') sharing.push(['projects', name, 'share']);
+    }
+    for (const path of sharing) {
+      if (file.storage.driver === 'http') {
+        complain(path, 'roles cannot be used with storage.driver: http; the roles are elsewhere');
+      } else if (file.storage.driver === 'postgres' && file.cache.redis.url === '') {
+        complain(
+          path,
+          'roles with storage.driver: postgres needs cache.redis.url, by which gateways that share the database learn of changed roles',
+        );
+      }
+    }
+  }
+
+  function resolveStorage(storage: CheckedStorage): StorageConfig {
+    const { driver, url, connections, tls, login } = storage;
+    if (driver === 'sqlite') return { driver, path: absolute(storage.path) };
+    const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
+    const files = {
+      ca: absoluteOrNone(storage.ca),
+      certificate: absoluteOrNone(storage.certificate),
+      key: absoluteOrNone(storage.key),
+    };
+    if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
+    return { driver, url, login, service: storage.service ?? undefined, ...files, timeout };
   }
 
   files.push({ kind: 'users', file: named(file.auth.users, 'auth', 'users') });
@@ -121,6 +179,10 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
   noteTlsFiles(file.engine, ['engine']);
   checkService(file.engine, ['engine']);
   checkShare(file.cache.share, file.engine.login, ['cache', 'share']);
+  noteTlsFiles(file.storage, ['storage']);
+  checkService(file.storage, ['storage']);
+  checkStorage(file.storage);
+  checkRoleSharing();
   if (file.cache.max_entry > file.cache.memory) {
     complain(['cache', 'max_entry'], 'must not be larger than cache.memory');
   }
@@ -139,6 +201,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     projects: new Map(
       [...file.projects].map(([name, project]) => [name, resolveProject(name, project)]),
     ),
+    storage: resolveStorage(file.storage),
     limits: file.limits,
     log: file.log,
   };

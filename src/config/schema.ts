@@ -20,6 +20,7 @@ import {
   redisUrl,
   secretText,
   size,
+  storageUrl,
   userName,
 } from './kinds.ts';
 import type { Kind } from './kinds.ts';
@@ -135,8 +136,8 @@ const cacheKeys = {
     'For how long an answer may be repeated, unless a purge comes first. The interface calls it the cache resident time.',
   ),
   share: leaf(
-    choice(['user', 'everyone']),
-    'Who is answered from an entry: only the user whose query made it (user), or everybody (everyone). everyone is your statement that answers do not depend on the user.',
+    choice(['user', 'roles', 'everyone']),
+    'Who is answered from an entry: only the user whose query made it (user), all users with the same roles (roles; a user without roles as with user), or everybody (everyone). roles and everyone are your statement that answers depend on nothing else of the user.',
   ),
 };
 
@@ -168,7 +169,7 @@ const cache = section(
     share: cacheKeys.share.prefault('user'),
     engine_permissions_ignored: leaf(
       flag(),
-      'Must be true where share is everyone and the login is forwarded: then users see answers that the engine might have refused them.',
+      'Must be true where share is roles or everyone and the login is forwarded: then users see answers that the engine might have refused them.',
     ).prefault(false),
     lease: leaf(
       duration({ min: LEASE_LIMITS.shortest, max: LEASE_LIMITS.longest }),
@@ -206,12 +207,72 @@ const project = section(
   'What is different for one project.',
 );
 
+const storage = section(
+  {
+    driver: leaf(
+      choice(['sqlite', 'postgres', 'http']),
+      'Where roles and datasets are: in a file of this machine (sqlite), in a PostgreSQL that replicas share (postgres), or at another server that speaks the same interface (http).',
+    ).prefault('sqlite'),
+    path: leaf(
+      filePath(),
+      'With sqlite: the file. Its folder is made when it is not there.',
+    ).prefault('./data/gateway.sqlite'),
+    url: leaf(
+      storageUrl(),
+      'With postgres: the database, postgres://user:password@host:5432/database. With http: the server, to which /api/… is added.',
+    ).prefault(''),
+    login: leaf(
+      choice(['forward', 'service']),
+      'With http: what the server gets as a login, the one of the client (forward) or that of a service account (service).',
+    ).prefault('forward'),
+    service: optionalSection(
+      {
+        name: leaf(loginName(), 'The user name of the service account at the server.'),
+        password: leaf(
+          secretText(1),
+          'Its password. Take it from the environment: ${STORAGE_PASSWORD}.',
+        ),
+      },
+      'The service account. It stands here exactly when storage.login is service.',
+    ).prefault(null),
+    tls: leaf(
+      flag(),
+      'With postgres: whether the connection is encrypted, and the certificate of the server checked.',
+    ).prefault(false),
+    ca: leaf(
+      orNull(filePath()),
+      'A PEM file with the certificates of the authorities that may have signed the certificate of the server. null trusts those of Node.js.',
+    ).prefault(null),
+    certificate: leaf(
+      orNull(filePath()),
+      'A PEM file with a client certificate that is shown to the server. Certificate and key stand together.',
+    ).prefault(null),
+    key: leaf(
+      orNull(filePath()),
+      'A PEM file with the private key of the client certificate, without a passphrase.',
+    ).prefault(null),
+    connections: leaf(
+      integer({ min: 1, max: 100 }),
+      'With postgres: the most connections of this process.',
+    ).prefault(10),
+    timeout: leaf(
+      orNull(duration({ min: 100, max: HOUR })),
+      'With postgres: how long an operation may take (null: 1500ms). With http: how long the server may take to the first byte of its answer, and between two bytes of it (null: 60s).',
+    ).prefault(null),
+  },
+  'Where roles and datasets are kept.',
+);
+
 const limits = section(
   {
     body: leaf(
       size({ min: KIB, max: 256 * MIB }),
       'The largest request body, after its content coding is removed.',
     ).prefault('10MiB'),
+    dataset: leaf(
+      size({ min: KIB, max: 256 * MIB }),
+      'The largest dataset document that may be imported, after its content coding is removed.',
+    ).prefault('32MiB'),
     concurrency: leaf(
       integer({ min: 1, max: 10_000 }),
       'How many requests may be at the engine at one time.',
@@ -250,6 +311,7 @@ export const configSchema = section(
       project,
       'What is different for single projects, by the exact name of the project.',
     ).prefault({}),
+    storage: storage.prefault({}),
     limits: limits.prefault({}),
     log: log.prefault({}),
   },
@@ -258,5 +320,6 @@ export const configSchema = section(
 
 /** The file after it was read and checked key by key, before paths and projects are resolved. */
 export type CheckedFile = z.output<typeof configSchema>;
+export type CheckedStorage = CheckedFile['storage'];
 export type CheckedEngine = CheckedFile['engine'];
 export type CheckedProject = CheckedFile['projects'] extends Map<string, infer P> ? P : never;

@@ -41,6 +41,27 @@ export function isRedisUrl(text: string): boolean {
   return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
 }
 
+/** What `isStorageUrl` asks for, in words for an error message. */
+export const STORAGE_URL_RULE =
+  'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +
+  'https://gateway.example/base, without query and fragment; an http:// or https:// URL also without user and password';
+
+const DATABASE_URL = /^postgres(?:ql)?:\/\/[^/?#\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
+
+/**
+ * A database or a remote server. A query is refused because the PostgreSQL client would take options from it.
+ */
+export function isStorageUrl(text: string): boolean {
+  if (text === '') return true;
+  if (isHttpUrl(text)) return isEngineUrl(text) && !text.includes(PROJECT_PLACE);
+  return DATABASE_URL.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
+}
+
+/** Whether a URL is one of HTTP or HTTPS. */
+export function isHttpUrl(text: string): boolean {
+  return /^https?:/i.test(text);
+}
+
 /** Puts `mask` where the password of a URL stands. A text without a password comes back as it is. */
 export function maskUrlPassword(text: string, mask: string): string {
   return text.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${mask}@`);

@@ -1,32 +1,13 @@
-/** Query parameters that name a login to some engines; a client could smuggle another identity in them. */
-const IDENTITY_PARAMETERS: ReadonlySet<string> = new Set(['username', 'password', 'userid']);
-
-/** One `name=value` of a query, exactly as it was sent. */
-export type QueryParameter = string;
-
-function nameOf(parameter: QueryParameter): string {
-  return [...new URLSearchParams(parameter).keys()][0] ?? '';
-}
-
-/**
- * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
- * left out, however their names are spelt (letter case, percent-encoding).
- * @param search what follows the `?`; '' without one
- */
-export function forwardedQuery(search: string): readonly QueryParameter[] {
-  return search
-    .split('&')
-    .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(nameOf(piece).toLowerCase()));
-}
+import { parameterName, type QueryParameter } from '../proxy/forwarded-query.ts';
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */
 export function namesParameter(search: string, name: string): boolean {
-  return search.split('&').some((piece) => nameOf(piece).toLowerCase() === name);
+  return search.split('&').some((piece) => parameterName(piece).toLowerCase() === name);
 }
 
 /** The parameters in the one order that a key needs: by name; equal names keep their order. */
 export function sortedQuery(parameters: readonly QueryParameter[]): readonly QueryParameter[] {
-  const named = parameters.map((parameter) => [nameOf(parameter), parameter] as const);
+  const named = parameters.map((parameter) => [parameterName(parameter), parameter] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 

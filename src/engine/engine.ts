@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { QueryParameter } from '../proxy/forwarded-query.ts';
 import type { AnswerHead, EngineAnswer } from '../query-cache/query.ts';
-import type { QueryParameter } from './engine-target.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {

@@ -1,22 +1,21 @@
 import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { connect } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
+import { answerHead } from '../proxy/answer-head.ts';
+import { acceptsConnections } from '../proxy/probe.ts';
+import { endOnSilence } from '../proxy/silence.ts';
+import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
+import { NoAnswer } from '../proxy/upstream-failure.ts';
+import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
-import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, QueryHeaders } from './engine.ts';
-import { createEngineAgent } from './engine-agent.ts';
-import { engineFailure, engineLoginFailure, NoAnswer, refusedLogin } from './engine-failure.ts';
+import { engineFailure, engineLoginFailure, EngineSilence } from './engine-failure.ts';
 import { engineOrigin, engineTarget, tellsProject } from './engine-target.ts';
 import { createPassThrough } from './pass-through.ts';
-import { endOnSilence } from './silence.ts';
-
-/** How long a probe of the engine's port may take (ms). */
-const PROBE_TIMEOUT = 2_000;
 
 /** An engine that is spoken to by XMLA over HTTP or HTTPS. */
 export function createHttpEngine(options: {
@@ -27,14 +26,12 @@ export function createHttpEngine(options: {
 }): Engine {
   const { config, admission, clock, emit } = options;
   const origin = engineOrigin(config.url);
-  const { agent, certificate } = createEngineAgent(config);
+  const { agent, certificate } = createUpstreamAgent({ ...config, url: origin.href }, true);
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
     if (config.login === 'forward') return addressee.authorization;
-    if (config.service === undefined) return undefined;
-    const { name, password } = config.service;
-    return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
+    return config.service === undefined ? undefined : serviceAuthorization(config.service);
   }
 
   const target = (addressee: EngineAddressee) =>
@@ -72,7 +69,7 @@ export function createHttpEngine(options: {
           resolve(response);
         },
       );
-      endOnSilence(request, config.timeout);
+      endOnSilence(request, config.timeout, () => new EngineSilence());
       request.on('error', (error: Error) => {
         answer?.destroy(error);
         reject(brokenBeforeItBegan(request, error) ? new StaleConnection() : error);
@@ -150,20 +147,7 @@ export function createHttpEngine(options: {
       target,
       authorizationOf,
     }),
-    reachable() {
-      const port = Number(origin.port) || (origin.protocol === 'https:' ? 443 : 80);
-      const host = origin.hostname.replace(/^\[|\]$/g, '');
-      return new Promise((resolve) => {
-        const socket = connect({ host, port, timeout: PROBE_TIMEOUT });
-        const decide = (reachable: boolean) => {
-          socket.destroy();
-          resolve(reachable);
-        };
-        socket.once('connect', () => decide(true));
-        socket.once('timeout', () => decide(false));
-        socket.once('error', () => decide(false));
-      });
-    },
+    reachable: () => acceptsConnections(origin),
     close: () => agent.destroy(),
   };
 }

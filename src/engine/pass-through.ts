@@ -2,13 +2,15 @@ import type { Agent, IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
+import { answerHead } from '../proxy/answer-head.ts';
+import { requestHeaders } from '../proxy/forwarded-headers.ts';
+import { proxyThrough } from '../proxy/proxy.ts';
+import { endOnSilence } from '../proxy/silence.ts';
+import { NoAnswer } from '../proxy/upstream-failure.ts';
+import { refusedLogin } from '../proxy/upstream-login.ts';
 import type { Admission } from './admission.ts';
-import { answerHead } from './answer-head.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
-import { engineFailure, engineLoginFailure, NoAnswer, refusedLogin } from './engine-failure.ts';
-import { requestHeaders } from './forwarded-headers.ts';
-import { proxyThrough } from './proxy.ts';
-import { endOnSilence } from './silence.ts';
+import { engineFailure, engineLoginFailure, EngineSilence } from './engine-failure.ts';
 
 /** Passes requests through to an engine: the client's own headers, its pace, its end. */
 export function createPassThrough(options: {
@@ -70,7 +72,7 @@ export function createPassThrough(options: {
         origin,
         agent,
         onRequest(sent) {
-          endOnSilence(sent, config.timeout);
+          endOnSilence(sent, config.timeout, () => new EngineSilence());
           // Nothing else tells of an engine that changes the protocol without being asked to.
           sent.once('close', () => {
             if (!answered) fail(new NoAnswer());

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Permissions } from '../auth/permissions.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
-import type { Purge, PurgeReceipt } from '../query-cache/purge.ts';
+import type { Purge } from '../query-cache/purge.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
 import { forgery } from './forgery.ts';
 import type { Login } from './login.ts';
@@ -39,7 +39,11 @@ export function createClearCacheHandler(options: {
     if (!options.permissions.mayPurge(principal)) {
       refuse(`${principal.name} is neither in auth.admins nor in auth.purgers`);
     }
-    const outcome = await options.purge(project, principal.name);
+    const stale = project === undefined ? 'everything' : { project };
+    const outcome = await options.purge(stale, {
+      principal: principal.name,
+      cause: 'clear-cache',
+    });
     if (outcome.ok) return outcome.receipt;
     throw new GatewayError(
       'purge-failed',
@@ -55,7 +59,7 @@ export function createClearCacheHandler(options: {
       send(
         response,
         asJson ? 'application/json' : 'text/plain; charset=utf-8',
-        asJson ? JSON.stringify(describe(receipt)) : clearedText(project),
+        asJson ? JSON.stringify({ status: 'cleared', ...receipt }) : clearedText(project),
       );
     } catch (error) {
       const failure = asGatewayError(error);
@@ -69,11 +73,6 @@ export function createClearCacheHandler(options: {
 /** The exact texts of the interface document §4.3. */
 function clearedText(project: string | undefined): string {
   return project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
-}
-
-function describe(receipt: PurgeReceipt): object {
-  const { project, ...rest } = receipt;
-  return { status: 'cleared', scope: project === undefined ? 'everything' : { project }, ...rest };
 }
 
 /** JSON is sent only to those who name it before plain text. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { BASIC_CHALLENGE, LOGIN_REFUSED_TEXT, LOGIN_THROTTLED_TEXT } from '../auth/challenge.ts';
 import type { Authentication } from '../auth/authenticator.ts';
-import { GatewayError } from '../errors.ts';
+import { ApiError, GatewayError } from '../errors.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 
 /** The shapes in which an error can be told, one for each protocol that the gateway speaks. */
@@ -17,7 +17,15 @@ export function loginError(refused: Extract<Authentication, { ok: false }>): Gat
   });
 }
 
+/** What a client may be told. */
+export type AnsweredError = GatewayError | ApiError;
+
 /** Whatever was thrown, as something that a client may be told. */
+export function asAnsweredError(error: unknown): AnsweredError {
+  return error instanceof ApiError ? error : asGatewayError(error);
+}
+
+/** The same where no operation of the API runs. */
 export function asGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   return new GatewayError('internal', 'The gateway failed; its log tells more.', { cause: error });
@@ -30,7 +38,7 @@ export function asGatewayError(error: unknown): GatewayError {
  */
 export function sendError(
   response: ServerResponse,
-  error: GatewayError,
+  error: AnsweredError,
   shape: ErrorShape,
   id: string,
   headers: Readonly<Record<string, string>> = {},
@@ -46,7 +54,7 @@ export function sendError(
   response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
-type Render = (error: GatewayError, id: string) => { contentType: string; body: Buffer };
+type Render = (error: AnsweredError, id: string) => { contentType: string; body: Buffer };
 
 const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
   'soap-fault': (error, id) => ({

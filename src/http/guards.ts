@@ -1,7 +1,7 @@
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
-import { asGatewayError, sendError, type ErrorShape } from './error-answer.ts';
+import { asAnsweredError, sendError, type ErrorShape } from './error-answer.ts';
 import type { Login } from './login.ts';
 
 /** Lets only known users through, unless the page is open. */
@@ -37,7 +37,7 @@ export function errorMapper(
 ): ErrorRequestHandler {
   return (error, _request, response, next) => {
     if (response.headersSent) return next(error);
-    const failure = asGatewayError(error);
+    const failure = asAnsweredError(error);
     const id = newId();
     if (failure.reason === 'internal') emit({ type: 'internal-error', id, error: failure.cause });
     sendError(response, failure, shape, id);

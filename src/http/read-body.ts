@@ -21,11 +21,16 @@ function decoder(decode: (body: Buffer, options: { maxOutputLength: number }) =>
 /**
  * Reads a request body whole and removes its content coding.
  * @param limit largest body in bytes, both as it comes and decoded
+ * @param limitName the key of the configuration that sets the limit
  * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding)
  */
-export async function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+export async function readBody(
+  request: IncomingMessage,
+  limit: number,
+  limitName = 'limits.body',
+): Promise<Buffer> {
   const tooBig = () =>
-    new GatewayError('too-big', `The request body is larger than ${limit} bytes (limits.body).`, {
+    new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
       headers: { connection: 'close' },
     });
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();

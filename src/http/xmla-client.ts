@@ -2,9 +2,10 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { PassThroughClient } from '../engine/engine.ts';
-import { answerHeaders } from '../engine/forwarded-headers.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
+import { breakOff } from '../proxy/break-off.ts';
+import { answerHeaders } from '../proxy/forwarded-headers.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
 import { cacheStatus } from './cache-status.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
@@ -133,14 +134,4 @@ export function createXmlaClient(
       fail,
     }),
   };
-}
-
-/**
- * Ends an answer that cannot be finished, so that nobody takes it for whole: in HTTP/1.1 the missing last
- * chunk or bytes show it; in HTTP/1.0 only a reset tells it from a normal end.
- */
-function breakOff(request: IncomingMessage, response: ServerResponse): void {
-  const { socket } = request;
-  if (request.httpVersion === '1.0' && !('encrypted' in socket)) socket.resetAndDestroy();
-  else response.destroy();
 }

@@ -33,6 +33,12 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
         const level = outcome.kind === 'hit' && rest.complete ? 'debug' : 'info';
         return log[level](withoutTimes(line), type);
       }
+      case 'api-answered': {
+        const { type, changes, error, milliseconds, ...rest } = event;
+        const line = { ...rest, ms: Math.round(milliseconds), err: error };
+        if (rest.status >= 500) return log.warn(line, type);
+        return log[changes || rest.status >= 400 ? 'info' : 'debug'](line, type);
+      }
       case 'purged':
         return log[event.ok ? 'info' : 'error'](
           withoutTimes({ ...event, ms: Math.round(event.milliseconds) }),

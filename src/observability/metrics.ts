@@ -62,6 +62,17 @@ export function createMetrics(gauges: Gauges): Metrics {
     'From the head of an XMLA request to the end of its answer.',
     [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
   );
+  const apiRequests = counter(
+    'api_requests_total',
+    'Requests of the role and dataset API by operation (empty for none) and status.',
+    'operation',
+    'status',
+  );
+  const apiSeconds = histogram(
+    'api_seconds',
+    'From the head of a request of the role and dataset API to the end of its answer.',
+    [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
+  );
   const engineSeconds = counter('engine_seconds_total', 'Seconds the engine worked.', 'project');
   const saved = counter(
     'engine_seconds_saved_total',
@@ -78,9 +89,10 @@ export function createMetrics(gauges: Gauges): Metrics {
   const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
   const purges = counter(
     'purges_total',
-    'Purges by result (done, failed) and scope.',
+    'Purges by result (done, failed), scope and cause (clear-cache, change).',
     'result',
     'scope',
+    'cause',
   );
   const purgeSeconds = histogram(
     'purge_seconds',
@@ -122,6 +134,9 @@ export function createMetrics(gauges: Gauges): Metrics {
         if (outcome.kind === 'hit') saved.inc({ project }, event.saved / 1000);
         return;
       }
+      case 'api-answered':
+        apiSeconds.observe(event.milliseconds / 1000);
+        return apiRequests.inc({ operation: event.operation, status: String(event.status) });
       case 'engine-answered':
         return engineSeconds.inc({ project: label(event.project) }, event.milliseconds / 1000);
       case 'engine-failed':
@@ -132,9 +147,9 @@ export function createMetrics(gauges: Gauges): Metrics {
       case 'not-stored':
         return notStored.inc({ reason: event.reason });
       case 'purged': {
-        const scope = event.project === undefined ? 'everything' : 'project';
+        const scope = typeof event.scope === 'string' ? event.scope : 'project';
         purgeSeconds.observe(event.milliseconds / 1000);
-        return purges.inc({ result: event.ok ? 'done' : 'failed', scope });
+        return purges.inc({ result: event.ok ? 'done' : 'failed', scope, cause: event.cause });
       }
       case 'login-refused':
         return refusedLogins.inc({ reason: event.reason });

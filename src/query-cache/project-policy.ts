@@ -8,6 +8,9 @@ export interface QueryPolicy {
   readonly share: CacheShare;
 }
 
+/** Users who share by roles are fewer than everyone. */
+const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
+
 /**
  * What the configuration says of a query that names these projects: the strictest of all that is said of any
  * of them. Where it may answer for projects that it does not name, and where no configured project is named,
@@ -29,9 +32,10 @@ export function projectPolicy(
 }
 
 function strictest(policies: readonly QueryPolicy[]): QueryPolicy {
+  const shares = policies.map(({ share }) => share);
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
     ttl: Math.min(...policies.map(({ ttl }) => ttl)),
-    share: policies.every(({ share }) => share === 'everyone') ? 'everyone' : 'user',
+    share: STRICTEST_FIRST.find((share) => shares.includes(share)) ?? 'user',
   };
 }

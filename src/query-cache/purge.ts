@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
-import type { Emit } from '../events.ts';
+import type { Emit, PurgeCause } from '../events.ts';
+import type { Stale } from '../invalidation.ts';
 import type { Epochs } from './epochs.ts';
 import { purgedScopes, type Scope } from './scopes.ts';
 
@@ -12,8 +13,7 @@ const RENEWAL_PAUSE = 300;
 
 export interface PurgeReceipt {
   readonly id: string;
-  /** The project, or undefined for everything. */
-  readonly project: string | undefined;
+  readonly scope: Stale;
   readonly epochs_renewed: readonly Scope[];
   /** Milliseconds that were waited until no replica could still use the old epochs. */
   readonly waited: number;
@@ -23,22 +23,32 @@ export interface PurgeReceipt {
 
 export type PurgeOutcome =
   | { readonly ok: true; readonly receipt: PurgeReceipt }
-  | {
-      /** Redis did not confirm the new epochs. This replica's memory is empty; the renewal is owed. */
-      readonly ok: false;
-      readonly id: string;
-      readonly project: string | undefined;
-    };
+  /** Redis did not confirm the new epochs. This replica's memory is empty; the renewal is owed. */
+  | { readonly ok: false };
 
-export interface Purge {
-  /**
-   * Drops what the cache holds of one project, or everything (undefined). When the outcome is ok, a request
-   * that arrives from now on, at any replica, gets no answer whose engine request began before this call.
-   */
-  (project: string | undefined, principal: string): Promise<PurgeOutcome>;
+/** Who wanted a purge, and why. */
+export interface PurgeOrder {
+  readonly principal: string;
+  readonly cause: PurgeCause;
 }
 
-export function createPurge(options: {
+/**
+ * Drops what the cache holds. When the outcome is ok, a request that arrives from now on, at any replica, gets
+ * no answer whose engine request began before this call.
+ */
+export type Purge = (stale: Stale, order: PurgeOrder) => Promise<PurgeOutcome>;
+
+export interface Purges {
+  readonly purge: Purge;
+  /**
+   * Renews the epochs like a purge, and waits for nobody: other replicas may go on for a lease. For what is
+   * followed by a purge.
+   * @returns false when Redis did not confirm it; it then stays owed
+   */
+  renew(stale: Stale): Promise<boolean>;
+}
+
+export function createPurges(options: {
   epochs: Epochs;
   /** Empties the memory tier of this replica. */
   clearMemory: () => void;
@@ -46,9 +56,10 @@ export function createPurge(options: {
   sleep: (milliseconds: number) => Promise<void>;
   newId: () => string;
   emit: Emit;
-}): Purge {
+}): Purges {
   const { epochs, clock, emit } = options;
 
+  /** Resolves to the lease that has to pass; undefined when the renewal is owed. */
   async function renew(scopes: readonly Scope[]): Promise<number | undefined> {
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
       if (tries > 0) await options.sleep(RENEWAL_PAUSE);
@@ -58,38 +69,28 @@ export function createPurge(options: {
         emit({ type: 'redis-failed', operation: 'renew', error });
       }
     }
+    epochs.owe(scopes);
+    options.clearMemory();
     return undefined;
   }
 
-  return async function purge(project, principal) {
+  async function purge(stale: Stale, order: PurgeOrder): Promise<PurgeOutcome> {
     const id = options.newId();
     const started = clock.now();
-    const scopes = purgedScopes(project);
+    const scopes = purgedScopes(stale);
     const lease = await renew(scopes);
-    if (lease === undefined) {
-      epochs.owe(scopes);
-      options.clearMemory();
-      emit({
-        type: 'purged',
-        id,
-        project,
-        principal,
-        ok: false,
-        milliseconds: clock.now() - started,
-      });
-      return { ok: false, id, project };
-    }
-    if (project === undefined) options.clearMemory();
+    const ok = lease !== undefined;
     const confirmed = clock.now();
-    if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
-    const receipt: PurgeReceipt = {
-      id,
-      project,
-      epochs_renewed: scopes,
-      waited: Math.round(clock.now() - confirmed),
-      engine_calls: 0,
-    };
-    emit({ type: 'purged', id, project, principal, ok: true, milliseconds: clock.now() - started });
-    return { ok: true, receipt };
-  };
+    if (ok) {
+      if (stale === 'everything') options.clearMemory();
+      if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
+    }
+    const ended = clock.now();
+    emit({ type: 'purged', id, scope: stale, ...order, ok, milliseconds: ended - started });
+    if (!ok) return { ok };
+    const waited = Math.round(ended - confirmed);
+    return { ok, receipt: { id, scope: stale, epochs_renewed: scopes, waited, engine_calls: 0 } };
+  }
+
+  return { purge, renew: async (stale) => (await renew(purgedScopes(stale))) !== undefined };
 }

@@ -1,27 +1,26 @@
+import { foldCase } from '../fold-case.ts';
+import type { Stale } from '../invalidation.ts';
+
 /**
  * What a purge can name. A scope has one epoch; an entry carries the epochs of all the scopes it belongs to.
  * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
- * and so is renewed by every purge.
+ * and so is renewed by every purge. `roles` is that of the role sets by which entries may be shared; every change
+ * of a role renews it.
  */
-export type Scope = 'everything' | 'unassigned' | `project:${string}`;
+export type Scope = 'everything' | 'unassigned' | 'roles' | `project:${string}`;
 
 /**
  * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
- * same project share one scope: purging too much is safe, purging too little is not. (Upper case comes in
- * between, since `ß` and `ss` and the two small sigmas only meet there; lower case before it, since `ẞ` has
- * no other upper case than itself.)
+ * same project share one scope: purging too much is safe, purging too little is not.
  */
 export function projectScope(name: string): Scope {
-  const composed = name.trim().normalize('NFC');
-  const folded = composed.toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
-  return `project:${folded}`;
+  return `project:${foldCase(name.trim())}`;
 }
 
-/** The scopes that a purge of one project, or of everything (undefined), renews in one atomic step. */
-export function purgedScopes(project: string | undefined): readonly Scope[] {
-  return project === undefined
-    ? ['everything', 'unassigned']
-    : [projectScope(project), 'unassigned'];
+/** The scopes that a purge renews in one atomic step. */
+export function purgedScopes(stale: Stale): readonly Scope[] {
+  if (stale === 'everything') return ['everything', 'unassigned'];
+  return stale === 'roles' ? ['roles'] : [projectScope(stale.project), 'unassigned'];
 }
 
 /**

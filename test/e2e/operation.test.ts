@@ -61,6 +61,7 @@ describe('/health/ready', () => {
         { url: other.url, state: 'up' },
       ],
       redis: { state: 'off', purges_owed: 0 },
+      storage: { driver: 'sqlite', state: 'up' },
     });
     await other.close();
     expect((await ready().expect(503)).body).toMatchObject({
@@ -116,7 +117,7 @@ describe('/metrics', () => {
         'mdx_gateway_xmla_requests_total{outcome="gateway",reason="not-found",project=""} 1',
         'mdx_gateway_stored_total{project="FoodMart"} 1',
         `mdx_gateway_stored_bytes_total ${mddatasetAnswer().length}`,
-        'mdx_gateway_purges_total{result="done",scope="project"} 1',
+        'mdx_gateway_purges_total{result="done",scope="project",cause="clear-cache"} 1',
       ]),
     );
   });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
+import { describedGateway, forgetGateway } from './openapi-check.ts';
 import { USERS } from './test-gateway.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -98,7 +99,12 @@ export async function listening(running: GatewayProcess): Promise<string> {
   void running.ended.then((result) => (finished = result));
   for (;;) {
     const line = running.log.find(({ msg }) => msg === 'listening');
-    if (line !== undefined) return String(line['url']);
+    if (line !== undefined) {
+      const url = String(line['url']);
+      describedGateway(url);
+      void running.ended.then(() => forgetGateway(url));
+      return url;
+    }
     if (finished !== undefined) throw new Error(`ended with ${JSON.stringify(finished)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

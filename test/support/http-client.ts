@@ -7,6 +7,7 @@ import {
   HIT_SOURCES,
   REFUSAL_REASONS,
 } from '../../src/reasons.ts';
+import { checkGatewayAnswer } from './openapi-check.ts';
 import { basic } from './test-gateway.ts';
 
 export interface Answer {
@@ -30,17 +31,21 @@ export interface Message {
   readonly ca?: string;
 }
 
-/** Sends one request and waits for its answer. Rejects when no answer begins. */
+/**
+ * Sends one request and waits for its answer. Rejects when no answer begins, and when a gateway gives one that its
+ * OpenAPI document does not describe.
+ */
 export function send(base: string, message: Message): Promise<Answer> {
   const { hostname, port, protocol } = new URL(base);
+  const { method = 'GET', path = '/mdx/xmla' } = message;
   const start = protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     const request = start(
       {
         hostname,
         port,
-        method: message.method ?? 'GET',
-        path: message.path ?? '/mdx/xmla',
+        method,
+        path,
         headers: message.headers as Record<string, string | string[]> | undefined,
         agent: message.agent ?? false,
         ...(message.ca !== undefined && { ca: message.ca }),
@@ -58,13 +63,14 @@ export function send(base: string, message: Message): Promise<Answer> {
             reject(error as Error);
             return;
           }
-          resolve({
+          const answer: Answer = {
             status: statusCode,
             headers,
             body,
             text: body.toString('utf8'),
             whole: complete,
-          });
+          };
+          resolve(checkGatewayAnswer(base, method, path, answer).then(() => answer));
         });
       },
     );

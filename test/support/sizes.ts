@@ -5,18 +5,62 @@ interface Sizes {
   readonly fuzzedAnswers: number;
   /** Runs of one property test. */
   readonly propertyRuns: number;
+  /** Sequences of random operations on a storage, each on an empty one. */
+  readonly storageRuns: number;
+  /** Bytes of the large document of the storage contract. */
+  readonly largeDocument: number;
+  /** Members of the large role of the storage contract. */
+  readonly roleMembers: number;
+  /** Roles, and datasets, in the long dump of the storage contract. */
+  readonly dumpedRoles: number;
+  /** How often a process is killed while it writes to a storage. */
+  readonly storageKills: number;
+  /** Processes that open one empty storage at one time. */
+  readonly storageProcesses: number;
+  /** Bytes of a document that must not stall the event loop. */
+  readonly stalledDocument: number;
+  /** Sequences of random requests to the API, each on an empty storage. */
+  readonly apiRuns: number;
+  /** Writes that PostgreSQL has acknowledged when it, or its client, is killed. */
+  readonly writesUntilKill: number;
+  /** How often eight gateways start at one time on an empty database. */
+  readonly startRounds: number;
+  /** How many do so in processes of their own. */
+  readonly startProcesses: number;
 }
 
 const SMALL: Sizes = {
   fuzzedEnvelopes: 2_000,
   fuzzedAnswers: 2_000,
   propertyRuns: 200,
+  storageRuns: 6,
+  largeDocument: 3_000_000,
+  roleMembers: 500,
+  dumpedRoles: 300,
+  storageKills: 2,
+  storageProcesses: 4,
+  stalledDocument: 32 * 1024 * 1024,
+  apiRuns: 4,
+  writesUntilKill: 150,
+  startRounds: 2,
+  startProcesses: 2,
 };
 
 const FULL: Sizes = {
   fuzzedEnvelopes: 10_000,
   fuzzedAnswers: 10_000,
   propertyRuns: 5_000,
+  storageRuns: 300,
+  largeDocument: 20_000_000,
+  roleMembers: 20_000,
+  dumpedRoles: 3_000,
+  storageKills: 20,
+  storageProcesses: 8,
+  stalledDocument: 256 * 1024 * 1024,
+  apiRuns: 200,
+  writesUntilKill: 500,
+  startRounds: 40,
+  startProcesses: 8,
 };
 
 /** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */

@@ -10,6 +10,7 @@ import type { Parts } from '../../src/composition/parts.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { GatewayEvent } from '../../src/events.ts';
 import { createGateway, type Gateway } from '../../src/gateway.ts';
+import { describedGateway, forgetGateway } from './openapi-check.ts';
 
 /** Users of every test gateway; each password is the name in lower case. ADMIN may purge. */
 export const USERS = ['ADMIN', 'alice', 'bob'] as const;
@@ -76,14 +77,26 @@ export async function startTestGateway(
     },
     (event) => events.push(event),
   );
+  const url = await gateway.listen();
+  describedGateway(url, remoteApi(settings));
   return {
     gateway,
-    url: await gateway.listen(),
+    url,
     events,
-    reload: (changed) => gateway.reload(load(changed)),
+    async reload(changed) {
+      await gateway.reload(load(changed));
+      describedGateway(url, remoteApi(changed));
+    },
     async close() {
       await gateway.close(2_000);
+      forgetGateway(url);
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** The server from which a gateway of these settings gets roles and datasets, if it forwards. */
+function remoteApi({ storage }: Settings): string | undefined {
+  const { driver, url } = (storage ?? {}) as { driver?: string; url?: string };
+  return driver === 'http' ? url : undefined;
 }

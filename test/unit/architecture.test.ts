@@ -55,9 +55,16 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     types: ['observability'],
   },
   app: { values: ['http', 'observability'], types: ['config'] },
-  'xmla-handler': { values: ['http', 'engine', 'query-cache', 'xmla'], types: ['auth', 'config'] },
-  http: { values: ['auth', 'xmla', 'engine'], types: ['query-cache', 'xmla-handler'] },
-  engine: { values: [], types: ['config', 'query-cache'] },
+  'xmla-handler': {
+    values: ['http', 'engine', 'proxy', 'query-cache', 'xmla'],
+    types: ['auth', 'config'],
+  },
+  http: {
+    values: ['auth', 'xmla', 'engine', 'proxy', 'storage'],
+    types: ['query-cache', 'xmla-handler'],
+  },
+  engine: { values: ['proxy'], types: ['config', 'query-cache'] },
+  proxy: { values: [] },
   redis: { values: [], types: ['query-cache'] },
   'query-cache': { values: ['xmla'], types: ['config'] },
   xmla: { values: [], types: ['config'] },
@@ -124,7 +131,7 @@ describe('imports', () => {
 
   test.each([
     ['ioredis', /^src\/redis\//],
-    ['http-proxy-middleware', /^src\/engine\//],
+    ['http-proxy-middleware', /^src\/proxy\//],
     ['express', /^src\/(app\.ts|http\/.*|observability\/metrics\.ts)$/],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['saxes', /^src\/xmla\//],

@@ -17,6 +17,16 @@ const RIGHT: readonly (readonly [words: string, command: Command])[] = [
   ['hash-password', { kind: 'hash-password', name: undefined }],
   ['hash-password ADMIN', { kind: 'hash-password', name: 'ADMIN' }],
   ['hash-password -- -odd', { kind: 'hash-password', name: '-odd' }],
+  ['export-store --config a.yaml', { kind: 'export-store', config: 'a.yaml', output: undefined }],
+  [
+    'export-store --output b.jsonl --config a.yaml',
+    { kind: 'export-store', config: 'a.yaml', output: 'b.jsonl' },
+  ],
+  ['import-store --config=a.yaml', { kind: 'import-store', config: 'a.yaml', input: undefined }],
+  [
+    'import-store --config a.yaml --input b.jsonl',
+    { kind: 'import-store', config: 'a.yaml', input: 'b.jsonl' },
+  ],
   ['--help', { kind: 'help' }],
   ['-h', { kind: 'help' }],
   ['check --help', { kind: 'help' }],
@@ -26,11 +36,20 @@ const RIGHT: readonly (readonly [words: string, command: Command])[] = [
 const WRONG: readonly (readonly [words: string, message: string])[] = [
   [
     'server',
-    '"server": unknown command; did you mean serve? allowed: serve, demo, check, hash-password',
+    '"server": unknown command; did you mean serve? allowed: serve, demo, check, hash-password, export-store, import-store',
   ],
-  ['a.yaml', '"a.yaml": unknown command; allowed: serve, demo, check, hash-password'],
-  ['__proto__', '"__proto__": unknown command; allowed: serve, demo, check, hash-password'],
-  ['--confg a.yaml serve', '"a.yaml": unknown command; allowed: serve, demo, check, hash-password'],
+  [
+    'a.yaml',
+    '"a.yaml": unknown command; allowed: serve, demo, check, hash-password, export-store, import-store',
+  ],
+  [
+    '__proto__',
+    '"__proto__": unknown command; allowed: serve, demo, check, hash-password, export-store, import-store',
+  ],
+  [
+    '--confg a.yaml serve',
+    '"a.yaml": unknown command; allowed: serve, demo, check, hash-password, export-store, import-store',
+  ],
   [
     'serve --confg a.yaml',
     'serve: "--confg": unknown option; did you mean --config? allowed: --config, --help',
@@ -47,6 +66,20 @@ const WRONG: readonly (readonly [words: string, message: string])[] = [
   ['demo --port 65536', 'demo: --port must be a whole number between 0 and 65535 (got "65536")'],
   ['demo --port 8o', 'demo: --port must be a whole number between 0 and 65535 (got "8o")'],
   ['check', 'check needs --config FILE'],
+  ['export-store', 'export-store needs --config FILE'],
+  ['import-store --input b.jsonl', 'import-store needs --config FILE'],
+  [
+    'export-store --input b.jsonl',
+    'export-store: "--input": unknown option; allowed: --config, --output, --help',
+  ],
+  [
+    'import-store --output b.jsonl',
+    'import-store: "--output": unknown option; allowed: --config, --input, --help',
+  ],
+  [
+    'import-store b.jsonl',
+    'import-store does not take "b.jsonl"; allowed: import-store [--config FILE] [--input FILE]',
+  ],
   ['serve a.yaml', 'serve does not take "a.yaml"; allowed: serve [--config FILE]'],
   ['demo x', 'demo does not take "x"; allowed: demo [--once] [--port N]'],
   ['hash-password A B', 'hash-password does not take "B"; allowed: hash-password [NAME]'],
@@ -73,7 +106,9 @@ describe('a wrong command line is told in one line, with what is allowed', () =>
 
 test('the help tells of every command and every option', () => {
   const words = RIGHT.flatMap(([line]) => split(line)).map((word) => word.replace(/=.*/, ''));
-  const known = words.filter((word) => /^(--\w+|serve|demo|check|hash-password)$/.test(word));
-  expect(new Set(known).size).toBeGreaterThan(8);
+  const known = words.filter((word) =>
+    /^(--\w+|serve|demo|check|hash-password|export-store|import-store)$/.test(word),
+  );
+  expect(new Set(known).size).toBeGreaterThan(12);
   expect(known.filter((word) => !HELP.includes(word))).toEqual([]);
 });

@@ -43,7 +43,8 @@ const DEFAULTS = {
     redis: { url: '', namespace: 'mdx' },
   },
   projects: new Map(),
-  limits: { body: 10 * MIB, concurrency: 64, per_user: 16, queue: 256 },
+  storage: { driver: 'sqlite', path: '/etc/gateway/data/gateway.sqlite' },
+  limits: { body: 10 * MIB, dataset: 32 * MIB, concurrency: 64, per_user: 16, queue: 256 },
   log: { level: 'info' },
 };
 
@@ -62,6 +63,7 @@ describe('without a configuration file', () => {
     expect(withoutFile({ [users]: '' })).toEqual({
       ...DEFAULTS,
       auth: { ...DEFAULTS.auth, users },
+      storage: { driver: 'sqlite', path: `${WORKING_FOLDER}/data/gateway.sqlite` },
     });
   });
 
@@ -104,10 +106,17 @@ cache:
   lease: 250ms
   key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
   redis: { url: "rediss://user:pw@redis.example:6379/3", namespace: mdx.test }
-limits: { body: 64KiB, concurrency: 1, per_user: 2, queue: 0 }
+storage:
+  driver: http
+  url: https://roles.example/base
+  login: service
+  service: { name: gateway, password: pw }
+  ca: ./ca.pem
+  timeout: 5s
+limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, queue: 0 }
 log: { level: debug }
 `,
-    files: { '/etc/passwords': '' },
+    files: { '/etc/passwords': '', '/etc/gateway/ca.pem': CERTIFICATE },
   });
   expect(config).toEqual({
     listen: {
@@ -145,7 +154,17 @@ log: { level: debug }
       redis: { url: 'rediss://user:pw@redis.example:6379/3', namespace: 'mdx.test' },
     },
     projects: new Map(),
-    limits: { body: 65_536, concurrency: 1, per_user: 2, queue: 0 },
+    storage: {
+      driver: 'http',
+      url: 'https://roles.example/base',
+      login: 'service',
+      service: { name: 'gateway', password: 'pw' },
+      ca: '/etc/gateway/ca.pem',
+      certificate: undefined,
+      key: undefined,
+      timeout: 5_000,
+    },
+    limits: { body: 65_536, dataset: MIB, concurrency: 1, per_user: 2, queue: 0 },
     log: { level: 'debug' },
   });
 });

@@ -3,7 +3,6 @@ import * as fc from 'fast-check';
 import {
   engineOrigin,
   engineTarget,
-  forwardedQuery,
   namesParameter,
   sortedQuery,
 } from '../../../src/engine/engine-target.ts';
@@ -47,13 +46,6 @@ describe('the path at the engine', () => {
 });
 
 describe('the query', () => {
-  test('loses what names a login, and nothing else', () => {
-    expect(
-      forwardedQuery('a=1&UserName=x&b&%70assword=y&userid&c=username&username2=1&=x'),
-    ).toEqual(['a=1', 'b', 'c=username', 'username2=1', '=x']);
-    expect(forwardedQuery('')).toEqual([]);
-  });
-
   test('is sorted by name, and equal names keep their order', () => {
     expect(sortedQuery(['b=1', 'a=2', '%61=1', 'b=0', 'A'])).toEqual([
       'A',

@@ -1,19 +1,23 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
+import { API_ERROR_CODES } from '../../../src/http/api/error-codes.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import {
+  API_REASONS,
   BYPASS_REASONS,
   GATEWAY_REASONS,
   HIT_SOURCES,
   REFUSAL_REASONS,
 } from '../../../src/reasons.ts';
-import { GATEWAY_STATUS } from '../../../src/errors.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
 
-const page = readFileSync(new URL('../../../docs/OBSERVABILITY.md', import.meta.url), 'utf8');
+const pageOf = (path: string) =>
+  readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
+const page = pageOf('OBSERVABILITY.md');
 
 /** The rows of the table between two markers, without its head; cells without their back-quotes. */
-function rowsOf(name: string): string[][] {
-  const between = page.split(`<!-- begin ${name} -->`)[1]?.split(`<!-- end ${name} -->`)[0] ?? '';
+function rowsOf(name: string, text = page): string[][] {
+  const between = text.split(`<!-- begin ${name} -->`)[1]?.split(`<!-- end ${name} -->`)[0] ?? '';
   return between
     .trim()
     .split('\n')
@@ -59,15 +63,29 @@ describe('docs/OBSERVABILITY.md', () => {
   });
 });
 
+describe('docs/API.md', () => {
+  test('tells the closed codes of the API with their statuses and meanings', () => {
+    const codes = API_ERROR_CODES.map(({ code, status, meaning }) => [code, `${status}`, meaning]);
+    expect(rowsOf('errors', pageOf('API.md'))).toEqual(codes);
+  });
+
+  test('tells all reasons that only the API has', () => {
+    const codes = API_ERROR_CODES.map(({ code }) => code);
+    expect(codes).toEqual(expect.arrayContaining(Object.keys(API_REASONS)));
+    expect(new Set(codes).size).toBe(codes.length);
+  });
+});
+
 describe('the closed words', () => {
   test('are tokens that a structured header can carry (RFC 8941 §3.3.4)', () => {
-    const all = [HIT_SOURCES, BYPASS_REASONS, REFUSAL_REASONS, GATEWAY_REASONS];
+    const all = [HIT_SOURCES, BYPASS_REASONS, REFUSAL_REASONS, GATEWAY_REASONS, API_REASONS];
     for (const word of all.flatMap((words) => Object.keys(words))) {
       expect(word).toMatch(/^[a-z][a-z0-9-]*$/);
     }
   });
 
-  test('of the gateway each have a status', () => {
+  test('of the gateway and of the API each have a status', () => {
     expect(Object.keys(GATEWAY_STATUS).sort()).toEqual(Object.keys(GATEWAY_REASONS).sort());
+    expect(Object.keys(API_STATUS).sort()).toEqual(Object.keys(API_REASONS).sort());
   });
 });

@@ -56,3 +56,30 @@ test('a request that was not understood says what was odd about it', () => {
     undefined,
   ]);
 });
+
+test('of the API reads are told at debug, changes and refusals at info, with what is behind them', () => {
+  const { lines, on } = logged();
+  const read = {
+    type: 'api-answered',
+    ...{ id: 'x', principal: 'alice', operation: 'readRole', changes: false, status: 200 },
+    ...{ reason: undefined, error: undefined, milliseconds: 1.4 },
+  } as const;
+  on(read);
+  on({ ...read, operation: 'createRole', changes: true });
+  on({ ...read, status: 404, reason: 'no-such-role' });
+  const error = new Error('connection refused');
+  on({ ...read, status: 503, reason: 'storage-unavailable', error });
+  expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    {
+      level: 20,
+      msg: 'api-answered',
+      principal: 'alice',
+      operation: 'readRole',
+      status: 200,
+      ms: 1,
+    },
+    { level: 30, operation: 'createRole' },
+    { level: 30, status: 404, reason: 'no-such-role' },
+    { level: 40, reason: 'storage-unavailable', err: { message: 'connection refused' } },
+  ]);
+});

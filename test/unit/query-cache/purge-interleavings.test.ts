@@ -11,7 +11,7 @@ import {
   told,
   type Checkpoint,
 } from './fakes.ts';
-import { replica, type Replica } from './replica.ts';
+import { ORDER, replica, type Replica } from './replica.ts';
 
 const LEASE = 1_000;
 
@@ -28,10 +28,10 @@ const STEPS = [
 type Step = (typeof STEPS)[number];
 
 const PURGES = [
-  { name: 'its project', project: 'a', concerned: true },
-  { name: 'its project, spelt otherwise', project: ' A', concerned: true },
-  { name: 'everything', project: undefined, concerned: true },
-  { name: 'another project', project: 'b', concerned: false },
+  { name: 'its project', stale: { project: 'a' }, concerned: true },
+  { name: 'its project, spelt otherwise', stale: { project: ' A' }, concerned: true },
+  { name: 'everything', stale: 'everything', concerned: true },
+  { name: 'another project', stale: { project: 'b' }, concerned: false },
 ] as const;
 
 /** What stands between the replica that fills and the one that purges. */
@@ -113,7 +113,7 @@ const cases = HOUSES.flatMap((house) =>
 describe('a purge that comes in the middle of a fill', () => {
   test.each(cases)(
     '($step) of $purge.name, by $house',
-    async ({ house, step, purge: { project, concerned } }) => {
+    async ({ house, step, purge: { stale, concerned } }) => {
       const at = checkpoint();
       const one = build(house, step, at);
       const query = () => queryOf(() => one.ask());
@@ -124,7 +124,7 @@ describe('a purge that comes in the middle of a fill', () => {
       const fill = one.filling.answer(query());
       await at.arrived;
       one.data = 'new';
-      const outcome = await one.purging.purge(project, 'ADMIN');
+      const outcome = await one.purging.purge(stale, ORDER);
       expect(outcome.ok).toBe(true);
 
       // Before the fill has ended …
@@ -154,7 +154,7 @@ describe('a purge of one project', () => {
     await one.filling.answer(of('a'));
     await one.filling.answer(of('b'));
     one.data = 'new';
-    await one.purging.purge('a', 'ADMIN');
+    await one.purging.purge({ project: 'a' }, ORDER);
     const a = await one.filling.answer(of('a'));
     const b = await one.filling.answer(of('b'));
     expect([a.body, told(a)]).toEqual([`${rowset('new')}`, 'miss']);
@@ -172,7 +172,7 @@ describe('a request that came before the purge', () => {
     const joined = one.filling.answer(query());
     await at.arrived;
     one.data = 'new';
-    await one.purging.purge('a', 'ADMIN');
+    await one.purging.purge({ project: 'a' }, ORDER);
     const after = await one.filling.answer(query());
     at.release();
     expect((await leads).body).toBe(`${rowset('old')}`);

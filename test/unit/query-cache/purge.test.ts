@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createEpochs } from '../../../src/query-cache/epochs.ts';
-import { createPurge } from '../../../src/query-cache/purge.ts';
+import { createPurges } from '../../../src/query-cache/purge.ts';
 import { gate } from '../../support/stub-engine.ts';
 import { handStore } from './fake-epoch-stores.ts';
 import { handClock, quiet } from './fakes.ts';
+import { ORDER } from './replica.ts';
 
 function setUp() {
   const clock = handClock();
@@ -14,7 +15,7 @@ function setUp() {
   const slept: number[] = [];
   const wake = gate();
   const cleared = { times: 0 };
-  const purge = createPurge({
+  const { purge, renew } = createPurges({
     epochs,
     clearMemory: () => (cleared.times += 1),
     clock,
@@ -26,7 +27,7 @@ function setUp() {
     newId: () => 'id',
     emit: (event) => events.push(event),
   });
-  return { store, epochs, purge, events, slept, wake, cleared };
+  return { store, epochs, purge, renew, events, slept, wake, cleared };
 }
 
 async function settled(promise: Promise<unknown>): Promise<boolean> {
@@ -38,7 +39,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
 describe('a purge', () => {
   test('is answered when the longest lease and a tenth have passed since it was confirmed', async () => {
     const { store, purge, slept, wake, events } = setUp();
-    const outcome = purge('Food Mart', 'ADMIN');
+    const outcome = purge({ project: 'Food Mart' }, ORDER);
     expect(await settled(outcome)).toBe(false);
     expect(slept).toEqual([]);
     store.renewals[0]?.answer(5_000);
@@ -49,7 +50,7 @@ describe('a purge', () => {
       ok: true,
       receipt: {
         id: 'id',
-        project: 'Food Mart',
+        scope: { project: 'Food Mart' },
         epochs_renewed: ['project:food mart', 'unassigned'],
         waited: 5_500,
         engine_calls: 0,
@@ -59,8 +60,9 @@ describe('a purge', () => {
       {
         type: 'purged',
         id: 'id',
-        project: 'Food Mart',
+        scope: { project: 'Food Mart' },
         principal: 'ADMIN',
+        cause: 'clear-cache',
         ok: true,
         milliseconds: 5_500,
       },
@@ -69,7 +71,7 @@ describe('a purge', () => {
 
   test('of everything renews the epoch of everything and frees the memory', async () => {
     const { store, purge, wake, cleared } = setUp();
-    const outcome = purge(undefined, 'ADMIN');
+    const outcome = purge('everything', ORDER);
     expect(store.renewals[0]?.scopes).toEqual(['everything', 'unassigned']);
     store.renewals[0]?.answer(1_000);
     wake.open();
@@ -79,16 +81,26 @@ describe('a purge', () => {
 
   test('of one project leaves the memory of the others', async () => {
     const { store, purge, wake, cleared } = setUp();
-    const outcome = purge('a', 'ADMIN');
+    const outcome = purge({ project: 'a' }, ORDER);
     store.renewals[0]?.answer(1_000);
     wake.open();
     await outcome;
     expect(cleared.times).toBe(0);
   });
 
+  test('of the role sets leaves what is kept by user', async () => {
+    const { store, purge, wake, cleared } = setUp();
+    const outcome = purge('roles', { principal: 'ADMIN', cause: 'change' });
+    expect(store.renewals[0]?.scopes).toEqual(['roles']);
+    store.renewals[0]?.answer(1_000);
+    wake.open();
+    expect(await outcome).toMatchObject({ ok: true, receipt: { scope: 'roles' } });
+    expect(cleared.times).toBe(0);
+  });
+
   test('waits for nobody where nobody else is', async () => {
     const { store, purge, slept } = setUp();
-    const outcome = purge('a', 'ADMIN');
+    const outcome = purge({ project: 'a' }, ORDER);
     store.renewals[0]?.answer(0);
     expect(await outcome).toMatchObject({ ok: true });
     expect(slept).toEqual([]);
@@ -97,7 +109,7 @@ describe('a purge', () => {
   test('that was not confirmed counts as not done and is repeated', async () => {
     const { store, epochs, purge, slept, wake, events } = setUp();
     wake.open();
-    const outcome = purge('a', 'ADMIN');
+    const outcome = purge({ project: 'a' }, ORDER);
     store.renewals[0]?.fail();
     await quiet();
     store.renewals[0]?.fail();
@@ -113,16 +125,42 @@ describe('a purge', () => {
   test('that is never confirmed is owed, says so, and empties the memory', async () => {
     const { store, epochs, purge, slept, wake, cleared, events } = setUp();
     wake.open();
-    const outcome = purge('a', 'ADMIN');
+    const outcome = purge({ project: 'a' }, ORDER);
     for (let tries = 0; tries < 3; tries += 1) {
       store.renewals[0]?.fail();
       await quiet();
     }
-    expect(await outcome).toEqual({ ok: false, id: 'id', project: 'a' });
+    expect(await outcome).toEqual({ ok: false });
     expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
     expect(cleared.times).toBe(1);
     expect(slept).toEqual([300, 300]);
-    expect(events.at(-1)).toMatchObject({ type: 'purged', ok: false, project: 'a' });
+    expect(events.at(-1)).toMatchObject({ type: 'purged', ok: false, scope: { project: 'a' } });
+    await epochs.close();
+  });
+});
+
+describe('a renewal before a change', () => {
+  test('is done when Redis has confirmed it, without waiting for a lease', async () => {
+    const { store, renew, slept, events } = setUp();
+    const renewed = renew({ project: 'a' });
+    expect(await settled(renewed)).toBe(false);
+    expect(store.renewals[0]?.scopes).toEqual(['project:a', 'unassigned']);
+    store.renewals[0]?.answer(5_000);
+    expect(await renewed).toBe(true);
+    expect([slept, events]).toEqual([[], []]);
+  });
+
+  test('that is never confirmed is owed and empties the memory', async () => {
+    const { store, epochs, renew, wake, cleared } = setUp();
+    wake.open();
+    const renewed = renew({ project: 'a' });
+    for (let tries = 0; tries < 3; tries += 1) {
+      store.renewals[0]?.fail();
+      await quiet();
+    }
+    expect(await renewed).toBe(false);
+    expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
+    expect(cleared.times).toBe(1);
     await epochs.close();
   });
 });

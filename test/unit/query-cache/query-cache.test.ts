@@ -12,7 +12,7 @@ import {
   rowset,
   told,
 } from './fakes.ts';
-import { fakeEngine, replica } from './replica.ts';
+import { fakeEngine, ORDER, replica } from './replica.ts';
 
 const LEASE = 1_000;
 
@@ -154,7 +154,7 @@ describe('an answer that one replica stored', () => {
     values.beforeGet = held.arrive;
     const late = b.answer(query);
     await held.arrived;
-    await a.purge('a', 'ADMIN');
+    await a.purge({ project: 'a' }, ORDER);
     held.release();
     expect([told(await late), engine.asked]).toEqual(['miss', 2]);
     expect(clock.now()).toBeGreaterThan(LEASE);

@@ -6,13 +6,16 @@ import { createEpochs, type Epochs } from '../../../src/query-cache/epochs.ts';
 import { createFlights, type Flights } from '../../../src/query-cache/flight.ts';
 import { createMemoryEpochStore } from '../../../src/query-cache/memory-epoch-store.ts';
 import { createMemoryTier, type MemoryTier } from '../../../src/query-cache/memory-tier.ts';
-import { createPurge, type Purge } from '../../../src/query-cache/purge.ts';
+import { createPurges, type Purge } from '../../../src/query-cache/purge.ts';
 import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
 import type { EngineAnswer, Query } from '../../../src/query-cache/query.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
 import { fakeClient, handClock, type FakeClient, type HandClock } from './fakes.ts';
 
 export const FLIGHT_DEADLINE = 300_000;
+
+/** Who purges in these tests. */
+export const ORDER = { principal: 'ADMIN', cause: 'clear-cache' } as const;
 
 export interface Replica {
   /** Asks for an answer, and resolves when nothing is left to do. */
@@ -57,7 +60,7 @@ export function replica(
     maxEntry: options.maxEntry ?? 1024 * 1024,
     processSecret: 'of this process',
   });
-  const purge = createPurge({
+  const { purge } = createPurges({
     epochs,
     clearMemory: memory.clear,
     clock,

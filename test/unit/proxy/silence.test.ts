@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
-import { ClientStall, EngineSilence } from '../../../src/engine/engine-failure.ts';
-import { endOnSilence } from '../../../src/engine/silence.ts';
+import { endOnSilence } from '../../../src/proxy/silence.ts';
+import { ClientStall } from '../../../src/proxy/upstream-failure.ts';
 
 async function listen(answer: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
   const server = createServer((socket) => {
@@ -18,27 +18,29 @@ async function listen(answer: (socket: Socket) => void): Promise<{ server: Serve
 
 const errorOf = async (request: ClientRequest) => (await once(request, 'error'))[0] as unknown;
 
-describe('a request to an engine that is silent', () => {
+class Silence extends Error {}
+
+describe('a request to an upstream that is silent', () => {
   test('ends while the connection is still being made', async () => {
     const asked = request({ createConnection: () => new Socket() });
-    endOnSilence(asked, 20);
-    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+    endOnSilence(asked, 20, () => new Silence());
+    expect(await errorOf(asked)).toBeInstanceOf(Silence);
   });
 
   test('ends while TLS is still being agreed upon', async () => {
     const { server, port } = await listen(() => {});
     const asked = httpsRequest({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 20);
-    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+    endOnSilence(asked, 20, () => new Silence());
+    expect(await errorOf(asked)).toBeInstanceOf(Silence);
     server.close();
   });
 
   test('ends when no head comes', async () => {
     const { server, port } = await listen((socket) => socket.write('HTTP/1.1 2'));
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50);
+    endOnSilence(asked, 50, () => new Silence());
     asked.end();
-    expect(await errorOf(asked)).toBeInstanceOf(EngineSilence);
+    expect(await errorOf(asked)).toBeInstanceOf(Silence);
     server.close();
   });
 
@@ -47,12 +49,12 @@ describe('a request to an engine that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50);
+    endOnSilence(asked, 50, () => new Silence());
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     answer.resume();
-    expect((await once(answer, 'error'))[0]).toBeInstanceOf(EngineSilence);
+    expect((await once(answer, 'error'))[0]).toBeInstanceOf(Silence);
     server.close();
   });
 
@@ -61,7 +63,7 @@ describe('a request to an engine that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50);
+    endOnSilence(asked, 50, () => new Silence());
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -78,7 +80,7 @@ describe('a request to an engine that is silent', () => {
     const agent = new Agent({ keepAlive: true });
     for (let turn = 0; turn < 3; turn += 1) {
       const asked = request({ port, host: '127.0.0.1', agent });
-      endOnSilence(asked, 60_000);
+      endOnSilence(asked, 60_000, () => new Silence());
       asked.end();
       const [answer] = (await once(asked, 'response')) as [IncomingMessage];
       const { socket } = answer;

@@ -13,7 +13,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Headers by which a client could pass for somebody else, or make the engine answer in binary. */
+/** Headers by which a client could pass for somebody else, or make an engine answer in binary. */
 const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'cookie',
   'gatewayauth',
@@ -34,7 +34,7 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'authorization',
 ]);
 
-/** Headers of the engine that belong to its own connection or login, never to another client. */
+/** Headers of the upstream that belong to its own connection or login, never to another client. */
 const NEVER_ANSWERED: ReadonlySet<string> = new Set(['set-cookie']);
 
 /** The names that a header Connection lists, in lower case. */
@@ -51,7 +51,7 @@ function without(
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || HOP_BY_HOP.has(name) || listed.has(name)) continue;
-    // Engines behind CGI-like gateways cannot tell `_` from `-`.
+    // Servers behind CGI-like gateways cannot tell `_` from `-`.
     if (left.has(name.replaceAll('_', '-'))) continue;
     kept[name] = value;
   }
@@ -59,23 +59,25 @@ function without(
 }
 
 /**
- * What of a client's headers goes to the engine with a request that is passed through.
- * @param authorization the engine login, undefined for none
+ * What of a client's headers goes to the upstream with a request that is passed through.
+ * @param authorization the login at the upstream, undefined for none
  * @param length bytes of the body that is sent; undefined without a body
+ * @param alsoLeft names of further headers that do not cross, in lower case
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   authorization: string | undefined,
   length: number | undefined,
+  alsoLeft: ReadonlySet<string> = new Set(),
 ): IncomingHttpHeaders {
   return {
-    ...without(headers, NEVER_FORWARDED),
+    ...without(headers, NEVER_FORWARDED.union(alsoLeft)),
     ...(authorization !== undefined && { authorization }),
     ...(length !== undefined && { 'content-length': String(length) }),
   };
 }
 
-/** What of the engine's headers goes to the client that asked. */
+/** What of the upstream's headers goes to the client that asked. */
 export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
   return without(headers, NEVER_ANSWERED);
 }

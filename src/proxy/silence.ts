@@ -1,22 +1,23 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { ClientStall, EngineSilence } from './engine-failure.ts';
+import { ClientStall } from './upstream-failure.ts';
 
 /**
- * Ends a request when the engine is silent for too long: from now to the head of its answer, and then between
+ * Ends a request when the upstream is silent for too long: from now to the head of its answer, and then between
  * two bytes of it. The wait for the head is measured by a timer of its own, because the timeout of a socket
  * does not run, or runs twice, while the connection is being made.
  * @param limit milliseconds
+ * @param silence what the request is ended with
  */
-export function endOnSilence(request: ClientRequest, limit: number): void {
-  const waiting = setTimeout(() => request.destroy(new EngineSilence()), limit);
+export function endOnSilence(request: ClientRequest, limit: number, silence: () => Error): void {
+  const waiting = setTimeout(() => request.destroy(silence()), limit);
   request.once('close', () => clearTimeout(waiting));
   request.once('response', (answer: IncomingMessage) => {
     clearTimeout(waiting);
     const { socket } = answer;
     const end = () => {
-      // What the engine sent still lies here: it is the client who does not go on.
+      // What the upstream sent still lies here: it is the client who does not go on.
       const unread = answer.readableLength > 0;
-      answer.destroy(unread ? new ClientStall() : new EngineSilence());
+      answer.destroy(unread ? new ClientStall() : silence());
     };
     socket.setTimeout(limit);
     socket.once('timeout', end);

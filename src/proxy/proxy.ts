@@ -4,7 +4,7 @@ import { createProxyMiddleware } from 'http-proxy-middleware';
 
 /** One request on its way through http-proxy-middleware, and who is told of what happens to it. */
 export interface ProxyExchange {
-  /** Its `headers` and `url` are what the engine is sent. */
+  /** Its `headers` and `url` are what the upstream is sent. */
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The bytes that are sent, whatever the request held. */
@@ -25,11 +25,11 @@ function fail(error: unknown, request: IncomingMessage | undefined): void {
 
 /**
  * One for the whole process: each one leaves a listener on the server for as long as that lives. All that
- * differs between engines and requests comes from the exchange. Its own parts that answer errors, copy headers
+ * differs between upstreams and requests comes from the exchange. Its own parts that answer errors, copy headers
  * and log are switched off: it moves bytes, and what a client is told is decided elsewhere.
  */
 const proxy = createProxyMiddleware<IncomingMessage>({
-  // Never asked: the router names the engine of each request.
+  // Never asked: the router names the upstream of each request.
   target: 'http://127.0.0.1:9',
   changeOrigin: true,
   selfHandleResponse: true,

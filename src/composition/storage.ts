@@ -1,0 +1,45 @@
+import type { PostgresConfig, SqliteConfig } from '../config/config.ts';
+import { StorageUnavailable } from '../errors.ts';
+import { createPostgresStorage } from '../storage/postgres/postgres-storage.ts';
+import { createSqliteStorage } from '../storage/sqlite/sqlite-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { Parts } from './parts.ts';
+
+/** The storage that the configuration names. The driver `http` has none of its own: it forwards. */
+export function createStorage(
+  config: SqliteConfig | PostgresConfig,
+  /** Members of the built-in role when the storage is made. */
+  firstMembers: readonly string[],
+  { clock, randomBytes, emit }: Pick<Parts, 'clock' | 'randomBytes' | 'emit'>,
+): Storage {
+  const parts = {
+    firstMembers,
+    wallClock: clock.wall,
+    randomBytes,
+    onError: (error: unknown) =>
+      emit({ type: 'warning', message: 'the storage lost a connection', error }),
+  };
+  return config.driver === 'sqlite'
+    ? createSqliteStorage({ path: config.path, ...parts })
+    : createPostgresStorage({ config, ...parts });
+}
+
+/**
+ * The same, ready to be used or, while its server is away, to become so by itself.
+ * @throws Error with one line for the operator when only that one can mend it
+ */
+export async function openStorage(...given: Parameters<typeof createStorage>): Promise<Storage> {
+  const storage = createStorage(...given);
+  try {
+    await storage.open();
+  } catch (error) {
+    if (!(error instanceof StorageUnavailable)) {
+      await storage.close();
+      throw error;
+    }
+    const [, , { emit }] = given;
+    const message = 'the storage cannot be reached; /api answers 503 until it can';
+    emit({ type: 'warning', message, error: error.cause });
+  }
+  return storage;
+}

@@ -1,0 +1,8 @@
+/**
+ * One spelling for all spellings of a name that count as the same: without regard to case, and to how accents
+ * are composed (NFC). Upper case comes in between, since `ß` and `ss` and the two small sigmas only meet there;
+ * lower case before it, since `ẞ` has no other upper case than itself.
+ */
+export function foldCase(text: string): string {
+  return text.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
+}

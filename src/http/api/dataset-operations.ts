@@ -1,0 +1,100 @@
+import { ApiError, GatewayError } from '../../errors.ts';
+import type { Dataset } from '../../datasets/dataset.ts';
+import type { DatasetStore } from '../../datasets/dataset-store.ts';
+import { exportQuery, importQuery } from '../../datasets/dataset-queries.ts';
+import { readDocument } from '../../datasets/read-document.ts';
+import { foldCase } from '../../fold-case.ts';
+import { invalidating, type Invalidate } from '../../invalidation.ts';
+import { checked } from './checked.ts';
+import type { ApiExchange, ApiHandlers } from './guards.ts';
+import { queryParameters } from './query-parameters.ts';
+import { readJsonBytes } from './read-json.ts';
+import { sendData, sendJsonBytes, sendValue } from './send-json.ts';
+
+type DatasetHandlers = Pick<
+  ApiHandlers,
+  'exportDataset' | 'importDataset' | 'updateDataset' | 'listDatasets'
+>;
+
+/** The operations of the interface document §4.2. */
+export function createDatasetOperations(options: {
+  readonly datasets: DatasetStore;
+  readonly invalidate: Invalidate;
+  /** Largest document in bytes. */
+  readonly maxDocument: number;
+}): DatasetHandlers {
+  const { datasets, invalidate, maxDocument } = options;
+
+  async function readDataset({ request }: ApiExchange): Promise<Dataset> {
+    const bytes = await readJsonBytes(request, 'a dataset', maxDocument, 'limits.dataset');
+    const read = await readDocument(bytes);
+    if (!read.ok) throw new GatewayError('bad-request', read.problem);
+    return { ...read.identity, document: read.document };
+  }
+
+  /** What the engine answers for a project may depend on its datasets. */
+  const changing = <Refused extends string>(
+    { principal }: ApiExchange,
+    { project }: Dataset,
+    write: () => Promise<{ readonly id: number } | Refused>,
+  ) =>
+    invalidating({
+      invalidate,
+      stale: { project },
+      principal: principal.name,
+      write,
+      changed: (result) => typeof result !== 'string',
+    });
+
+  return {
+    async exportDataset({ request, response }) {
+      const { project, name, type } = checked(exportQuery, queryParameters(request));
+      const dataset = await datasets.read(project, name);
+      if (dataset === undefined || foldCase(dataset.type) !== foldCase(type)) {
+        throw new ApiError('no-such-dataset', 'The project has no dataset of this name and type.');
+      }
+      sendJsonBytes(response, dataset.document);
+    },
+
+    async importDataset(exchange) {
+      checked(importQuery, queryParameters(exchange.request));
+      const dataset = await readDataset(exchange);
+      const created = await changing(exchange, dataset, () => datasets.create(dataset));
+      if (created === 'exists') {
+        throw new ApiError(
+          'dataset-exists',
+          'dataset_name: the project has a dataset of this name already; PUT updates it.',
+        );
+      }
+      sendData(exchange.response, { dataset_id: created.id });
+    },
+
+    async updateDataset(exchange) {
+      const dataset = await readDataset(exchange);
+      // Before it too, so that fills of the old state end before the new one can be read.
+      await invalidate({ project: dataset.project }, exchange.principal.name, false);
+      const updated = await changing(exchange, dataset, () => datasets.update(dataset));
+      if (updated === 'no-such-dataset') {
+        throw new ApiError(
+          'no-such-dataset',
+          'dataset_name: the project has no dataset of this name; POST imports it.',
+        );
+      }
+      sendData(exchange.response, { dataset_id: updated.id });
+    },
+
+    async listDatasets({ parameters, response }) {
+      const { project = '' } = parameters;
+      const list = await datasets.list(project);
+      sendValue(response, {
+        project,
+        semantic_datasets: list.map(({ id, name, type, lastModified }) => ({
+          dataset_id: id,
+          dataset_name: name,
+          type,
+          last_modified: lastModified,
+        })),
+      });
+    },
+  };
+}

@@ -1,0 +1,36 @@
+import { API_STATUS, GATEWAY_STATUS } from '../../errors.ts';
+import { API_REASONS, GATEWAY_REASONS } from '../../reasons.ts';
+
+/** The reasons of the gateway that can end a request below /api. */
+const COMMON = [
+  'bad-request',
+  'unauthenticated',
+  'forbidden',
+  'not-found',
+  'method-not-allowed',
+  'too-big',
+  'content-coding',
+  'throttled',
+  'internal',
+] as const;
+
+export interface ErrorCode {
+  /** The word between the brackets of `errorMesg`. */
+  readonly code: string;
+  readonly status: number;
+  readonly meaning: string;
+}
+
+/** Every error that the gateway itself answers below /api, by status. */
+export const API_ERROR_CODES: readonly ErrorCode[] = [
+  ...COMMON.map((code) => ({
+    code,
+    status: GATEWAY_STATUS[code],
+    meaning: GATEWAY_REASONS[code],
+  })),
+  ...Object.entries(API_REASONS).map(([code, meaning]) => ({
+    code,
+    status: API_STATUS[code as keyof typeof API_STATUS],
+    meaning,
+  })),
+].sort((a, b) => a.status - b.status);

@@ -1,0 +1,52 @@
+import type { IncomingMessage } from 'node:http';
+import { scanJson } from '../../datasets/json-text.ts';
+import { ApiError, GatewayError } from '../../errors.ts';
+import { isUtf8Json } from '../content-type.ts';
+import { readBody } from '../read-body.ts';
+
+/** More than any body of the interface document needs; building what is deeper would hold everybody up. */
+const DEEPEST = 32;
+
+/**
+ * The bytes of a JSON body, not yet looked at.
+ * @param needed what the body must hold, for the message when there is none
+ * @param limit largest body in bytes
+ * @param limitName the key of the configuration that sets the limit
+ * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
+ *   send everything else without asking (Fetch, CORS-safelisted request headers)
+ * @throws GatewayError `bad-request` for no body, and as {@link readBody}
+ */
+export async function readJsonBytes(
+  request: IncomingMessage,
+  needed: string,
+  limit: number,
+  limitName?: string,
+): Promise<Buffer> {
+  const { headers } = request;
+  const empty =
+    headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
+  if (!empty && !isUtf8Json(headers['content-type'])) {
+    throw new ApiError('media-type', 'The Content-Type of the body must be application/json.', {
+      headers: { accept: 'application/json' },
+    });
+  }
+  const body = await readBody(request, limit, limitName);
+  if (body.length > 0) return body;
+  throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
+}
+
+/**
+ * A JSON body as a value.
+ * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link readJsonBytes}
+ */
+export async function readJson(
+  request: IncomingMessage,
+  needed: string,
+  limit: number,
+): Promise<unknown> {
+  const bytes = await readJsonBytes(request, needed, limit);
+  const scan = scanJson(bytes, { maxDepth: DEEPEST });
+  if (!scan.ok)
+    throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
+  return JSON.parse(new TextDecoder().decode(bytes));
+}

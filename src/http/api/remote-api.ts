@@ -1,0 +1,102 @@
+import type { Router } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RemoteConfig } from '../../config/config.ts';
+import { readDocument } from '../../datasets/read-document.ts';
+import { invalidating, type Invalidate } from '../../invalidation.ts';
+import { answerHeaders } from '../../proxy/forwarded-headers.ts';
+import {
+  createRemoteStorage,
+  type HeldAnswer,
+  type RemoteRequest,
+} from '../../storage/remote/remote-storage.ts';
+import { refuseClimbing } from '../../storage/remote/remote-target.ts';
+import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './guards.ts';
+import { API_OPERATIONS } from './operations.ts';
+import { readJsonBytes } from './read-json.ts';
+
+/**
+ * The role and dataset API at a remote server that speaks the same interface, to be mounted at /api. Login and
+ * permission are checked here, and at the remote server by the login that it is sent. What it answers is passed
+ * on, its errors too. A dataset that it may have changed is dropped from the cache before its answer goes out.
+ */
+export function createRemoteApi(
+  options: ApiFront & {
+    readonly config: RemoteConfig;
+    readonly invalidate: Invalidate;
+    /** Largest body of a role request, and largest dataset document, in bytes. */
+    readonly limits: { readonly body: number; readonly dataset: number };
+  },
+): {
+  readonly router: Router;
+  /** Never rejects. */
+  reachable(): Promise<boolean>;
+  /** Breaks off what is under way. */
+  close(): void;
+} {
+  const { config, invalidate, limits, ...front } = options;
+  const remote = createRemoteStorage(config);
+
+  /** Undefined without a body. */
+  async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
+    if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
+    return operation.changes === 'datasets'
+      ? readJsonBytes(request, 'a dataset', limits.dataset, 'limits.dataset')
+      : readJsonBytes(request, 'JSON', limits.body);
+  }
+
+  async function changeDataset(
+    { operation, principal }: ApiExchange,
+    sent: RemoteRequest,
+  ): Promise<HeldAnswer> {
+    const { document, ...read } = await readDocument(sent.body ?? Buffer.alloc(0));
+    const stale = read.ok ? { project: read.identity.project } : 'everything';
+    if (operation.name === 'updateDataset' && read.ok) {
+      // Before it too, so that fills of the old state end before the new one can be read.
+      await invalidate(stale, principal.name, false);
+    }
+    return invalidating({
+      invalidate,
+      stale,
+      principal: principal.name,
+      write: () => remote.change({ ...sent, body: document }),
+      changed: ({ head }) => mayHaveChanged(head.status),
+    });
+  }
+
+  async function handle(exchange: ApiExchange): Promise<void> {
+    const { request, response, operation } = exchange;
+    refuseClimbing(exchange.parameters);
+    const { method, url: target, headers } = request;
+    if (operation.changes === undefined) {
+      return remote.read({ method, target, headers, body: undefined }, { request, response });
+    }
+    const sent = { method, target, headers, body: await bodyOf(exchange) };
+    sendHeld(
+      response,
+      await (operation.changes === 'datasets'
+        ? changeDataset(exchange, sent)
+        : remote.change(sent)),
+    );
+  }
+
+  const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
+  return {
+    router: createApiRouter(handlers as ApiHandlers, front),
+    reachable: remote.reachable,
+    close: remote.close,
+  };
+}
+
+function carriesBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** All but a refusal: a server that fails, or points elsewhere, may have made the change before. */
+function mayHaveChanged(status: number): boolean {
+  return status < 400 || status >= 500;
+}
+
+function sendHeld(response: ServerResponse, { head, body }: HeldAnswer): void {
+  response.writeHead(head.status, head.statusMessage, answerHeaders(head.headers));
+  response.end(body);
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import express, { type RequestHandler, type Router } from 'express';
+import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
+import { openApiDocument } from '../openapi/openapi-document.ts';
+
+const PACKAGE = new URL('../../package.json', import.meta.url);
+
+/** Nothing from elsewhere; Swagger UI writes styles into its elements, and draws its arrows as data: images. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-cache',
+};
+
+/** Without an icon of its own the browser would ask for /favicon.ico. */
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>MDX gateway</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<div id="docs"></div>
+<noscript>This page needs JavaScript. What it shows is at <a href="/openapi.json">/openapi.json</a>.</noscript>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/initialise.js"></script>
+</body>
+</html>
+`;
+
+/**
+ * Only what reads can be tried out. A browser adds the credentials that it remembers, so a page that is there to
+ * be read would change roles, or empty every cache by one wrong click; clearCache does that by GET too. XMLA needs
+ * an envelope, and a GET there reaches the engine.
+ */
+const INITIALISER = `const readsOnly = () => ({
+  statePlugins: {
+    spec: {
+      wrapSelectors: {
+        allowTryItOutFor: () => (_state, path, method) =>
+          method === 'get' && !path.startsWith('/mdx/'),
+      },
+    },
+  },
+});
+
+SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#docs',
+  plugins: [readsOnly],
+  supportedSubmitMethods: ['get'],
+  validatorUrl: null,
+  docExpansion: 'list',
+  defaultModelsExpandDepth: 0,
+});
+`;
+
+/** `GET /openapi.json`: the interface in OpenAPI 3.1. */
+export function openApiPage(): RequestHandler {
+  return page('application/json', () => {
+    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
+    return JSON.stringify(openApiDocument({ version }), undefined, 2);
+  });
+}
+
+/** The same for people, by Swagger UI: the page and what it loads, to be mounted at /docs. */
+export function docsPages(): Router {
+  const router = express.Router({ caseSensitive: true });
+  router.get(
+    '/',
+    page('text/html; charset=utf-8', () => PAGE),
+  );
+  router.get(
+    '/initialise.js',
+    page('text/javascript; charset=utf-8', () => INITIALISER),
+  );
+  for (const [name, type] of [
+    ['swagger-ui-bundle.js', 'text/javascript'],
+    ['swagger-ui.css', 'text/css'],
+  ] as const) {
+    router.get(
+      `/${name}`,
+      page(`${type}; charset=utf-8`, () => readFile(join(swaggerUiFolder(), name))),
+    );
+  }
+  return router;
+}
+
+/** Content that does not change while the gateway runs; it is made when it is first asked for. */
+function page(
+  contentType: string,
+  make: () => string | Buffer | Promise<string | Buffer>,
+): RequestHandler {
+  let made: { readonly body: Buffer; readonly etag: string } | undefined;
+  return async (_request, response) => {
+    made ??= withTag(await make());
+    response.set({ ...HEADERS, 'content-type': contentType, etag: made.etag }).send(made.body);
+  };
+}
+
+function withTag(content: string | Buffer): { readonly body: Buffer; readonly etag: string } {
+  const body = Buffer.from(content);
+  return { body, etag: `"${createHash('sha256').update(body).digest('base64url')}"` };
+}

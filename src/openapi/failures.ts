@@ -1,0 +1,181 @@
+import { API_STATUS, GATEWAY_STATUS } from '../errors.ts';
+import { API_REASONS, GATEWAY_REASONS, type ApiReason, type GatewayReason } from '../reasons.ts';
+import { soapFault } from '../xmla/soap-fault.ts';
+import {
+  AGE,
+  ALLOW,
+  cacheStatusHeader,
+  RETRY_AFTER,
+  TRANSPORT_CAPS,
+  WWW_AUTHENTICATE,
+} from './headers.ts';
+import type { Answer, Answers, Header, MediaType, Schema } from './openapi-types.ts';
+
+type Reason = GatewayReason | ApiReason;
+
+const STATUS: Readonly<Record<Reason, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
+const MEANING: Readonly<Record<Reason, string>> = { ...GATEWAY_REASONS, ...API_REASONS };
+
+/** Example texts by the word, where the meaning of the word would not show what the text is like. */
+type Texts = Partial<Readonly<Record<Reason, string>>>;
+
+/** Headers that every answer of a status has. */
+const HEADERS: Readonly<Record<number, Readonly<Record<string, Header>>>> = {
+  401: { 'WWW-Authenticate': WWW_AUTHENTICATE },
+  405: { Allow: ALLOW },
+  429: { 'Retry-After': RETRY_AFTER },
+  503: { 'Retry-After': RETRY_AFTER },
+};
+
+export const FAILURE_SCHEMAS: Readonly<Record<string, Schema>> = {
+  Failure: {
+    description: 'A failure of the role and dataset API.',
+    type: 'object',
+    required: ['status', 'data', 'errorMesg'],
+    properties: {
+      status: { const: 1, description: '1: failure.' },
+      data: { const: 'failure' },
+      errorMesg: {
+        type: 'string',
+        description:
+          '`[code] text`: a word of a closed list for programs, and a text for people. A text about wrong input ' +
+          'names every field that is wrong.',
+      },
+    },
+  },
+  Problem: {
+    description: 'A failure outside the role and dataset API.',
+    type: 'object',
+    required: ['error', 'message'],
+    properties: {
+      error: { type: 'string', description: 'A word of a closed list, for programs.' },
+      message: { type: 'string', description: 'A text for people.' },
+    },
+  },
+  SoapFault: {
+    description:
+      'A SOAP 1.1 envelope with a `Fault`: `faultcode` is `Client` or `Server`, `faultstring` tells what ' +
+      'happened, and `detail` holds the `Error` in which XMLA clients look for it.',
+    type: 'string',
+  },
+};
+
+/** Failures of the role and dataset API. */
+export function apiFailures(reasons: readonly Reason[], texts: Texts = {}): Answers {
+  return byStatus(reasons, (group) => ({
+    'application/json': {
+      schema: {
+        $ref: '#/components/schemas/Failure',
+        type: 'object',
+        properties: { errorMesg: { type: 'string', pattern: `^\\[(?:${group.join('|')})\\] ` } },
+      },
+      examples: examplesOf(group, (reason) => ({
+        status: 1,
+        data: 'failure',
+        errorMesg: `[${reason}] ${texts[reason] ?? MEANING[reason]}`,
+      })),
+    },
+  }));
+}
+
+/** Failures of the pages for operators. */
+export function pageFailures(reasons: readonly Reason[]): Answers {
+  return byStatus(reasons, (group) => ({ 'application/json': problem(group) }));
+}
+
+/** Failures of clearCache, in the form that the client prefers. */
+export function clearCacheFailures(reasons: readonly Reason[], texts: Texts = {}): Answers {
+  return byStatus(reasons, (group) => ({
+    'text/plain': {
+      schema: { type: 'string' },
+      examples: examplesOf(group, (reason) => `${texts[reason] ?? MEANING[reason]}\n`),
+    },
+    'application/json': problem(group, texts),
+  }));
+}
+
+/**
+ * Failures that the gateway tells as a SOAP Fault.
+ * @param passing whether an answer of the engine may come with the same status
+ */
+export function faults(reasons: readonly GatewayReason[], passing: boolean): Answers {
+  const answers = byStatus(reasons, (group) => ({
+    'text/xml': {
+      schema: { $ref: '#/components/schemas/SoapFault' },
+      examples: examplesOf(group, (reason) =>
+        soapFault({
+          side: STATUS[reason] < 500 ? 'Client' : 'Server',
+          message: MEANING[reason],
+        }).toString(),
+      ),
+    },
+    ...(passing && { '*/*': {} }),
+  }));
+  return mapAnswers(answers, (status, answer) => {
+    const own = reasons.filter((reason) => STATUS[reason] === Number(status));
+    const also = passing ? ' Or an answer of the engine with this status, as it came.' : '';
+    return {
+      ...answer,
+      description: answer.description + also,
+      headers: {
+        'Cache-Status': cacheStatusHeader(own),
+        Age: AGE,
+        'X-Transport-Caps-Negotiation-Flags': TRANSPORT_CAPS,
+        // Engines need not send them.
+        ...(passing ? mapHeaders(answer.headers ?? {}) : answer.headers),
+      },
+    };
+  });
+}
+
+function byStatus(
+  reasons: readonly Reason[],
+  contentOf: (group: readonly Reason[]) => Readonly<Record<string, MediaType>>,
+): Answers {
+  const groups = Map.groupBy(reasons, (reason) => STATUS[reason]);
+  return Object.fromEntries(
+    [...groups].map(([status, group]) => [
+      String(status),
+      {
+        description: describe(group),
+        ...(HEADERS[status] !== undefined && { headers: HEADERS[status] }),
+        content: contentOf(group),
+      },
+    ]),
+  );
+}
+
+function describe(group: readonly Reason[]): string {
+  const meanings = group.map((reason) => `\`${reason}\`: ${MEANING[reason]}`);
+  return meanings.length === 1 ? meanings.join('') : meanings.map((text) => `- ${text}`).join('\n');
+}
+
+function problem(group: readonly Reason[], texts: Texts = {}): MediaType {
+  return {
+    schema: {
+      $ref: '#/components/schemas/Problem',
+      type: 'object',
+      properties: { error: { enum: group } },
+    },
+    examples: examplesOf(group, (reason) => ({
+      error: reason,
+      message: texts[reason] ?? MEANING[reason],
+    })),
+  };
+}
+
+function examplesOf(group: readonly Reason[], valueOf: (reason: Reason) => unknown) {
+  return Object.fromEntries(group.map((reason) => [reason, { value: valueOf(reason) }]));
+}
+
+function mapAnswers(answers: Answers, change: (status: string, answer: Answer) => Answer): Answers {
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => [status, change(status, answer)]),
+  );
+}
+
+function mapHeaders(headers: Readonly<Record<string, Header>>): Record<string, Header> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, { required: _required, ...header }]) => [name, header]),
+  );
+}

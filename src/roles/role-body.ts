@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { foldCase } from '../fold-case.ts';
+import type { Member, RoleInput } from './role.ts';
+
+/** What the bodies of role requests may hold (interface document §2.1). Fields that are not named are ignored. */
+
+/** In characters (code points), as all lengths here. */
+const LONGEST = { roleName: 128, userName: 255, description: 2_000 } as const;
+
+const orMissing = (problem: string) => (issue: { input?: unknown }) =>
+  issue.input === undefined ? 'is missing' : problem;
+
+const TEXT = orMissing('must be a string');
+
+/** Text in one line that people can tell from its like when they see it. */
+function name(longest: number) {
+  return z
+    .string({ error: TEXT })
+    .refine((text) => text !== '', { error: 'must not be empty' })
+    .refine((text) => isWithin(text, longest), { error: `must have at most ${longest} characters` })
+    .refine((text) => text === text.trim(), { error: 'must not begin or end with white space' })
+    .refine((text) => !/[\p{Cc}\p{Cs}\u2028\u2029]/u.test(text), {
+      error: 'must not hold control characters, line breaks or halves of surrogate pairs',
+    });
+}
+
+const description = z
+  .string({ error: TEXT })
+  .refine((text) => isWithin(text, LONGEST.description), {
+    error: `must have at most ${LONGEST.description} characters`,
+  })
+  .refine((text) => text.isWellFormed(), { error: 'must not hold halves of surrogate pairs' });
+
+const member = z.object(
+  {
+    type: z.literal('user', { error: orMissing('must be "user"') }),
+    name: name(LONGEST.userName),
+  },
+  { error: 'must be an object with type and name' },
+);
+
+/** A body can hold millions of wrong members; nobody reads so much, and looking at them takes seconds. */
+const ENOUGH_PROBLEMS = 100;
+
+function members(exactly?: number) {
+  return z
+    .array(z.unknown(), { error: orMissing('must be an array') })
+    .transform((items, context): Member[] => {
+      const complain = (message: string, path: PropertyKey[]) =>
+        context.addIssue({ code: 'custom', message, path });
+      if (exactly !== undefined && items.length !== exactly) {
+        complain(`must hold exactly ${exactly} user`, []);
+      }
+      const read: Member[] = [];
+      for (const [index, item] of items.entries()) {
+        if (context.issues.length >= ENOUGH_PROBLEMS) break;
+        const { success, data, error } = member.safeParse(item);
+        if (success) read.push(data);
+        else for (const { path, message } of error.issues) complain(message, [index, ...path]);
+      }
+      return read;
+    });
+}
+
+const fields = { name: name(LONGEST.roleName), description };
+
+/** The body of create and update. Of users that are named twice the first spelling counts. */
+export const roleBody = z
+  .object({ ...fields, contains: members() }, { error: 'must be a JSON object' })
+  .transform((role): RoleInput => ({ ...role, contains: eachOnce(role.contains) }));
+
+/** The body of add user and remove user; the description says nothing there and may be missing. */
+export const membershipBody = z
+  .object(
+    {
+      name: fields.name,
+      description: description.optional(),
+      contains: members(1),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
+
+function eachOnce(members: readonly Member[]): Member[] {
+  const byName = new Map<string, Member>();
+  for (const member of members) {
+    const folded = foldCase(member.name);
+    if (!byName.has(folded)) byName.set(folded, member);
+  }
+  return [...byName.values()];
+}
+
+/** Counts no further than it must. */
+function isWithin(text: string, longest: number): boolean {
+  return text.length <= longest || (text.length <= 2 * longest && [...text].length <= longest);
+}

@@ -1,0 +1,42 @@
+import type { Member, Role, RoleInput, RoleSummary } from './role.ts';
+
+/** A page of the list of roles. */
+export interface RolePage {
+  /** How many roles come before the page. */
+  readonly offset: number;
+  /** How many roles the page holds at most. */
+  readonly limit: number;
+  /** Only roles whose name contains this without regard to case; empty: all. */
+  readonly nameContains: string;
+}
+
+/**
+ * Port: where the roles are. What it is given was checked before. Names of roles and users are compared by
+ * {@link foldCase}. Each method is atomic, and what it reports as done outlives the process.
+ *
+ * Every method rejects with `StorageUnavailable` when the storage cannot be reached or does not answer in time.
+ */
+export interface RoleStore {
+  /** The ids are consecutive: a role that could not be created takes none. */
+  create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
+  read(id: number): Promise<Role | undefined>;
+  /** Replaces name, description and members. */
+  update(id: number, role: RoleInput): Promise<'done' | 'no-such-role' | 'name-taken'>;
+  remove(id: number): Promise<'done' | 'no-such-role'>;
+  /** @param roleName the name that the caller gives the role; it must be the one of `id` */
+  addMember(
+    id: number,
+    roleName: string,
+    member: Member,
+  ): Promise<'done' | 'no-such-role' | 'other-name' | 'already-member'>;
+  /** @param roleName as with {@link RoleStore.addMember} */
+  removeMember(
+    id: number,
+    roleName: string,
+    member: Member,
+  ): Promise<'done' | 'no-such-role' | 'other-name' | 'not-a-member'>;
+  /** Newest first. `total` counts all roles that match. */
+  list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
+  /** Ids of the roles that a user is a member of, ascending. */
+  rolesOf(userName: string): Promise<readonly number[]>;
+}

@@ -1,0 +1,274 @@
+import { Client, Pool } from 'pg';
+import type { PoolClient } from 'pg';
+import type { PostgresConfig } from '../../config/config.ts';
+import { StorageUnavailable } from '../../errors.ts';
+import { clientSettings } from './client-settings.ts';
+import { connectionProblem, ConnectionLost, isPassing } from './failures.ts';
+import type { Budget, Session } from './session.ts';
+import { ask, createBudget, createSession, within } from './session.ts';
+
+/**
+ * Work on one PostgreSQL. Each operation has `timeout` for all: to get a connection, and for all its statements
+ * but those that carry pieces of documents. When it fails because PostgreSQL is not to be had, it fails with
+ * `StorageUnavailable`. Before the first one, the schema is brought up to date.
+ */
+export interface Database {
+  /**
+   * @throws StorageUnavailable
+   * @throws Error with one line for the operator
+   */
+  open(): Promise<void>;
+  /** Statements that change nothing, each for itself. */
+  read<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  /** Statements that change nothing, and see one moment. */
+  snapshot<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  /**
+   * A transaction. It is rolled back when the result is a word other than `done`, and when the work throws.
+   * The work may be done twice, if the first time was in vain.
+   */
+  write<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  /** A long snapshot on a connection of its own, each of its statements with the time of an operation. */
+  longSnapshot(): Promise<LongSession>;
+  /** As `write`, for long work that is done once, on a connection of its own. */
+  longWrite<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  /** Whether it answers now. Never rejects. */
+  answers(): Promise<boolean>;
+  /** Waits for what is under way, but not for long snapshots. */
+  close(): Promise<void>;
+}
+
+export interface LongSession {
+  readonly session: Session;
+  end(): void;
+}
+
+type Kind = 'read' | 'snapshot' | 'write';
+
+const BEGIN: Readonly<Record<Exclude<Kind, 'read'>, string>> = {
+  snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+  write: 'BEGIN ISOLATION LEVEL READ COMMITTED',
+};
+
+/** An idle connection is closed after this long (ms). */
+const IDLE = 30_000;
+/** For how long the reader or the source of long work may stand still (ms). */
+const LONG_IDLE = 600_000;
+/** What a connection may take to close (ms). */
+const FAREWELL = 200;
+
+/**
+ * @param prepare brings the schema up to date, in a transaction
+ * @param onError told of idle connections that were lost
+ * @throws Error when a PEM file cannot be read
+ */
+export function createDatabase(options: {
+  readonly config: PostgresConfig;
+  readonly prepare: (session: Session) => Promise<'done'>;
+  readonly onError: (error: unknown) => void;
+}): Database {
+  const { config } = options;
+  const settings = clientSettings(config);
+  const pool = new Pool({ ...settings, max: config.connections, idleTimeoutMillis: IDLE });
+  /** Connections of the pool that are open. */
+  const open = new Set<PoolClient>();
+  /** Those that have served before, so that the server may have closed them unnoticed. */
+  const used = new WeakSet<PoolClient>();
+  const long = new Set<Client>();
+  const underWay = new Set<Promise<unknown>>();
+  let preparation: Promise<unknown> | undefined;
+  let prepared = false;
+  let closed: Promise<void> | undefined;
+
+  pool.on('connect', (client) => {
+    open.add(client);
+    // An error on a connection that works fails the statement too, and the pool hears of an idle one.
+    client.on('error', () => {});
+  });
+  pool.on('remove', (client) => open.delete(client));
+  pool.on('error', (error) => {
+    const { message } = error;
+    options.onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`));
+  });
+
+  async function connection(budget: Budget): Promise<PoolClient> {
+    const wanted = pool.connect();
+    try {
+      return await within(budget.left(), wanted);
+    } catch (error) {
+      wanted.then((client) => client.release()).catch(() => {});
+      throw new StorageUnavailable('nothing-done', error);
+    }
+  }
+
+  async function attempt<T>(
+    kind: Kind,
+    budget: Budget,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
+    const client = await connection(budget);
+    const first = !used.has(client);
+    used.add(client);
+    try {
+      const result = await perform(client, kind, budget, createSession(client, budget), work);
+      client.release();
+      return result;
+    } catch (error) {
+      client.release(true);
+      if (first || !isLostInVain(error)) throw error;
+    }
+    return await attempt(kind, budget, work);
+  }
+
+  /** Waits for its schema, and lets `close` wait for it. */
+  async function operate<T>(run: (budget: Budget) => Promise<T>): Promise<T> {
+    if (closed !== undefined) throw new StorageUnavailable('nothing-done', new Error('closed'));
+    const operation = (async () => {
+      const budget = createBudget(config.timeout);
+      if (!prepared) await prepareOnce();
+      return await run(budget);
+    })();
+    underWay.add(operation);
+    try {
+      return await operation;
+    } finally {
+      underWay.delete(operation);
+    }
+  }
+
+  /** Whoever comes while it is being done waits for the same, which began earlier and so ends in time. */
+  async function prepareOnce(): Promise<void> {
+    preparation ??= attempt('write', createBudget(config.timeout), options.prepare);
+    try {
+      await preparation;
+      prepared = true;
+    } catch (error) {
+      // Whatever became of the schema: the operation itself was not begun.
+      if (error instanceof StorageUnavailable) {
+        throw new StorageUnavailable('nothing-done', error.cause);
+      }
+      throw error;
+    } finally {
+      preparation = undefined;
+    }
+  }
+
+  async function longClient(): Promise<Client> {
+    const client = new Client({ ...settings, idle_in_transaction_session_timeout: LONG_IDLE });
+    client.on('error', () => {});
+    long.add(client);
+    client.once('end', () => long.delete(client));
+    try {
+      await within(config.timeout, client.connect());
+    } catch (error) {
+      discard(client);
+      throw new StorageUnavailable('nothing-done', error);
+    }
+    return client;
+  }
+
+  return {
+    async open() {
+      try {
+        await operate(async () => {});
+      } catch (error) {
+        if (!(error instanceof StorageUnavailable)) throw error;
+        const problem = connectionProblem(error.cause);
+        if (problem === undefined) throw error;
+        const { host, port } = settings;
+        throw new Error(`PostgreSQL at ${host}:${port}: ${problem}`, { cause: error });
+      }
+    },
+    read: (work) => operate((budget) => attempt('read', budget, work)),
+    snapshot: (work) => operate((budget) => attempt('snapshot', budget, work)),
+    write: (work) => operate((budget) => attempt('write', budget, work)),
+    longSnapshot: () =>
+      operate(async (budget) => {
+        const client = await longClient();
+        const session = createSession(client, budget, true);
+        try {
+          await session.rows(BEGIN.snapshot);
+        } catch (error) {
+          leave(client);
+          throw error;
+        }
+        return { session, end: () => leave(client) };
+      }),
+    longWrite: (work) =>
+      operate(async (budget) => {
+        const client = await longClient();
+        try {
+          return await perform(client, 'write', budget, createSession(client, budget, true), work);
+        } finally {
+          leave(client);
+        }
+      }),
+    async answers() {
+      if (closed !== undefined) return false;
+      try {
+        await attempt('read', createBudget(config.timeout), (session) => session.rows('SELECT 1'));
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    close() {
+      closed ??= (async () => {
+        await Promise.allSettled(underWay);
+        for (const client of long) discard(client);
+        const farewell = Promise.all([...open].map(ended));
+        await pool.end();
+        await within(FAREWELL, farewell).catch(() => {});
+        for (const client of open) discard(client);
+      })();
+      return closed;
+    },
+  };
+}
+
+/** @throws StorageUnavailable, or what the work throws; then the connection must not be used again */
+async function perform<T>(
+  client: Client,
+  kind: Kind,
+  budget: Budget,
+  session: Session,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  if (kind === 'read') return await work(session);
+  await session.rows(BEGIN[kind]);
+  const result = await work(session);
+  if (typeof result === 'string' && result !== 'done') await session.rows('ROLLBACK');
+  else if (kind === 'snapshot') await session.rows('COMMIT');
+  else await commit(client, budget);
+  return result;
+}
+
+/** @throws StorageUnavailable `unknown` when it was sent, and nobody can tell what became of it */
+async function commit(client: Client, budget: Budget): Promise<void> {
+  const left = budget.left();
+  try {
+    await ask(client, left, 'COMMIT');
+  } catch (error) {
+    if (!isPassing(error)) throw error;
+    throw new StorageUnavailable(left > 0 ? 'unknown' : 'nothing-done', error);
+  }
+}
+
+/** Nothing can have been done on a connection that was lost before its transaction was to be committed. */
+function isLostInVain(error: unknown): boolean {
+  if (!(error instanceof StorageUnavailable) || error.outcome !== 'nothing-done') return false;
+  return error.cause instanceof ConnectionLost;
+}
+
+/** With a farewell, unless a statement is still under way on it. */
+function leave(client: Client): void {
+  client.end().catch(() => {});
+}
+
+/** Without a farewell, which a silent server would not hear. */
+function discard(client: Client): void {
+  client.connection.stream.destroy();
+}
+
+function ended(client: Client): Promise<void> {
+  return new Promise((resolve) => client.once('end', () => resolve()));
+}

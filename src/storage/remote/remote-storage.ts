@@ -1,0 +1,206 @@
+import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
+import { Socket } from 'node:net';
+import type { RemoteConfig } from '../../config/config.ts';
+import { GatewayError, StorageUnavailable } from '../../errors.ts';
+import { answerHead, type UpstreamHead } from '../../proxy/answer-head.ts';
+import { breakOff } from '../../proxy/break-off.ts';
+import { answerHeaders, requestHeaders } from '../../proxy/forwarded-headers.ts';
+import { acceptsConnections } from '../../proxy/probe.ts';
+import { proxyThrough } from '../../proxy/proxy.ts';
+import { endOnSilence } from '../../proxy/silence.ts';
+import { createUpstreamAgent } from '../../proxy/upstream-agent.ts';
+import { NoAnswer } from '../../proxy/upstream-failure.ts';
+import { refusedLogin, serviceAuthorization } from '../../proxy/upstream-login.ts';
+import { remoteTarget } from './remote-target.ts';
+
+/**
+ * Beside what never crosses the gateway. What a page of another site sends was refused here, by the gateway's
+ * own host; the remote server would compare with another one. And what a client may do was decided by method
+ * and path, so that no header may name others.
+ */
+const NEVER_SENT: ReadonlySet<string> = new Set([
+  'origin',
+  'referer',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-original-url',
+  'x-rewrite-url',
+]);
+
+/** Bytes of the answer to a change: an id, or an error page. */
+const LONGEST_HELD = 1024 * 1024;
+
+/** One request of the API as a client sent it. */
+export interface RemoteRequest {
+  readonly method: string;
+  /** Below /api; see {@link remoteTarget}. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  /** The bytes that are sent, without content coding; undefined without a body. */
+  readonly body: Buffer | undefined;
+}
+
+/** An answer that has arrived whole. */
+export interface HeldAnswer {
+  readonly head: UpstreamHead;
+  readonly body: Buffer;
+}
+
+/** A remote server that speaks the interface of the gateway's own API. */
+export interface RemoteStorage {
+  /**
+   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
+   * client has it.
+   * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
+   * @throws GatewayError `client-gone`
+   */
+  read(
+    request: RemoteRequest,
+    client: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  ): Promise<void>;
+  /**
+   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
+   * its client.
+   * @throws StorageUnavailable when no whole answer came
+   */
+  change(request: RemoteRequest): Promise<HeldAnswer>;
+  /** Whether a connection to it can be made. Never rejects. */
+  reachable(): Promise<boolean>;
+  /** Breaks off what is under way. */
+  close(): void;
+}
+
+/** Connects when it is asked, anew for each request: on a kept connection nobody could tell whether a change was read. */
+export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
+  const origin = new URL(new URL(config.url).origin);
+  const { agent } = createUpstreamAgent(config, false);
+  const connected = origin.protocol === 'https:' ? 'secureConnect' : 'connect';
+
+  /** The request that goes out; nothing of the one that came in but what is named here. */
+  function outgoing({ method, target, headers, body }: RemoteRequest): IncomingMessage {
+    const request = new IncomingMessage(new Socket());
+    const authorization =
+      config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
+    request.method = method;
+    request.url = remoteTarget(config.url, target);
+    request.headers = requestHeaders(headers, authorization, body?.length, NEVER_SENT);
+    return request;
+  }
+
+  /**
+   * Sends a request and lets its answer be taken.
+   * @param response to which the proxy ties the request: it ends when that closes before its time
+   * @param take must listen to the answer's errors at once; what it throws ends the answer
+   * @param failed what is thrown for an error; `reached` when something may have been sent
+   */
+  function send<T>(
+    sent: RemoteRequest,
+    response: ServerResponse | undefined,
+    take: (answer: IncomingMessage) => Promise<T>,
+    failed: (error: unknown, reached: boolean) => unknown,
+  ): Promise<T> {
+    const request = outgoing(sent);
+    return new Promise((resolve, reject) => {
+      let reached = false;
+      let answered = false;
+      const fail = (error: unknown) => reject(failed(error, reached) as Error);
+      void proxyThrough({
+        request,
+        response: response ?? new ServerResponse(request),
+        body: sent.body,
+        origin,
+        agent,
+        onRequest(request) {
+          endOnSilence(request, config.timeout, () => new Error('no answer in time'));
+          request.socket?.once(connected, () => {
+            reached = true;
+          });
+          // Nothing else tells of a server that changes the protocol without being asked to.
+          request.once('close', () => {
+            if (!answered) fail(new NoAnswer());
+          });
+        },
+        onAnswer(answer) {
+          answered = true;
+          take(answer).then(resolve, (error: unknown) => {
+            answer.destroy();
+            fail(error);
+          });
+        },
+        onError: fail,
+      });
+    });
+  }
+
+  /** @throws StorageUnavailable when the server refused a login that is not the client's */
+  function acceptedHead(answer: IncomingMessage): UpstreamHead {
+    const head = answerHead(answer);
+    if (!refusedLogin(head.status, config.login)) return head;
+    throw new StorageUnavailable(
+      'nothing-done',
+      undefined,
+      'The storage refused the login of the gateway; its operator must correct storage.service.',
+    );
+  }
+
+  return {
+    async read(sent, { request, response }) {
+      if (response.destroyed) throw clientGone();
+      await send(
+        sent,
+        response,
+        async (answer) => {
+          if (response.destroyed) throw clientGone();
+          const head = acceptedHead(answer);
+          response.writeHead(head.status, head.statusMessage, answerHeaders(head.headers));
+          answer.pipe(response);
+          await new Promise<void>((resolve, reject) => {
+            answer.once('error', (error) => {
+              // At once: the proxy would only close it, which looks like an end to some clients.
+              breakOff(request, response);
+              reject(error);
+            });
+            response.once('close', () => {
+              if (response.writableFinished) resolve();
+              else reject(clientGone());
+            });
+          });
+        },
+        (error) => {
+          if (error instanceof GatewayError || error instanceof StorageUnavailable) return error;
+          // Its going away ends the request, which then fails in one way or another.
+          if (response.destroyed && !response.headersSent) return clientGone();
+          return new StorageUnavailable('nothing-done', error);
+        },
+      );
+    },
+    change: (sent) =>
+      send(
+        sent,
+        undefined,
+        async (answer) => ({ head: acceptedHead(answer), body: await wholeBody(answer) }),
+        (error, reached) =>
+          error instanceof StorageUnavailable
+            ? error
+            : new StorageUnavailable(reached ? 'unknown' : 'nothing-done', error),
+      ),
+    reachable: () => acceptsConnections(origin),
+    close: () => agent.destroy(),
+  };
+}
+
+function clientGone(): GatewayError {
+  return new GatewayError('client-gone', 'The client went away.');
+}
+
+async function wholeBody(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > LONGEST_HELD) throw new Error('the answer to a change is too long');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

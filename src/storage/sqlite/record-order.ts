@@ -1,0 +1,42 @@
+import { ADMIN_ROLE } from '../../roles/role.ts';
+import type { StorageRecord } from '../storage.ts';
+
+type Head = Extract<StorageRecord, { kind: 'head' }>;
+
+/**
+ * The same records; fails when one is missing, too much or not where it should be.
+ * @throws Error with one line for the operator
+ */
+export async function* inOrder(
+  records: AsyncIterable<StorageRecord>,
+): AsyncGenerator<StorageRecord, void, undefined> {
+  let head: Head | undefined;
+  const last = { role: 0, dataset: 0 };
+  const counted = { role: 0, dataset: 0 };
+  for await (const record of records) {
+    if (record.kind === 'head') {
+      if (head !== undefined) throw new Error('the records hold two heads');
+      head = record;
+    } else {
+      if (head === undefined) throw new Error('the records must begin with a head');
+      const { kind } = record;
+      const id = record.kind === 'role' ? record.role.id : record.id;
+      if (kind === 'role' && counted.dataset > 0) throw new Error('a role stands behind a dataset');
+      if (id <= last[kind]) throw new Error(`${kind} ${id} stands behind ${kind} ${last[kind]}`);
+      const next = kind === 'role' ? head.nextRoleId : head.nextDatasetId;
+      if (id >= next) throw new Error(`${kind} ${id} is not below the next id, which is ${next}`);
+      if (kind === 'role' && counted.role === 0 && id !== ADMIN_ROLE.id) {
+        throw new Error(`the first role must be the built-in one, ${ADMIN_ROLE.id}`);
+      }
+      last[kind] = id;
+      counted[kind] += 1;
+    }
+    yield record;
+  }
+  if (head === undefined) throw new Error('there are no records');
+  if (counted.role !== head.roles || counted.dataset !== head.datasets) {
+    throw new Error(
+      `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
+    );
+  }
+}

@@ -1,0 +1,23 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { createPostgresStorage } from '../../src/storage/postgres/postgres-storage.ts';
+import { postgresConfig } from '../integration/storage/postgres-house.ts';
+import type { PostgresServer } from '../support/postgres-server.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeStorage } from './storage-contract.ts';
+
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(async () => {
+  await server.close();
+});
+
+describeStorage('PostgreSQL', async () => {
+  const house = await server.house();
+  return {
+    storage: (parts) => createPostgresStorage({ config: postgresConfig(house.url), ...parts }),
+    remove: () => house.remove(),
+  };
+});

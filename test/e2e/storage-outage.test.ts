@@ -1,0 +1,133 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
+import { apiOf, dataOf, documentOf, failureOf, type Api } from '../contract/api-client.ts';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+let postgres: PostgresServer;
+let engine: StubEngine;
+let gateway: TestGateway;
+let api: Api;
+let count = 0;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  engine = await startStubEngine(sendXml(mddatasetAnswer()));
+});
+afterAll(async () => {
+  await engine?.close();
+  await postgres?.close();
+});
+
+async function startGateway(url: string): Promise<void> {
+  gateway = await startTestGateway({
+    engine: { url: engine.url },
+    storage: { driver: 'postgres', url },
+  });
+  api = apiOf(gateway.url);
+}
+afterEach(() => gateway?.close());
+
+const PAGE = { pageNum: '0', pageSize: '10', containsDesc: 'true' };
+const ROLE = { name: 'analysts', description: '', contains: [] };
+const query = (cube: string) =>
+  execute({ statement: `SELECT FROM [${cube}]`, properties: { Catalog: 'Sales' } });
+
+/** All operations, each as a request that would succeed. */
+const operations = (id: number): (() => Promise<Answer>)[] => [
+  () => api.create({ ...ROLE, name: `new ${(count += 1)}` }),
+  () => api.update(id, ROLE),
+  () => api.read(id),
+  () => api.remove(id),
+  () => api.add(id, ROLE.name, `user ${(count += 1)}`),
+  () => api.drop(id, ROLE.name, 'ann'),
+  () => api.list(PAGE),
+  () => api.import(documentOf('p', `new ${(count += 1)}`)),
+  () => api.replace(documentOf('p', 'd')),
+  () => api.export('p', 'd'),
+  () => api.datasets('p'),
+];
+
+/** The promise of the interface: nobody waits longer for a storage that is away. */
+async function withinTwoSeconds<T>(answer: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  const late = delay(2_000, undefined, { signal: timer.signal }).then(() => {
+    throw new Error('no answer within two seconds');
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    timer.abort();
+    late.catch(() => {});
+  }
+}
+
+/** Asks for what is cached and for what is not, again and again, until it is told to stop. */
+async function xmlaTraffic(stopped: () => boolean): Promise<Set<string>> {
+  const seen = new Set<string>();
+  while (!stopped()) {
+    const cubes = ['cached', `cube ${(count += 1)}`];
+    const [hit, miss] = await Promise.all(cubes.map((cube) => askXmla(gateway.url, query(cube))));
+    for (const [what, answer] of Object.entries({ hit, miss })) {
+      seen.add(`${what}: ${answer?.status} ${answer === undefined ? '' : shortStatus(answer)}`);
+    }
+  }
+  return seen;
+}
+
+async function untilStorageIsBack(): Promise<void> {
+  while ((await api.list(PAGE)).status !== 200) await delay(20);
+}
+
+describe.each<[string, () => Promise<void>, () => Promise<void> | void]>([
+  ['is stopped', () => postgres.stop('SIGINT'), () => postgres.restart()],
+  ['is killed', () => postgres.stop('SIGKILL'), () => postgres.restart()],
+  ['stands still', () => postgres.pause(), () => postgres.resume()],
+])('while PostgreSQL %s', (_, end, begin) => {
+  beforeEach(async () => startGateway((await postgres.house()).url));
+
+  test('the API says so within two seconds, queries are unharmed, and it recovers by itself', async () => {
+    const id = await api.created(ROLE);
+    dataOf(await api.import(documentOf('p', 'd')));
+    await askXmla(gateway.url, query('cached'));
+
+    await end();
+    let over = false;
+    const traffic = xmlaTraffic(() => over);
+    // At once, when connections of before are left, and again, when there are none.
+    for (let round = 0; round < 2; round += 1) {
+      const answers = await Promise.all(
+        operations(id).map((operation) => withinTwoSeconds(operation())),
+      );
+      for (const answer of answers) {
+        expect(failureOf(answer)).toBe('503 storage-unavailable');
+        expect(answer.headers['retry-after']).toMatch(/^\d+$/);
+      }
+    }
+    over = true;
+    expect(await traffic).toEqual(new Set(['hit: 200 hit', 'miss: 200 miss stored']));
+
+    await begin();
+    await untilStorageIsBack();
+    const role = dataOf(await api.read(1)) as { name: string };
+    expect(role.name).toBe('Admin');
+    const answers = [await api.create({ ...ROLE, name: 'after' }), await api.datasets('p')];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect((await api.export('p', 'd')).text).toBe(documentOf('p', 'd'));
+  });
+});
+
+test('a gateway that starts before its PostgreSQL answers queries, and the API when it is there', async () => {
+  const { url } = await postgres.house();
+  await postgres.stop();
+  await startGateway(url);
+  expect(shortStatus(await askXmla(gateway.url, query('early')))).toBe('miss stored');
+  expect(failureOf(await withinTwoSeconds(api.list(PAGE)))).toBe('503 storage-unavailable');
+  await postgres.restart();
+  await untilStorageIsBack();
+  expect(await api.created(ROLE)).toBe(2);
+});

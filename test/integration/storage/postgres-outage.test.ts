@@ -1,0 +1,222 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { Client } from 'pg';
+import { StorageUnavailable } from '../../../src/errors.ts';
+import type { RoleInput } from '../../../src/roles/role.ts';
+import type { Storage } from '../../../src/storage/storage.ts';
+import type { BlackHole } from '../../support/black-hole.ts';
+import { startBlackHole } from '../../support/black-hole.ts';
+import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import { storageAt } from './postgres-house.ts';
+
+/** What is promised of every operation of roles, and of the beginning of one with a document (ms). */
+const PROMISED = 2_000;
+
+let server: PostgresServer;
+let house: PostgresHouse;
+let hole: BlackHole;
+let storage: Storage;
+let errors: unknown[];
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(async () => {
+  await server.close();
+});
+beforeEach(async () => {
+  house = await server.house();
+  hole = await startBlackHole(server.port);
+  const url = new URL(house.url);
+  url.port = String(hole.port);
+  errors = [];
+  storage = storageAt(url.href, {}, (error) => errors.push(error));
+});
+afterEach(async () => {
+  await hole.set('forward');
+  await storage.close();
+  await hole.close();
+});
+
+const role = (name: string): RoleInput => ({ name, description: '', contains: [] });
+const all = { offset: 0, limit: 10, nameContains: '' };
+const large = {
+  project: 'p',
+  name: 'd',
+  type: 'MDX',
+  document: Buffer.alloc(3_000_000),
+};
+
+/** Every kind of operation. */
+const operations: readonly (() => Promise<unknown>)[] = [
+  () => storage.roles.create(role('a')),
+  () => storage.roles.update(1, role('a')),
+  () => storage.roles.remove(1),
+  () => storage.roles.read(1),
+  () => storage.roles.list(all),
+  () => storage.roles.rolesOf('ADMIN'),
+  () => storage.roles.addMember(1, 'Admin', { type: 'user', name: 'u' }),
+  () => storage.roles.removeMember(1, 'Admin', { type: 'user', name: 'ADMIN' }),
+  () => storage.datasets.create(large),
+  () => storage.datasets.update(large),
+  () => storage.datasets.read('p', 'd'),
+  () => storage.datasets.list('p'),
+  () => storage.dump()[Symbol.asyncIterator]().next(),
+];
+
+async function settled(operation: () => Promise<unknown>): Promise<unknown> {
+  const begun = performance.now();
+  const result = await operation().catch((error: unknown) => error);
+  expect(performance.now() - begun).toBeLessThan(PROMISED);
+  return result;
+}
+
+/** Every operation, all at one time, fails in time and has done nothing. */
+async function expectUnavailable(): Promise<void> {
+  const results = await Promise.all(operations.map(settled));
+  for (const result of results) {
+    expect(result).toBeInstanceOf(StorageUnavailable);
+    expect(result).toHaveProperty('outcome', 'nothing-done');
+  }
+  expect(await settled(() => storage.reachable())).toBe(false);
+}
+
+async function expectUntouched(): Promise<void> {
+  expect(await storage.roles.list(all)).toMatchObject({ total: 1 });
+  expect((await storage.roles.read(1))?.contains).toHaveLength(1);
+  expect(await storage.datasets.list('p')).toEqual([]);
+  expect(await storage.reachable()).toBe(true);
+  expect(await storage.roles.create(role('next'))).toEqual({ id: 2 });
+}
+
+/** Connections that were used and wait in the pool. */
+async function fillPool(): Promise<void> {
+  await storage.open();
+  await Promise.all(Array.from({ length: 6 }, () => storage.roles.read(1)));
+  expect(hole.connections).toBeGreaterThan(2);
+}
+
+describe.each(['from the start', 'with connections in the pool'])('%s', (when) => {
+  beforeEach(async () => {
+    if (when !== 'from the start') await fillPool();
+  });
+
+  test('a server that is stopped makes all operations fail in time, and is used when it is back', async () => {
+    await server.stop();
+    try {
+      await expectUnavailable();
+    } finally {
+      await server.restart();
+    }
+    await expectUntouched();
+  });
+
+  test('a server that stands still makes all operations fail in time, and is used when it goes on', async () => {
+    await server.pause();
+    try {
+      await expectUnavailable();
+    } finally {
+      server.resume();
+    }
+    await expectUntouched();
+  });
+
+  test.each(['hang', 'mute', 'refuse'] as const)(
+    'a network that is in mode %s makes all operations fail in time, and is used when it is back',
+    async (mode) => {
+      await hole.set(mode);
+      await expectUnavailable();
+      await hole.set('forward');
+      await expectUntouched();
+    },
+  );
+});
+
+test('a start finds that the server is away, and needs no other start when it is back', async () => {
+  await hole.set('refuse');
+  await expect(storage.open()).rejects.toMatchObject({
+    name: 'StorageUnavailable',
+    outcome: 'nothing-done',
+  });
+  await hole.set('forward');
+  expect(await storage.roles.read(1)).toMatchObject({ name: 'Admin' });
+});
+
+test('connections that a restarted server has left in the pool are replaced unnoticed', async () => {
+  await fillPool();
+  // They break while nobody looks, all of them.
+  await server.restart('SIGKILL');
+  const names = Array.from({ length: 12 }, (_, i) => `role ${i}`);
+  const results = await Promise.all(names.map((name) => storage.roles.create(role(name))));
+  expect(new Set(results.map((result) => (result as { id: number }).id)).size).toBe(names.length);
+});
+
+test('a connection that the server ends while it is idle is told, and missed by nobody', async () => {
+  await fillPool();
+  await server.ask(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${house.name}'`,
+  );
+  expect(await storage.roles.create(role('a'))).toEqual({ id: 2 });
+  await storage.close();
+  expect(errors.length).toBeGreaterThan(0);
+  expect(String(errors[0])).toMatch(/idle connection to PostgreSQL was lost/);
+});
+
+/** Holds a lock until the function that it resolves to is called. */
+async function lock(statement: string): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: house.url });
+  await client.connect();
+  await client.query(`BEGIN; ${statement}`);
+  return () => client.end();
+}
+
+test('whoever waits for a lock fails in time with nothing done, and so does who waits for a place', async () => {
+  await storage.open();
+  const release = await lock('SELECT FROM mdx_gateway_counters FOR UPDATE');
+  const names = Array.from({ length: 25 }, (_, i) => `role ${i}`);
+  const results = await Promise.all(
+    names.map((name) => settled(() => storage.roles.create(role(name)))),
+  );
+  await release();
+  for (const result of results) expect(result).toHaveProperty('outcome', 'nothing-done');
+  await expectUntouched();
+});
+
+test('a commit whose answer does not come has an unknown outcome', async () => {
+  await storage.open();
+  // The server then does what it is asked, and waits for a standby that there is not before it says so.
+  await server.ask(
+    `ALTER ROLE ${house.name} SET synchronous_commit = on; ALTER SYSTEM SET synchronous_standby_names = 'none'`,
+  );
+  await storage.close();
+  await server.ask('SELECT pg_reload_conf()');
+  storage = storageAt(house.url);
+  try {
+    await expect(settled(() => storage.roles.create(role('a')))).resolves.toMatchObject({
+      name: 'StorageUnavailable',
+      outcome: 'unknown',
+    });
+  } finally {
+    await server.ask('ALTER SYSTEM RESET synchronous_standby_names');
+    await server.ask('SELECT pg_reload_conf()');
+  }
+  expect(await storage.roles.list({ ...all, nameContains: 'a' })).toMatchObject({ total: 2 });
+});
+
+test('a document on its way is not held to the time of a role, but to some time', async () => {
+  await storage.open();
+  const reading = storage.datasets.create(large);
+  expect(await reading).toEqual({ id: 1 });
+  await hole.set('hang');
+  await expect(settled(() => storage.datasets.read('p', 'd'))).resolves.toMatchObject({
+    outcome: 'nothing-done',
+  });
+});
+
+test('a storage whose network hangs can be closed', async () => {
+  await fillPool();
+  await hole.set('hang');
+  const operation = storage.roles.read(1).catch((error: unknown) => error);
+  await storage.close();
+  expect(await operation).toBeInstanceOf(StorageUnavailable);
+});

@@ -1,0 +1,182 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { StorageUnavailable } from '../../../src/errors.ts';
+import type { Authority } from '../../support/certificates.ts';
+import { makeAuthority } from '../../support/certificates.ts';
+import type { PostgresServer } from '../../support/postgres-server.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import { sizes } from '../../support/sizes.ts';
+import { storageAt } from './postgres-house.ts';
+
+const WRITER = fileURLToPath(new URL('postgres-writer.ts', import.meta.url));
+
+let authority: Authority;
+let server: PostgresServer;
+let tlsServer: PostgresServer;
+
+beforeAll(async () => {
+  authority = makeAuthority();
+  [server, tlsServer] = await Promise.all([
+    startPostgres(),
+    startPostgres({ tls: authority.issue('server') }),
+  ]);
+});
+afterAll(async () => {
+  authority.remove();
+  await server.close();
+  await tlsServer.close();
+});
+
+/** The one line that tells an operator why there is no start. */
+async function refusal(...args: Parameters<typeof storageAt>): Promise<string> {
+  const storage = storageAt(...args);
+  const error = await storage.open().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  await storage.close();
+  expect(error).toBeInstanceOf(Error);
+  expect(error).not.toBeInstanceOf(StorageUnavailable);
+  const { message } = error as Error;
+  expect(message).not.toContain('\n');
+  return message;
+}
+
+function changed(url: string, change: (url: URL) => void): string {
+  const made = new URL(url);
+  change(made);
+  return made.href;
+}
+
+describe('gateways that start at one time on an empty database', () => {
+  test('make one storage, in one process', async () => {
+    for (let round = 0; round < sizes.startRounds; round += 1) {
+      const house = await server.house();
+      const storages = Array.from({ length: 8 }, () => storageAt(house.url));
+      await Promise.all(storages.map((storage) => storage.open()));
+      const ids = await Promise.all(storages.map((storage) => storage.id()));
+      expect(new Set(ids).size).toBe(1);
+      const roles = { offset: 0, limit: 10, nameContains: '' };
+      expect(await storages[0]?.roles.list(roles)).toMatchObject({ total: 1 });
+      await Promise.all(storages.map((storage) => storage.close()));
+      await house.remove();
+    }
+  });
+
+  test('make one storage, in processes of their own', async () => {
+    const house = await server.house();
+    const processes = Array.from({ length: sizes.startProcesses }, () =>
+      spawn(process.execPath, [WRITER, house.url, '0'], { stdio: ['ignore', 'ignore', 'inherit'] }),
+    );
+    const ends = await Promise.all(processes.map((child) => once(child, 'exit')));
+    expect(ends).toEqual(processes.map(() => [0, null]));
+    expect(await server.ask(`SELECT count(*) FROM ${house.name}.mdx_gateway_storage`)).toEqual([
+      { count: '1' },
+    ]);
+  });
+});
+
+describe('what only an operator can mend is told in one line, and nothing is changed', () => {
+  test('a schema of a newer program', async () => {
+    const house = await server.house();
+    const storage = storageAt(house.url);
+    await storage.open();
+    await storage.close();
+    await server.ask(`UPDATE ${house.name}.mdx_gateway_storage SET version = 1000`);
+    expect(await refusal(house.url)).toMatch(/newer .* version 1000, this program knows \d+\./);
+    expect(await server.ask(`SELECT version FROM ${house.name}.mdx_gateway_storage`)).toEqual([
+      { version: 1_000 },
+    ]);
+    // Neither does a gateway that did not call open go to work on it.
+    const other = storageAt(house.url);
+    await expect(other.roles.read(1)).rejects.toThrow(/newer/);
+    await other.close();
+  });
+
+  test('a user who may not make tables', async () => {
+    const house = await server.house();
+    await server.ask(`ALTER SCHEMA ${house.name} OWNER TO tester`);
+    expect(await refusal(house.url)).toMatch(/needs the right to make .*: permission denied/);
+    await server.ask(`GRANT USAGE ON SCHEMA ${house.name} TO ${house.name}`);
+    expect(await refusal(house.url)).toMatch(/needs the right to make .*: permission denied/);
+    await server.ask(`GRANT CREATE ON SCHEMA ${house.name} TO ${house.name}`);
+    const storage = storageAt(house.url);
+    await storage.open();
+    await storage.close();
+  });
+
+  test('a wrong password, which is not told', async () => {
+    const house = await server.house();
+    const url = changed(house.url, (url) => (url.password = 'the-wrong-one'));
+    const message = await refusal(url);
+    expect(message).toMatch(
+      new RegExp(`^PostgreSQL at 127.0.0.1:${server.port}: .*authentication failed`),
+    );
+    expect(message).not.toContain('the-wrong-one');
+  });
+
+  test('a missing password', async () => {
+    const url = changed((await server.house()).url, (url) => (url.password = ''));
+    expect(await refusal(url)).toMatch(/password/);
+  });
+
+  test('a database that is not there', async () => {
+    const url = changed((await server.house()).url, (url) => (url.pathname = '/no%20such'));
+    expect(await refusal(url)).toMatch(/database "no such" does not exist/);
+  });
+
+  test('a server without encryption where it is wanted', async () => {
+    const { url } = await server.house();
+    expect(await refusal(url, { tls: true })).toMatch(/does not support SSL/);
+  });
+});
+
+test('a login that is refused later makes operations fail as when the server is away', async () => {
+  const house = await server.house();
+  const storage = storageAt(house.url);
+  await storage.open();
+  await server.ask(
+    `ALTER ROLE ${house.name} PASSWORD 'changed';
+     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${house.name}'`,
+  );
+  await expect(storage.roles.read(1)).rejects.toMatchObject({ outcome: 'nothing-done' });
+  await server.ask(`ALTER ROLE ${house.name} PASSWORD '${house.password}'`);
+  expect(await storage.roles.read(1)).toMatchObject({ name: 'Admin' });
+  await storage.close();
+});
+
+describe('encryption', () => {
+  test('with the authority of the server is used', async () => {
+    const house = await tlsServer.house();
+    const storage = storageAt(house.url, { tls: true, ca: authority.certificate });
+    await storage.open();
+    expect(
+      await tlsServer.ask(
+        `SELECT DISTINCT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = '${house.name}'`,
+      ),
+    ).toEqual([{ ssl: true }]);
+    await storage.close();
+  });
+
+  test('with another authority, or with those of Node.js, is refused', async () => {
+    const { url } = await tlsServer.house();
+    const other = makeAuthority();
+    expect(await refusal(url, { tls: true, ca: other.certificate })).toMatch(/certificate/);
+    expect(await refusal(url, { tls: true })).toMatch(/certificate/);
+    other.remove();
+  });
+
+  test('is needed where the server insists on it', async () => {
+    expect(await refusal((await tlsServer.house()).url)).toMatch(/no encryption/);
+  });
+
+  test('takes no certificate of another host', async () => {
+    const house = await tlsServer.house();
+    const url = changed(house.url, (url) => (url.hostname = '127.0.0.2'));
+    await tlsServer.ask(`ALTER SYSTEM SET listen_addresses = '127.0.0.1,127.0.0.2'`);
+    await tlsServer.restart();
+    expect(await refusal(url, { tls: true, ca: authority.certificate })).toMatch(/127\.0\.0\.2/);
+  });
+});

@@ -1,0 +1,217 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, test } from '@jest/globals';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
+import { API_OPERATIONS } from '../../../src/http/api/operations.ts';
+import { openApiDocument } from '../../../src/openapi/openapi-document.ts';
+import type {
+  Answer,
+  Answers,
+  MediaType,
+  Operation,
+  Parameter,
+  Schema,
+} from '../../../src/openapi/openapi-types.ts';
+import { API_REASONS, GATEWAY_REASONS } from '../../../src/reasons.ts';
+
+const document = openApiDocument({ version: '1.2.3' });
+/** As a client reads it. */
+const sent = JSON.parse(JSON.stringify(document)) as Record<string, unknown>;
+
+const METHODS = ['get', 'put', 'post', 'delete'] as const;
+
+const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  METHODS.flatMap((method) => {
+    const operation: Operation | undefined = item[method];
+    return operation === undefined ? [] : [{ path, method, item, operation }];
+  }),
+);
+
+/** All groups of answers, each with where it stands. */
+const groups: readonly (readonly [where: string, answers: Answers])[] = [
+  ...operations.map(
+    ({ path, method, operation }) => [`${method} ${path}`, operation.responses] as const,
+  ),
+  ...Object.entries(document.paths).map(
+    ([path, item]) => [`other methods of ${path}`, item['x-other-methods']] as const,
+  ),
+  ...document['x-other-paths'].map(
+    ({ prefix, responses }) => [`other paths at ${prefix}`, responses] as const,
+  ),
+];
+
+const answers = groups.flatMap(([where, group]) =>
+  Object.entries(group).map(([status, answer]) => [`${where} ${status}`, status, answer] as const),
+);
+
+/** Every object of the document, with its place. */
+function* objectsOf(value: unknown, place = '#'): Generator<[string, Record<string, unknown>]> {
+  if (typeof value !== 'object' || value === null) return;
+  yield [place, value as Record<string, unknown>];
+  for (const [key, inner] of Object.entries(value)) yield* objectsOf(inner, `${place}/${key}`);
+}
+
+describe('the document', () => {
+  test('is OpenAPI 3.1', async () => {
+    const result = await new Validator().validate(structuredClone(sent));
+    expect(result.errors).toBeUndefined();
+    expect(result.valid).toBe(true);
+  });
+
+  test('is plain JSON', () => {
+    expect(sent).toEqual(document);
+  });
+
+  test('has the version of the program', () => {
+    expect(document.info['version']).toBe('1.2.3');
+  });
+
+  test('refers to what is there, and has nothing that nobody refers to', () => {
+    const refs = [...objectsOf(sent)].flatMap(([, { $ref }]) =>
+      typeof $ref === 'string' ? [$ref] : [],
+    );
+    const schemas = Object.keys(document.components.schemas);
+    expect([...new Set(refs)].sort()).toEqual(
+      schemas.map((name) => `#/components/schemas/${name}`).sort(),
+    );
+  });
+
+  test('gives every operation a name of its own, a known tag, and words', () => {
+    const names = operations.map(({ operation }) => operation.operationId);
+    expect(new Set(names).size).toBe(names.length);
+    const tags = document.tags.map(({ name }) => name);
+    for (const { operation } of operations) {
+      expect(tags).toContain(operation.tags[0]);
+      expect(operation.summary).not.toBe('');
+      expect(operation.description).not.toBe('');
+    }
+  });
+
+  test('describes exactly the parameters that stand in a path', () => {
+    for (const { path, item, operation } of operations) {
+      const named = [...(item.parameters ?? []), ...(operation.parameters ?? [])]
+        .filter((parameter) => parameter.in === 'path')
+        .map(({ name }) => `{${name}}`);
+      expect([path, named]).toEqual([path, path.match(/\{\w+\}/g) ?? []]);
+    }
+  });
+});
+
+test('every operation of the API is described, and nothing else below /api', () => {
+  const described = operations.filter(({ path }) => path.startsWith('/api/'));
+  const inWords = ({ name, method, path }: (typeof API_OPERATIONS)[number]) =>
+    `${name} ${method} /api${path.replaceAll(/:(\w+)/g, '{$1}')}`;
+  expect(
+    described
+      .map(({ path, method, operation }) =>
+        [operation.operationId, method.toUpperCase(), path].join(' '),
+      )
+      .sort(),
+  ).toEqual(API_OPERATIONS.map(inWords).sort());
+  for (const { operation } of described) {
+    const changes = API_OPERATIONS.find(({ name }) => name === operation.operationId)?.changes;
+    expect(Object.hasOwn(operation.responses, '403')).toBe(changes !== undefined);
+  }
+});
+
+describe('failures', () => {
+  /** The words of an answer, by the examples that it gives. */
+  const wordsOf = (answer: Answer) =>
+    Object.values(answer.content ?? {}).flatMap(({ examples = {} }) => Object.keys(examples));
+  const failures = answers.filter(([, status]) => Number(status) >= 400);
+  const told = failures.filter(([, , answer]) => wordsOf(answer).length > 0);
+
+  test('are all told by words, but a gateway that is not ready', () => {
+    const silent = failures.filter((failure) => !told.includes(failure)).map(([where]) => where);
+    expect(silent).toEqual(['get /health/ready 503']);
+  });
+
+  test('stand under the status of their words', () => {
+    const statuses: Readonly<Record<string, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
+    for (const [where, status, answer] of told) {
+      for (const word of wordsOf(answer)) {
+        expect([where, word, statuses[word]]).toEqual([where, word, Number(status)]);
+      }
+    }
+  });
+
+  test('are those of the program: every word but that of clients who never hear it', () => {
+    const words = new Set(told.flatMap(([, , answer]) => wordsOf(answer)));
+    const all = Object.keys({ ...GATEWAY_REASONS, ...API_REASONS });
+    expect([...words].sort()).toEqual(all.filter((word) => word !== 'client-gone').sort());
+  });
+
+  test('ask for credentials where there are none, and say when to come back', () => {
+    for (const [where, status, answer] of told) {
+      const needed = { 401: 'WWW-Authenticate', 405: 'Allow', 429: 'Retry-After' }[status];
+      if (needed !== undefined) {
+        expect([where, Object.keys(answer.headers ?? {})]).toEqual([
+          where,
+          expect.arrayContaining([needed]),
+        ]);
+      }
+    }
+  });
+});
+
+describe('every example', () => {
+  const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
+  ajv.addKeyword('components');
+  ajv.addSchema({ $id: 'http://document/', components: sent['components'] });
+
+  const samples: (readonly [where: string, schema: Schema, value: unknown])[] = [];
+  const addMedia = (where: string, content: Readonly<Record<string, MediaType>> = {}) => {
+    for (const [type, { schema, example, examples = {} }] of Object.entries(content)) {
+      const values = [
+        ...(example === undefined ? [] : [example]),
+        ...Object.values(examples).map(({ value }) => value),
+      ];
+      for (const value of values) samples.push([`${where} ${type}`, schema ?? {}, value]);
+    }
+  };
+  const addParameter = (where: string, { name, schema, example }: Parameter) => {
+    if (example !== undefined) samples.push([`${where} ${name}`, schema, example]);
+  };
+  for (const [where, , answer] of answers) {
+    addMedia(where, answer.content);
+    for (const [name, { schema, example }] of Object.entries(answer.headers ?? {})) {
+      samples.push([`${where} ${name}`, schema, example]);
+    }
+  }
+  for (const { path, method, item, operation } of operations) {
+    const where = `${method} ${path}`;
+    addMedia(`${where} request`, operation.requestBody?.content);
+    for (const parameter of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
+      addParameter(where, parameter);
+    }
+  }
+
+  test('is valid by its schema', () => {
+    expect(samples.length).toBeGreaterThan(200);
+    const wrong = samples.flatMap(([where, schema, value]) => {
+      const validate = ajv.compile(inDocument(schema));
+      return validate(value) ? [] : [[where, value, validate.errors]];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('is there for every JSON body', () => {
+    const contents = operations.flatMap(({ path, method, operation }) =>
+      Object.entries({ request: operation.requestBody, ...operation.responses }).map(
+        ([name, part]) => [`${method} ${path} ${name}`, part?.content] as const,
+      ),
+    );
+    const without = contents.flatMap(([where, content]) => {
+      const media = content?.['application/json'];
+      return media === undefined || (media.example ?? media.examples) !== undefined ? [] : [where];
+    });
+    expect(without).toEqual(['get /openapi.json 200']);
+  });
+});
+
+/** References of a piece of the document, when it stands alone. */
+function inDocument(schema: Schema): Schema {
+  return JSON.parse(
+    JSON.stringify(schema).replaceAll('"#/components', '"http://document/#/components'),
+  ) as Schema;
+}
