@@ -96,7 +96,8 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     newId,
     emit,
   });
-  const api = createApiBackend(config, { login, permissions, storage, invalidate, parts });
+  const { during } = work;
+  const api = createApiBackend(config, { login, permissions, during, storage, invalidate, parts });
   const ready = () => readiness(engines, cache, api);
   const app = createApp({
     xmlaRoutes,

@@ -8,11 +8,11 @@ import { openApiDocument } from '../openapi/openapi-document.ts';
 
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
-/** Nothing from elsewhere; Swagger UI writes styles into its elements, and draws its arrows as data: images. */
+/** Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
-  "style-src 'self' 'unsafe-inline'",
+  "style-src 'self'",
   "img-src 'self' data:",
   "connect-src 'self'",
   "base-uri 'none'",
@@ -52,7 +52,10 @@ const PAGE = `<!doctype html>
  * be read would change roles, or empty every cache by one wrong click; clearCache does that by GET too. XMLA needs
  * an envelope, and a GET there reaches the engine.
  */
-const INITIALISER = `const readsOnly = () => ({
+const INITIALISER = `// Not relative: a page that was opened with a password in its address could not fetch it.
+const description = new URL('/openapi.json', location.origin).href;
+
+const readsOnly = () => ({
   statePlugins: {
     spec: {
       wrapSelectors: {
@@ -64,12 +67,12 @@ const INITIALISER = `const readsOnly = () => ({
 });
 
 SwaggerUIBundle({
-  url: '/openapi.json',
+  url: description,
   dom_id: '#docs',
   plugins: [readsOnly],
   supportedSubmitMethods: ['get'],
   validatorUrl: null,
-  docExpansion: 'list',
+  deepLinking: true,
   defaultModelsExpandDepth: 0,
 });
 `;

@@ -1,14 +1,35 @@
-import type { ApiReason, GatewayReason } from '../reasons.ts';
+import type { ApiReason } from '../reasons.ts';
 import { apiFailures } from './failures.ts';
 import { ALLOW } from './headers.ts';
 import type { Answer, Answers, MediaType, Schema } from './openapi-types.ts';
+import { shared } from './shared-answers.ts';
 
 /** What can end any request below /api. */
-const EVERYWHERE = ['bad-request', 'unauthenticated', 'throttled', 'internal'] as const;
-const READING = [...EVERYWHERE, 'storage-unavailable'] as const;
-const CHANGING = [...READING, 'forbidden', 'not-cleared'] as const;
-/** What can be wrong with a body, beside what it says. */
-const BODY = ['media-type', 'content-coding', 'too-big'] as const;
+const EVERYWHERE = ['unauthenticated', 'throttled', 'internal'] as const;
+
+const everywhere = shared('Api', apiFailures(EVERYWHERE));
+const forChanges = shared('ApiChange', apiFailures(['forbidden']));
+const forBodies = shared('ApiBody', apiFailures(['media-type', 'content-coding', 'too-big']));
+const otherMethods = shared('ApiOtherMethod', {
+  204: { description: 'To OPTIONS: the methods of the path.', headers: { Allow: ALLOW } },
+  ...apiFailures(['bad-request', ...EVERYWHERE, 'method-not-allowed']),
+});
+
+export const API_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
+  ...everywhere.responses,
+  ...forChanges.responses,
+  ...forBodies.responses,
+  ...otherMethods.responses,
+};
+
+/** OPTIONS, and methods that a path of the API does not have. */
+export const API_OTHER_METHODS: Answers = otherMethods.refs;
+
+/** Paths below /api that are none of an operation. */
+export const API_OTHER_PATHS: Answers = {
+  ...everywhere.refs,
+  ...apiFailures(['bad-request', 'not-found']),
+};
 
 /** What an operation of the role and dataset API answers. */
 interface ApiAnswers {
@@ -20,25 +41,27 @@ interface ApiAnswers {
   readonly wrongInput: string;
 }
 
-export function reading(answers: ApiAnswers): Answers {
-  return apiAnswers(READING, answers);
+export function reading({ success, refusals = [], wrongInput }: ApiAnswers): Answers {
+  return {
+    200: success,
+    ...everywhere.refs,
+    ...apiFailures(['bad-request', ...refusals, 'storage-unavailable'], {
+      'bad-request': wrongInput,
+    }),
+  };
 }
 
 export function changing(answers: ApiAnswers): Answers {
-  return apiAnswers(CHANGING, answers);
-}
-
-function apiAnswers(
-  kind: readonly (ApiReason | GatewayReason)[],
-  { success, refusals = [], hasBody = false, wrongInput }: ApiAnswers,
-): Answers {
-  const reasons = [...kind, ...refusals, ...(hasBody ? BODY : [])];
+  const { success, refusals = [], hasBody = false, wrongInput } = answers;
   return {
     200: success,
-    ...apiFailures(reasons, {
+    ...everywhere.refs,
+    ...forChanges.refs,
+    ...(hasBody && forBodies.refs),
+    ...apiFailures(['bad-request', ...refusals, 'storage-unavailable', 'not-cleared'], {
       'bad-request': wrongInput,
       'storage-unavailable': 'The storage cannot be reached; nothing was changed.',
-      'not-cleared': 'saved; cache of roles not yet cleared',
+      'not-cleared': 'saved; cache of learn not yet cleared',
     }),
   };
 }
@@ -61,12 +84,3 @@ export function json(description: string, media: MediaType): Answer {
 
 /** The data of operations that have nothing to tell. */
 export const SUCCESS: Schema = { const: 'success' };
-
-/** OPTIONS, and methods that a path of the API does not have. */
-export const API_OTHER_METHODS: Answers = {
-  204: { description: 'To OPTIONS: the methods of the path.', headers: { Allow: ALLOW } },
-  ...apiFailures([...EVERYWHERE, 'method-not-allowed']),
-};
-
-/** Paths below /api that are none of an operation. */
-export const API_OTHER_PATHS: Answers = apiFailures([...EVERYWHERE, 'not-found']);

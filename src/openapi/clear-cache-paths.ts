@@ -1,5 +1,6 @@
 import { clearCacheFailures, faults } from './failures.ts';
 import type { Answer, Answers, Operation, Paths, Schema } from './openapi-types.ts';
+import { shared } from './shared-answers.ts';
 import { project } from './xmla-paths.ts';
 
 export const CLEAR_CACHE_SCHEMAS: Readonly<Record<string, Schema>> = {
@@ -84,20 +85,25 @@ function clearing(
   return { operationId, tags: ['Cache'], summary, description: about(what), responses };
 }
 
-const allAnswers: Answers = { 200: ALL, ...clearCacheFailures(FAILURES, TEXTS) };
-const oneAnswers: Answers = {
-  200: ONE,
-  ...faults(['bad-request'], false),
-  ...clearCacheFailures(FAILURES, TEXTS),
+const failures = shared('ClearCache', clearCacheFailures(FAILURES, TEXTS));
+const badProject = shared('ClearCacheProject', faults(['bad-request'], false));
+const otherMethods = shared('ClearCacheOtherMethod', clearCacheFailures(['method-not-allowed']));
+
+export const CLEAR_CACHE_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
+  ...failures.responses,
+  ...badProject.responses,
+  ...otherMethods.responses,
 };
-const otherMethods = clearCacheFailures(['method-not-allowed']);
+
+const allAnswers: Answers = { 200: ALL, ...failures.refs };
+const oneAnswers: Answers = { 200: ONE, ...badProject.refs, ...failures.refs };
 
 /** The operations of the interface document §4.3; POST does the same as GET. */
 export const CLEAR_CACHE_PATHS: Paths = {
   '/mdx/xmla/clearCache': {
     get: clearing('clearCache', 'Clear the query cache', 'everything', allAnswers),
     post: clearing('clearCacheByPost', 'The same by POST', 'everything', allAnswers),
-    'x-other-methods': otherMethods,
+    'x-other-methods': otherMethods.refs,
   },
   '/mdx/xmla/{project}/clearCache': {
     parameters: [project],
@@ -113,6 +119,6 @@ export const CLEAR_CACHE_PATHS: Paths = {
       'what belongs to a project',
       oneAnswers,
     ),
-    'x-other-methods': { ...otherMethods, ...faults(['bad-request'], false) },
+    'x-other-methods': { ...badProject.refs, ...otherMethods.refs },
   },
 };

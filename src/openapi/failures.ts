@@ -1,15 +1,8 @@
 import { API_STATUS, GATEWAY_STATUS } from '../errors.ts';
 import { API_REASONS, GATEWAY_REASONS, type ApiReason, type GatewayReason } from '../reasons.ts';
 import { soapFault } from '../xmla/soap-fault.ts';
-import {
-  AGE,
-  ALLOW,
-  cacheStatusHeader,
-  RETRY_AFTER,
-  TRANSPORT_CAPS,
-  WWW_AUTHENTICATE,
-} from './headers.ts';
-import type { Answer, Answers, Header, MediaType, Schema } from './openapi-types.ts';
+import { ALLOW, RETRY_AFTER, WWW_AUTHENTICATE, XMLA_HEADERS } from './headers.ts';
+import type { Answer, Headers, MediaType, Schema } from './openapi-types.ts';
 
 type Reason = GatewayReason | ApiReason;
 
@@ -19,8 +12,10 @@ const MEANING: Readonly<Record<Reason, string>> = { ...GATEWAY_REASONS, ...API_R
 /** Example texts by the word, where the meaning of the word would not show what the text is like. */
 type Texts = Partial<Readonly<Record<Reason, string>>>;
 
+type FailureAnswers = Readonly<Record<string, Answer>>;
+
 /** Headers that every answer of a status has. */
-const HEADERS: Readonly<Record<number, Readonly<Record<string, Header>>>> = {
+const HEADERS: Readonly<Record<number, Headers>> = {
   401: { 'WWW-Authenticate': WWW_AUTHENTICATE },
   405: { Allow: ALLOW },
   429: { 'Retry-After': RETRY_AFTER },
@@ -61,7 +56,7 @@ export const FAILURE_SCHEMAS: Readonly<Record<string, Schema>> = {
 };
 
 /** Failures of the role and dataset API. */
-export function apiFailures(reasons: readonly Reason[], texts: Texts = {}): Answers {
+export function apiFailures(reasons: readonly Reason[], texts: Texts = {}): FailureAnswers {
   return byStatus(reasons, (group) => ({
     'application/json': {
       schema: {
@@ -79,12 +74,12 @@ export function apiFailures(reasons: readonly Reason[], texts: Texts = {}): Answ
 }
 
 /** Failures of the pages for operators. */
-export function pageFailures(reasons: readonly Reason[]): Answers {
+export function pageFailures(reasons: readonly Reason[]): FailureAnswers {
   return byStatus(reasons, (group) => ({ 'application/json': problem(group) }));
 }
 
 /** Failures of clearCache, in the form that the client prefers. */
-export function clearCacheFailures(reasons: readonly Reason[], texts: Texts = {}): Answers {
+export function clearCacheFailures(reasons: readonly Reason[], texts: Texts = {}): FailureAnswers {
   return byStatus(reasons, (group) => ({
     'text/plain': {
       schema: { type: 'string' },
@@ -98,7 +93,7 @@ export function clearCacheFailures(reasons: readonly Reason[], texts: Texts = {}
  * Failures that the gateway tells as a SOAP Fault.
  * @param passing whether an answer of the engine may come with the same status
  */
-export function faults(reasons: readonly GatewayReason[], passing: boolean): Answers {
+export function faults(reasons: readonly GatewayReason[], passing: boolean): FailureAnswers {
   const answers = byStatus(reasons, (group) => ({
     'text/xml': {
       schema: { $ref: '#/components/schemas/SoapFault' },
@@ -111,27 +106,25 @@ export function faults(reasons: readonly GatewayReason[], passing: boolean): Ans
     },
     ...(passing && { '*/*': {} }),
   }));
-  return mapAnswers(answers, (status, answer) => {
-    const own = reasons.filter((reason) => STATUS[reason] === Number(status));
-    const also = passing ? ' Or an answer of the engine with this status, as it came.' : '';
-    return {
-      ...answer,
-      description: answer.description + also,
-      headers: {
-        'Cache-Status': cacheStatusHeader(own),
-        Age: AGE,
-        'X-Transport-Caps-Negotiation-Flags': TRANSPORT_CAPS,
-        // Engines need not send them.
-        ...(passing ? mapHeaders(answer.headers ?? {}) : answer.headers),
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => [
+      status,
+      {
+        ...answer,
+        description: passing ? `${answer.description}${OR_PASSED}` : answer.description,
+        // Engines need not send the headers that belong to a status.
+        headers: { ...(passing ? optional(answer.headers) : answer.headers), ...XMLA_HEADERS },
       },
-    };
-  });
+    ]),
+  );
 }
+
+const OR_PASSED = '\n\nOr an answer of the engine with this status, as it came.';
 
 function byStatus(
   reasons: readonly Reason[],
   contentOf: (group: readonly Reason[]) => Readonly<Record<string, MediaType>>,
-): Answers {
+): FailureAnswers {
   const groups = Map.groupBy(reasons, (reason) => STATUS[reason]);
   return Object.fromEntries(
     [...groups].map(([status, group]) => [
@@ -168,14 +161,8 @@ function examplesOf(group: readonly Reason[], valueOf: (reason: Reason) => unkno
   return Object.fromEntries(group.map((reason) => [reason, { value: valueOf(reason) }]));
 }
 
-function mapAnswers(answers: Answers, change: (status: string, answer: Answer) => Answer): Answers {
+function optional(headers: Headers = {}): Headers {
   return Object.fromEntries(
-    Object.entries(answers).map(([status, answer]) => [status, change(status, answer)]),
-  );
-}
-
-function mapHeaders(headers: Readonly<Record<string, Header>>): Record<string, Header> {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, { required: _required, ...header }]) => [name, header]),
+    Object.entries(headers).map(([name, header]) => [name, { ...header, required: false }]),
   );
 }

@@ -1,5 +1,5 @@
-import { BYPASS_REASONS, HIT_SOURCES, REFUSAL_REASONS, type GatewayReason } from '../reasons.ts';
-import type { Header } from './openapi-types.ts';
+import { BYPASS_REASONS, GATEWAY_REASONS, HIT_SOURCES, REFUSAL_REASONS } from '../reasons.ts';
+import type { Header, Headers } from './openapi-types.ts';
 
 export const WWW_AUTHENTICATE: Header = {
   description: 'Asks for HTTP Basic credentials (RFC 7617).',
@@ -29,7 +29,7 @@ export const ETAG: Header = {
   example: '"mB0Y3jXJ4f1y2Vv9w0yqgQ"',
 };
 
-export const AGE: Header = {
+const AGE: Header = {
   description:
     'Seconds since the engine gave the answer; 0 when it was not answered from the cache.',
   required: true,
@@ -37,7 +37,7 @@ export const AGE: Header = {
   example: 42,
 };
 
-export const TRANSPORT_CAPS: Header = {
+const TRANSPORT_CAPS: Header = {
   description:
     'Sent to clients that negotiate the transport of Analysis Services: plain text, no binary XML, no compression.',
   schema: { type: 'string' },
@@ -46,29 +46,35 @@ export const TRANSPORT_CAPS: Header = {
 
 const words = (table: object) => Object.keys(table).join('|');
 
-/** What the cache can have done with an answer that is not the gateway's own. */
-const PASSED = [
-  `hit; ttl=\\d+; detail=(?:${words(HIT_SOURCES)})`,
-  `fwd=miss(?:; stored)?(?:; detail=(?:${words(REFUSAL_REASONS)}))?`,
-  `fwd=bypass; detail=(?:${words(BYPASS_REASONS)})`,
-];
+const CACHE_STATUS: Header = {
+  description:
+    'What the cache did (RFC 9211): `hit`, with the seconds for which the entry may still be used and where it was ' +
+    'found; `fwd=miss`, whether the answer was `stored`, and otherwise why not; `fwd=bypass` and why the cache was ' +
+    'not asked; only `detail` when the gateway answered by itself. The words are a closed list.',
+  required: true,
+  schema: {
+    type: 'string',
+    pattern: `^mdx-gateway; (?:${[
+      `hit; ttl=\\d+; detail=(?:${words(HIT_SOURCES)})`,
+      `fwd=miss(?:; stored)?(?:; detail=(?:${words(REFUSAL_REASONS)}))?`,
+      `fwd=bypass; detail=(?:${words(BYPASS_REASONS)})`,
+      `detail=(?:${words(GATEWAY_REASONS)})`,
+    ].join('|')})$`,
+  },
+  example: 'mdx-gateway; hit; ttl=3599; detail=memory',
+};
 
-/**
- * The header Cache-Status.
- * @param own why the gateway may have answered by itself
- */
-export function cacheStatusHeader(own: readonly GatewayReason[] = []): Header {
-  const forms = own.length === 0 ? PASSED : [...PASSED, `detail=(?:${own.join('|')})`];
-  return {
-    description:
-      'What the cache did (RFC 9211): `hit`, with the seconds for which the entry may still be used and where it ' +
-      'was found; `fwd=miss`, whether the answer was `stored`, and otherwise why not; `fwd=bypass` and why the ' +
-      'cache was not asked; only `detail` when the gateway answered by itself. The words are a closed list.',
-    required: true,
-    schema: { type: 'string', pattern: `^mdx-gateway; (?:${forms.join('|')})$` },
-    example:
-      own.length === 0
-        ? 'mdx-gateway; hit; ttl=3599; detail=memory'
-        : `mdx-gateway; detail=${own[0]}`,
-  };
-}
+/** On every answer to XMLA, and on every Fault. */
+export const XMLA_HEADERS: Headers = Object.fromEntries(
+  ['Cache-Status', 'Age', 'X-Transport-Caps-Negotiation-Flags'].map((name) => [
+    name,
+    { $ref: `#/components/headers/${name}` },
+  ]),
+);
+
+/** The headers of the components. */
+export const SHARED_HEADERS: Readonly<Record<string, Header>> = {
+  'Cache-Status': CACHE_STATUS,
+  Age: AGE,
+  'X-Transport-Caps-Negotiation-Flags': TRANSPORT_CAPS,
+};

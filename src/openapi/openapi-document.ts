@@ -1,11 +1,21 @@
-import { API_OTHER_PATHS } from './api-answers.ts';
-import { CLEAR_CACHE_PATHS, CLEAR_CACHE_SCHEMAS } from './clear-cache-paths.ts';
+import { API_OTHER_PATHS, API_SHARED_ANSWERS } from './api-answers.ts';
+import {
+  CLEAR_CACHE_PATHS,
+  CLEAR_CACHE_SCHEMAS,
+  CLEAR_CACHE_SHARED_ANSWERS,
+} from './clear-cache-paths.ts';
 import { DATASET_PATHS, DATASET_SCHEMAS } from './dataset-paths.ts';
 import { FAILURE_SCHEMAS } from './failures.ts';
+import { SHARED_HEADERS } from './headers.ts';
 import type { OpenApiDocument } from './openapi-types.ts';
-import { OPERATION_PATHS, OPERATION_SCHEMAS, OTHER_PATHS } from './operation-paths.ts';
+import {
+  OPERATION_PATHS,
+  OPERATION_SCHEMAS,
+  OTHER_PATHS,
+  PAGE_SHARED_ANSWERS,
+} from './operation-paths.ts';
 import { ROLE_PATHS, ROLE_SCHEMAS } from './role-paths.ts';
-import { XMLA_OTHER_PATHS, XMLA_PATHS } from './xmla-paths.ts';
+import { XMLA_OTHER_PATHS, XMLA_PATHS, XMLA_SHARED_ANSWERS } from './xmla-paths.ts';
 
 const ABOUT = `A caching reverse proxy in front of an OLAP engine that speaks XMLA, with an API for roles and datasets.
 
@@ -70,6 +80,13 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
         ...OPERATION_SCHEMAS,
         ...FAILURE_SCHEMAS,
       },
+      responses: {
+        ...API_SHARED_ANSWERS,
+        ...CLEAR_CACHE_SHARED_ANSWERS,
+        ...XMLA_SHARED_ANSWERS,
+        ...PAGE_SHARED_ANSWERS,
+      },
+      headers: SHARED_HEADERS,
     },
     'x-other-paths': [
       { prefix: '/api', responses: API_OTHER_PATHS },

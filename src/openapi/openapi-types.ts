@@ -11,6 +11,10 @@ export interface MediaType {
   >;
 }
 
+export interface Reference {
+  readonly $ref: string;
+}
+
 export interface Header {
   readonly description: string;
   readonly required?: boolean;
@@ -18,7 +22,7 @@ export interface Header {
   readonly example?: unknown;
 }
 
-export type Headers = Readonly<Record<string, Header>>;
+export type Headers = Readonly<Record<string, Header | Reference>>;
 
 export interface Answer {
   readonly description: string;
@@ -26,8 +30,8 @@ export interface Answer {
   readonly content?: Readonly<Record<string, MediaType>>;
 }
 
-/** By status, or `default`. */
-export type Answers = Readonly<Record<string, Answer>>;
+/** By status, or `default`; a reference is to an answer of the components. */
+export type Answers = Readonly<Record<string, Answer | Reference>>;
 
 export interface Parameter {
   readonly name: string;
@@ -92,6 +96,8 @@ export interface OpenApiDocument {
   readonly components: {
     readonly securitySchemes: Readonly<Record<string, unknown>>;
     readonly schemas: Readonly<Record<string, Schema>>;
+    readonly responses: Readonly<Record<string, Answer>>;
+    readonly headers: Headers;
   };
   readonly 'x-other-paths': readonly OtherPaths[];
 }

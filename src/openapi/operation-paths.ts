@@ -9,10 +9,17 @@ import type {
   Schema,
   Security,
 } from './openapi-types.ts';
+import { shared } from './shared-answers.ts';
 
 /** Of pages that `listen.open` can open. */
 const LOGIN_OR_OPEN: Security = [{ basic: [] }, {}];
-const LOGIN_FAILURES = ['unauthenticated', 'throttled', 'internal'] as const;
+const failures = shared('Page', pageFailures(['unauthenticated', 'throttled', 'internal']));
+const otherMethods = shared('PageOtherMethod', pageFailures(['method-not-allowed']));
+
+export const PAGE_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
+  ...failures.responses,
+  ...otherMethods.responses,
+};
 
 const state = (...words: string[]): Schema => ({ enum: words });
 
@@ -84,7 +91,7 @@ function page(
 ): PathItem {
   return {
     get: { ...get, tags: ['Operation'], security: open },
-    'x-other-methods': pageFailures(['method-not-allowed']),
+    'x-other-methods': otherMethods.refs,
   };
 }
 
@@ -106,7 +113,7 @@ function file(
         description: 'It has not changed since the answer whose `ETag` was sent.',
         headers: { ETag: ETAG },
       },
-      ...pageFailures(LOGIN_FAILURES),
+      ...failures.refs,
     },
   });
 }
@@ -143,7 +150,7 @@ export const OPERATION_PATHS: Paths = {
     responses: {
       200: readiness('Queries can be answered.', 'ready', 'up'),
       503: readiness('An engine does not answer.', 'not ready', 'down'),
-      ...pageFailures(LOGIN_FAILURES),
+      ...failures.refs,
     },
   }),
   '/metrics': page(LOGIN_OR_OPEN, {
@@ -157,7 +164,7 @@ export const OPERATION_PATHS: Paths = {
           'text/plain': { schema: text, example: 'mdx_gateway_stored_total{project="learn"} 12\n' },
         },
       },
-      ...pageFailures(LOGIN_FAILURES),
+      ...failures.refs,
     },
   }),
   '/openapi.json': file(
@@ -192,4 +199,4 @@ export const OPERATION_PATHS: Paths = {
 };
 
 /** Everything else. */
-export const OTHER_PATHS: Answers = pageFailures(['not-found', ...LOGIN_FAILURES]);
+export const OTHER_PATHS: Answers = { ...failures.refs, ...pageFailures(['not-found']) };

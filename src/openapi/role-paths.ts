@@ -104,7 +104,8 @@ const roleId: Parameter = {
   in: 'path',
   description: 'The id that creating the role returned; in decimal digits, without leading zeros.',
   required: true,
-  schema: ref('RoleId'),
+  // Swagger UI does not look for the type of a parameter behind a reference.
+  schema: { ...ref('RoleId'), type: 'integer' },
   example: 2,
 };
 

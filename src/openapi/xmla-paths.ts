@@ -1,14 +1,15 @@
 import { faults } from './failures.ts';
-import { AGE, cacheStatusHeader, TRANSPORT_CAPS } from './headers.ts';
+import { XMLA_HEADERS } from './headers.ts';
 import type {
+  Answer,
   Answers,
-  Headers,
   MediaType,
   Operation,
   Parameter,
   Paths,
   RequestBody,
 } from './openapi-types.ts';
+import { shared } from './shared-answers.ts';
 
 export const project: Parameter = {
   name: 'project',
@@ -65,14 +66,8 @@ const soapAction: Parameter = {
   example: '"urn:schemas-microsoft-com:xml-analysis:Execute"',
 };
 
-const headers: Headers = {
-  'Cache-Status': cacheStatusHeader(),
-  Age: AGE,
-  'X-Transport-Caps-Negotiation-Flags': TRANSPORT_CAPS,
-};
-
 /** Failures of the gateway, and whatever the engine sends. */
-const passed: Answers = {
+const passed = shared('Xmla', {
   ...faults(
     [
       'bad-request',
@@ -91,23 +86,30 @@ const passed: Answers = {
   ),
   default: {
     description: 'An answer of the engine, with the status, the headers and the body that it sent.',
-    headers,
+    headers: XMLA_HEADERS,
     content: { '*/*': {} },
   },
+});
+
+const refused = shared('XmlaOtherMethod', faults(['method-not-allowed'], true));
+
+export const XMLA_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
+  ...passed.responses,
+  ...refused.responses,
 };
 
 const answered: Answers = {
   200: {
     description:
       'The answer of the engine, as it came or from the cache. Engines send a `Fault` with this status too.',
-    headers,
+    headers: XMLA_HEADERS,
     content: {
       'text/xml': { schema: { type: 'string' } },
       'application/xml': { schema: { type: 'string' } },
       '*/*': {},
     },
   },
-  ...passed,
+  ...passed.refs,
 };
 
 const ABOUT =
@@ -132,10 +134,10 @@ const passing = (operationId: string): Operation => ({
   description:
     'GET, and every other method but POST, TRACE and CONNECT, goes to the engine as it is; some engines answer with ' +
     'a description of the service. Nothing of it is cached.',
-  responses: passed,
+  responses: passed.refs,
 });
 
-const otherMethods: Answers = { ...faults(['method-not-allowed'], true), ...passed };
+const otherMethods: Answers = { ...refused.refs, ...passed.refs };
 
 export const XMLA_PATHS: Paths = {
   '/mdx/xmla': {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openApiDocument } from '../../src/openapi/openapi-document.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
@@ -6,6 +7,8 @@ import { send, type Answer } from '../support/http-client.ts';
 import { answeredOperations, checkAgainstOpenApi } from '../support/openapi-check.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+const PACKAGE = new URL('../../package.json', import.meta.url);
 
 let engine: StubEngine;
 let gateway: TestGateway;
@@ -111,7 +114,9 @@ describe('every operation of the document', () => {
     const undone = operations
       .map(({ method, path }) => `${method} ${path}`)
       // What the engine answers to other methods than POST is not the gateway's to describe.
-      .filter((name) => !['200', 'default'].some((one) => answeredOperations.has(`${name} ${one}`)));
+      .filter(
+        (name) => !['200', 'default'].some((one) => answeredOperations.has(`${name} ${one}`)),
+      );
     expect(undone).toEqual([]);
   });
 
@@ -191,9 +196,78 @@ describe('an answer', () => {
       headers: { authorization: basic('alice'), 'content-type': 'text/xml' },
     });
     const { status, headers, body } = answer;
-    for (const said of ['mdx-gateway; detail=too-big', 'other; hit', 'mdx-gateway; fwd=stale']) {
+    for (const [said, told] of [
+      ['mdx-gateway; detail=too-big', 'too-big'],
+      ['mdx-gateway; fwd=stale', 'fwd=stale'],
+      ['other; hit', 'other'],
+    ]) {
       const changed = { status, headers: { ...headers, 'cache-status': said }, body };
-      await expect(checkAgainstOpenApi('POST', '/mdx/xmla', changed)).rejects.toThrow(said);
+      await expect(checkAgainstOpenApi('POST', '/mdx/xmla', changed)).rejects.toThrow(told);
+    }
+  });
+});
+
+describe('/openapi.json and /docs', () => {
+  const read = (path: string, headers: Record<string, string> = {}, url = gateway.url) =>
+    send(url, { path, headers: { authorization: basic('alice'), ...headers } });
+  const PAGES = Object.keys(paths).filter((path) => /^\/(docs|openapi\.json)/.test(path));
+
+  test('serve the document with the version of the program', async () => {
+    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
+    const served: unknown = JSON.parse((await read('/openapi.json')).text);
+    expect(served).toEqual(JSON.parse(JSON.stringify(openApiDocument({ version }))));
+  });
+
+  test.each(PAGES)('send %s again only when it has changed', async (path) => {
+    const first = await read(path);
+    expect([first.status, first.headers['cache-control']]).toEqual([200, 'no-cache']);
+    const etag = String(first.headers['etag']);
+    const again = await read(path, { 'if-none-match': etag });
+    expect([again.status, again.text, again.headers['etag']]).toEqual([304, '', etag]);
+    expect((await read(path, { 'if-none-match': '"other"' })).status).toBe(200);
+  });
+
+  test.each([...PAGES, '/docs/'])(
+    'let a browser take nothing of %s from elsewhere',
+    async (path) => {
+      const { headers, text } = await read(path);
+      expect(headers['content-security-policy']).toMatch(/^default-src 'none';/);
+      expect(headers['content-security-policy']).not.toMatch(/https?:|\*|script-src [^;]*unsafe/);
+      expect(headers['x-content-type-options']).toBe('nosniff');
+      expect(headers['x-frame-options']).toBe('DENY');
+      expect(headers['referrer-policy']).toBe('no-referrer');
+      if (String(headers['content-type']).startsWith('text/html')) {
+        expect(text).not.toMatch(/https?:/);
+        for (const [, address = ''] of text.matchAll(/(?:src|href)="([^"]*)"/g)) {
+          if (!address.startsWith('data:')) expect((await read(address)).status).toBe(200);
+        }
+      }
+    },
+  );
+
+  test('serve nothing else of the package that the page is made of', async () => {
+    for (const path of [
+      'swagger-ui-bundle.js.map',
+      'index.html',
+      'package.json',
+      '../openapi.json',
+    ]) {
+      expect((await read(`/docs/${path}`)).status).toBe(404);
+    }
+  });
+
+  test('need no login where the configuration opens them', async () => {
+    const open = await startTestGateway({
+      engine: { url: engine.url },
+      listen: { open: ['docs'] },
+    });
+    try {
+      for (const path of PAGES) {
+        expect((await send(open.url, { path })).status).toBe(200);
+      }
+      expect((await send(open.url, { path: '/metrics' })).status).toBe(401);
+    } finally {
+      await open.close();
     }
   });
 });

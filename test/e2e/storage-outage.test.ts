@@ -15,7 +15,8 @@ let api: Api;
 let count = 0;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  // What is acknowledged must outlive the kill, as in a PostgreSQL that somebody relies on.
+  postgres = await startPostgres({ fsync: true });
   engine = await startStubEngine(sendXml(mddatasetAnswer()));
 });
 afterAll(async () => {

@@ -3,9 +3,9 @@ import type { DatasetStore } from '../../src/datasets/dataset-store.ts';
 import { foldCase } from '../../src/fold-case.ts';
 import { ADMIN_ROLE, type Member, type Role } from '../../src/roles/role.ts';
 import type { RoleStore } from '../../src/roles/role-store.ts';
-import type { Storage, StorageRecord } from '../../src/storage/storage.ts';
+import type { Storage } from '../../src/storage/storage.ts';
 
-/** A storage without a disk, as plain as can be: for tests of what stands before a storage. */
+/** The stores of a storage without a disk, as plain as can be: for tests of what stands before a storage. */
 export function createMemoryStorage({
   firstMembers = [],
   wallClock = () => 0,
@@ -13,10 +13,10 @@ export function createMemoryStorage({
   readonly firstMembers?: readonly string[];
   /** Milliseconds since 1970. */
   readonly wallClock?: () => number;
-} = {}): Storage {
+} = {}): Pick<Storage, 'roles' | 'datasets'> {
   const contains = firstMembers.map((name): Member => ({ type: 'user', name }));
-  let roles = new Map<number, Role>([[ADMIN_ROLE.id, { ...ADMIN_ROLE, contains }]]);
-  let datasets: { id: number; lastModified: number; dataset: Dataset }[] = [];
+  const roles = new Map<number, Role>([[ADMIN_ROLE.id, { ...ADMIN_ROLE, contains }]]);
+  const datasets: { id: number; lastModified: number; dataset: Dataset }[] = [];
   let nextRoleId = ADMIN_ROLE.id + 1;
   let nextDatasetId = 1;
 
@@ -103,45 +103,5 @@ export function createMemoryStorage({
     },
   };
 
-  return {
-    roles: roleStore,
-    datasets: datasetStore,
-    async open() {},
-    id: async () => 'memory',
-    reachable: async () => true,
-    async *dump() {
-      const sorted = [...roles.values()].sort((a, b) => a.id - b.id);
-      yield {
-        kind: 'head',
-        roles: sorted.length,
-        datasets: datasets.length,
-        nextRoleId,
-        nextDatasetId,
-      };
-      for (const role of sorted) yield { kind: 'role', role };
-      for (const row of datasets) yield { kind: 'dataset', ...row };
-    },
-    async restore(records) {
-      if (nextRoleId > ADMIN_ROLE.id + 1 || nextDatasetId > 1) throw new Error('not empty');
-      const all: StorageRecord[] = await Array.fromAsync(records);
-      const [head] = all;
-      const newRoles = all.flatMap((record) => (record.kind === 'role' ? [record.role] : []));
-      const newDatasets = all.flatMap((record) => (record.kind === 'dataset' ? [record] : []));
-      if (
-        head?.kind !== 'head' ||
-        head.roles !== newRoles.length ||
-        head.datasets !== newDatasets.length
-      ) {
-        throw new Error('the records are not in order');
-      }
-      roles = new Map(newRoles.map((role) => [role.id, role]));
-      datasets = newDatasets.map(({ id, lastModified, dataset }) => ({
-        id,
-        lastModified,
-        dataset,
-      }));
-      ({ nextRoleId, nextDatasetId } = head);
-    },
-    async close() {},
-  };
+  return { roles: roleStore, datasets: datasetStore };
 }

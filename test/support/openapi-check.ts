@@ -1,7 +1,14 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import type { IncomingHttpHeaders } from 'node:http';
 import { openApiDocument } from '../../src/openapi/openapi-document.ts';
-import type { Answers, Header, PathItem, Schema } from '../../src/openapi/openapi-types.ts';
+import type {
+  Answer,
+  Answers,
+  Header,
+  PathItem,
+  Reference,
+  Schema,
+} from '../../src/openapi/openapi-types.ts';
 
 /** What of an answer is compared with the document. */
 export interface AnswerToCheck {
@@ -71,13 +78,18 @@ export async function checkAgainstOpenApi(
     })
     .find(({ described }) => described !== undefined);
   if (found?.described === undefined) return fail(`status ${answer.status}`);
-  const { described } = found;
+  const described: Answer = dereferenced(found.described);
 
   for (const [name, header] of Object.entries(described.headers ?? {})) {
-    const wrong = headerProblem(header, answer.headers[name.toLowerCase()]);
+    const wrong = headerProblem(dereferenced(header), answer.headers[name.toLowerCase()]);
     if (wrong !== undefined) fail(`header ${name} ${wrong}`);
   }
   const type = mediaTypeOf(answer.headers);
+  const word = ownWord(answer.headers);
+  const words = Object.keys(described.content?.[type]?.examples ?? {});
+  if (word !== undefined && !words.includes(word)) {
+    fail(`an answer of the gateway by itself with status ${answer.status} for ${word}`);
+  }
   if (described.content === undefined) {
     if (answer.body.length > 0) fail(`a body of ${type} with status ${answer.status}`);
   } else {
@@ -91,6 +103,20 @@ export async function checkAgainstOpenApi(
     }
   }
   answeredOperations.add(`${found.name} ${found.status}`);
+}
+
+/** What a reference within the document stands for. */
+export function dereferenced<T extends object>(part: T | Reference): T {
+  if (!('$ref' in part)) return part;
+  const [, ...names] = part.$ref.split('/');
+  let found: unknown = document;
+  for (const name of names) found = (found as Record<string, unknown>)[name];
+  return found as T;
+}
+
+/** Why the gateway answered XMLA by itself; undefined when engine or cache gave the answer. */
+function ownWord(headers: IncomingHttpHeaders): string | undefined {
+  return /^mdx-gateway; detail=([\w-]+)$/.exec(String(headers['cache-status']))?.[1];
 }
 
 /** A longer body would cost the suite more than it tells. */

@@ -27,6 +27,10 @@ interface Sizes {
   readonly startRounds: number;
   /** How many do so in processes of their own. */
   readonly startProcesses: number;
+  /** What operations on a PostgreSQL that is away may take (ms). */
+  readonly outageTimeout: number;
+  /** Whether each outage is also tried before there was a connection. */
+  readonly outagesFromTheStart: boolean;
 }
 
 const SMALL: Sizes = {
@@ -41,9 +45,11 @@ const SMALL: Sizes = {
   storageProcesses: 4,
   stalledDocument: 32 * 1024 * 1024,
   apiRuns: 4,
-  writesUntilKill: 150,
+  writesUntilKill: 80,
   startRounds: 2,
   startProcesses: 2,
+  outageTimeout: 400,
+  outagesFromTheStart: false,
 };
 
 const FULL: Sizes = {
@@ -61,6 +67,8 @@ const FULL: Sizes = {
   writesUntilKill: 500,
   startRounds: 40,
   startProcesses: 8,
+  outageTimeout: 1_500,
+  outagesFromTheStart: true,
 };
 
 /** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */

@@ -34,7 +34,13 @@ export async function startDriver(
     }
     case 'http': {
       const remote = await startTestGateway(settings);
-      const gateway = await startTestGateway({ ...settings, storage: { driver, url: remote.url } });
+      const storage = { driver, url: remote.url };
+      const gateway = await startTestGateway({ ...settings, storage }).catch(
+        async (error: unknown) => {
+          await remote.close();
+          throw error;
+        },
+      );
       return {
         ...gateway,
         async close() {

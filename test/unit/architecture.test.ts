@@ -43,33 +43,51 @@ const imports = sources.flatMap(importsOf);
 const partOf = (path: string) => path.split('/')[1]?.replace(/\.ts$/, '') ?? '';
 
 /** Of what nothing is too high to use it. */
-const COMMON = ['reasons', 'events', 'errors', 'clock', 'gate'];
+const COMMON = ['reasons', 'events', 'errors', 'clock', 'gate', 'fold-case', 'invalidation'];
 
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
-  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability'] },
+  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
-  gateway: { values: ['composition', 'observability'], types: ['config', 'query-cache'] },
+  gateway: {
+    values: ['composition', 'observability'],
+    types: ['config', 'query-cache', 'storage'],
+  },
   composition: {
-    values: ['app', 'xmla-handler', 'auth', 'config', 'engine', 'http', 'query-cache', 'redis'],
+    values: [
+      'app',
+      'xmla-handler',
+      'auth',
+      'config',
+      'engine',
+      'http',
+      'query-cache',
+      'redis',
+      'roles',
+      'storage',
+    ],
     types: ['observability'],
   },
   app: { values: ['http', 'observability'], types: ['config'] },
   'xmla-handler': {
     values: ['http', 'engine', 'proxy', 'query-cache', 'xmla'],
-    types: ['auth', 'config'],
+    types: ['auth', 'config', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'storage'],
-    types: ['query-cache', 'xmla-handler'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'storage', 'roles', 'datasets', 'openapi'],
+    types: ['config', 'query-cache', 'xmla-handler'],
   },
+  openapi: { values: ['xmla'] },
   engine: { values: ['proxy'], types: ['config', 'query-cache'] },
+  storage: { values: ['proxy', 'roles'], types: ['config', 'datasets'] },
   proxy: { values: [] },
   redis: { values: [], types: ['query-cache'] },
   'query-cache': { values: ['xmla'], types: ['config'] },
   xmla: { values: [], types: ['config'] },
+  roles: { values: [], types: ['query-cache'] },
+  datasets: { values: [] },
   auth: { values: [] },
-  cli: { values: ['auth', 'config'] },
+  cli: { values: ['auth', 'config', 'storage'], types: ['composition'] },
   config: { values: [] },
   observability: { values: [], types: ['config'] },
   reasons: { values: [] },
@@ -77,6 +95,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   errors: { values: [] },
   clock: { values: [] },
   gate: { values: [] },
+  'fold-case': { values: [] },
+  invalidation: { values: [] },
 };
 
 describe('imports', () => {
@@ -132,10 +152,17 @@ describe('imports', () => {
   test.each([
     ['ioredis', /^src\/redis\//],
     ['http-proxy-middleware', /^src\/proxy\//],
-    ['express', /^src\/(app\.ts|http\/.*|observability\/metrics\.ts)$/],
+    [
+      'express',
+      /^src\/(app\.ts|composition\/api-backend\.ts|http\/.*|observability\/metrics\.ts)$/,
+    ],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
+    ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['saxes', /^src\/xmla\//],
-    ['zod', /^src\/(config|demo)\//],
+    ['zod', /^src\/(config|demo|roles|datasets)\//],
+    ['pg', /^src\/storage\/postgres\//],
+    ['node:sqlite', /^src\/storage\/sqlite\//],
+    ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['pino', /^src\/observability\//],
     ['prom-client', /^src\/observability\//],
   ])('of the package %s stand in one place', (name, place) => {

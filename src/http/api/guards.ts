@@ -28,6 +28,8 @@ export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
 
 export interface ApiFront {
   readonly login: Login;
+  /** Told of each request, until all that it set going has come to its end. */
+  readonly during: (request: Promise<void>) => Promise<void>;
   readonly permissions: Permissions;
   readonly clock: Clock;
   readonly newId: () => string;
@@ -83,11 +85,13 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
 
 /** Answers a request of a known user by `answer`, and tells of it when both are done. */
 function answering(
-  { login, clock, newId, emit }: ApiFront,
+  { login, during, clock, newId, emit }: ApiFront,
   operation: ApiOperation | undefined,
   answer: (call: Call) => Promise<void>,
 ): RequestHandler {
-  return async (request, response) => {
+  return (request, response) => during(handle(request, response));
+
+  async function handle(request: Request, response: Response): Promise<void> {
     const began = clock.now();
     const id = newId();
     const closed = new Promise((resolve) => {
@@ -116,7 +120,7 @@ function answering(
       error: failure?.reason === 'internal' ? undefined : failure?.cause,
       milliseconds: clock.now() - began,
     });
-  };
+  }
 }
 
 /** @throws GatewayError `forbidden` */

@@ -43,8 +43,9 @@ export async function readJson(
   request: IncomingMessage,
   needed: string,
   limit: number,
+  limitName?: string,
 ): Promise<unknown> {
-  const bytes = await readJsonBytes(request, needed, limit);
+  const bytes = await readJsonBytes(request, needed, limit, limitName);
   const scan = scanJson(bytes, { maxDepth: DEEPEST });
   if (!scan.ok)
     throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);

@@ -29,7 +29,7 @@ export interface Database {
   write<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** A long snapshot on a connection of its own, each of its statements with the time of an operation. */
   longSnapshot(): Promise<LongSession>;
-  /** As `write`, for long work that is done once, on a connection of its own. */
+  /** As `write`, for long work that is done once, on a connection of its own, as that of a long snapshot. */
   longWrite<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Whether it answers now. Never rejects. */
   answers(): Promise<boolean>;
@@ -53,6 +53,8 @@ const BEGIN: Readonly<Record<Exclude<Kind, 'read'>, string>> = {
 const IDLE = 30_000;
 /** For how long the reader or the source of long work may stand still (ms). */
 const LONG_IDLE = 600_000;
+/** What the end of long work may take (ms). */
+const LONG_COMMIT = 30_000;
 /** What a connection may take to close (ms). */
 const FAREWELL = 200;
 
@@ -75,7 +77,7 @@ export function createDatabase(options: {
   const used = new WeakSet<PoolClient>();
   const long = new Set<Client>();
   const underWay = new Set<Promise<unknown>>();
-  let preparation: Promise<unknown> | undefined;
+  let preparation: Promise<void> | undefined;
   let prepared = false;
   let closed: Promise<void> | undefined;
 
@@ -109,7 +111,8 @@ export function createDatabase(options: {
     const first = !used.has(client);
     used.add(client);
     try {
-      const result = await perform(client, kind, budget, createSession(client, budget), work);
+      const session = createSession(client, budget);
+      const result = await perform(kind, session, work, () => commit(client, budget.left()));
       client.release();
       return result;
     } catch (error) {
@@ -137,16 +140,22 @@ export function createDatabase(options: {
 
   /** Whoever comes while it is being done waits for the same, which began earlier and so ends in time. */
   async function prepareOnce(): Promise<void> {
-    preparation ??= attempt('write', createBudget(config.timeout), options.prepare);
+    preparation ??= prepare();
     try {
       await preparation;
-      prepared = true;
     } catch (error) {
       // Whatever became of the schema: the operation itself was not begun.
       if (error instanceof StorageUnavailable) {
         throw new StorageUnavailable('nothing-done', error.cause);
       }
       throw error;
+    }
+  }
+
+  async function prepare(): Promise<void> {
+    try {
+      await attempt('write', createBudget(config.timeout), options.prepare);
+      prepared = true;
     } finally {
       preparation = undefined;
     }
@@ -197,7 +206,8 @@ export function createDatabase(options: {
       operate(async (budget) => {
         const client = await longClient();
         try {
-          return await perform(client, 'write', budget, createSession(client, budget, true), work);
+          const session = createSession(client, budget, true);
+          return await perform('write', session, work, () => commit(client, LONG_COMMIT));
         } finally {
           leave(client);
         }
@@ -227,29 +237,27 @@ export function createDatabase(options: {
 
 /** @throws StorageUnavailable, or what the work throws; then the connection must not be used again */
 async function perform<T>(
-  client: Client,
   kind: Kind,
-  budget: Budget,
   session: Session,
   work: (session: Session) => Promise<T>,
+  commit: () => Promise<void>,
 ): Promise<T> {
   if (kind === 'read') return await work(session);
   await session.rows(BEGIN[kind]);
   const result = await work(session);
   if (typeof result === 'string' && result !== 'done') await session.rows('ROLLBACK');
   else if (kind === 'snapshot') await session.rows('COMMIT');
-  else await commit(client, budget);
+  else await commit();
   return result;
 }
 
 /** @throws StorageUnavailable `unknown` when it was sent, and nobody can tell what became of it */
-async function commit(client: Client, budget: Budget): Promise<void> {
-  const left = budget.left();
+async function commit(client: Client, milliseconds: number): Promise<void> {
   try {
-    await ask(client, left, 'COMMIT');
+    await ask(client, milliseconds, 'COMMIT');
   } catch (error) {
     if (!isPassing(error)) throw error;
-    throw new StorageUnavailable(left > 0 ? 'unknown' : 'nothing-done', error);
+    throw new StorageUnavailable(milliseconds > 0 ? 'unknown' : 'nothing-done', error);
   }
 }
 

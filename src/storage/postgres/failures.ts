@@ -57,7 +57,7 @@ const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGN
  * themselves. Never holds the password.
  */
 export function connectionProblem(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
+  if (!Error.isError(error)) return undefined;
   const code = 'code' in error ? String(error.code) : '';
   const text = oneLine(error.message);
   // 28: login refused, 3D000: no such database, 42501: no right to connect to it

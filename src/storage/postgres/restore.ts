@@ -4,7 +4,7 @@ import type { BigintText } from './bytes.ts';
 import type { Database } from './database.ts';
 import { insertDataset } from './dataset-rows.ts';
 import { putDocument } from './documents.ts';
-import { inOrder } from './record-order.ts';
+import { inOrder } from '../record-order.ts';
 import { insertRole } from './role-rows.ts';
 import type { Session } from './session.ts';
 

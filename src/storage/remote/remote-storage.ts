@@ -91,20 +91,26 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
   /**
    * Sends a request and lets its answer be taken.
    * @param response to which the proxy ties the request: it ends when that closes before its time
-   * @param take must listen to the answer's errors at once; what it throws ends the answer
-   * @param failed what is thrown for an error; `reached` when something may have been sent
+   * @param take what it throws ends the answer
+   * @param failed called once, in the very turn of the first error, with whether something may have been sent
+   * @throws what `failed` makes of the error
    */
   function send<T>(
     sent: RemoteRequest,
     response: ServerResponse | undefined,
     take: (answer: IncomingMessage) => Promise<T>,
-    failed: (error: unknown, reached: boolean) => unknown,
+    failed: (error: unknown, reached: boolean) => Error,
   ): Promise<T> {
     const request = outgoing(sent);
     return new Promise((resolve, reject) => {
       let reached = false;
       let answered = false;
-      const fail = (error: unknown) => reject(failed(error, reached) as Error);
+      let over = false;
+      function fail(error: unknown): void {
+        if (over) return;
+        over = true;
+        reject(failed(error, reached));
+      }
       void proxyThrough({
         request,
         response: response ?? new ServerResponse(request),
@@ -123,10 +129,17 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
         },
         onAnswer(answer) {
           answered = true;
-          take(answer).then(resolve, (error: unknown) => {
-            answer.destroy();
-            fail(error);
-          });
+          answer.once('error', fail);
+          take(answer).then(
+            (taken) => {
+              over = true;
+              resolve(taken);
+            },
+            (error: unknown) => {
+              answer.destroy();
+              fail(error);
+            },
+          );
         },
         onError: fail,
       });
@@ -155,23 +168,19 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
           const head = acceptedHead(answer);
           response.writeHead(head.status, head.statusMessage, answerHeaders(head.headers));
           answer.pipe(response);
-          await new Promise<void>((resolve, reject) => {
-            answer.once('error', (error) => {
-              // At once: the proxy would only close it, which looks like an end to some clients.
-              breakOff(request, response);
-              reject(error);
-            });
-            response.once('close', () => {
-              if (response.writableFinished) resolve();
-              else reject(clientGone());
-            });
+          await new Promise((resolve) => {
+            response.once('close', resolve);
           });
+          if (!response.writableFinished) throw clientGone();
         },
         (error) => {
-          if (error instanceof GatewayError || error instanceof StorageUnavailable) return error;
           // Its going away ends the request, which then fails in one way or another.
-          if (response.destroyed && !response.headersSent) return clientGone();
-          return new StorageUnavailable('nothing-done', error);
+          if (response.destroyed) return clientGone();
+          // The proxy would only close it, which looks like an end to some clients.
+          if (response.headersSent && !response.writableEnded) breakOff(request, response);
+          return error instanceof GatewayError || error instanceof StorageUnavailable
+            ? error
+            : new StorageUnavailable('nothing-done', error);
         },
       );
     },

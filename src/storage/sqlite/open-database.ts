@@ -125,8 +125,9 @@ function switchToWal(database: DatabaseSync, patience: number): void {
 function explained(path: string, error: unknown): unknown {
   const named = (what: string) => new OperatorError(`storage.path: ${path} ${what}`);
   if (error instanceof OperatorError) return named(error.message);
-  if (isNoDatabase(error)) return named('is no SQLite database; it must be one, or not be there');
-  if (isUnopenable(error)) {
+  const cause = error instanceof StorageUnavailable ? error.cause : error;
+  if (isNoDatabase(cause)) return named('is no SQLite database; it must be one, or not be there');
+  if (isUnopenable(cause)) {
     return named('cannot be opened; it must be a file in a folder that this user may write to');
   }
   const code = systemCodeOf(error);

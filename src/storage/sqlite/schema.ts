@@ -3,7 +3,7 @@ import { foldCase } from '../../fold-case.ts';
 import { ADMIN_ROLE } from '../../roles/role.ts';
 import { OperatorError } from './failures.ts';
 import { foldedBytes, toBytes } from './text.ts';
-import { writing } from './transactions.ts';
+import { reading, writing } from './transactions.ts';
 
 /** What a new storage is made of. */
 export interface Beginning {
@@ -88,10 +88,17 @@ function makeTables(database: DatabaseSync, { id, firstMembers }: Beginning): vo
  */
 export function versionOf(database: DatabaseSync, latest: number): number {
   const number = (sql: string) => Number(Object.values(database.prepare(sql).get() ?? {})[0]);
-  const version = number('PRAGMA user_version');
-  const application = number('PRAGMA application_id');
-  const empty = version === 0 && number('SELECT count(*) FROM sqlite_schema') === 0;
-  if (application !== APPLICATION_ID && !(application === 0 && empty)) {
+  const look = () => ({
+    version: number('PRAGMA user_version'),
+    application: number('PRAGMA application_id'),
+    tables: number('SELECT count(*) FROM sqlite_schema'),
+  });
+  // Of one moment: another process may be making the tables.
+  const { version, application, tables } = database.isTransaction
+    ? look()
+    : reading(database, look);
+  const empty = application === 0 && version === 0 && tables === 0;
+  if (application !== APPLICATION_ID && !empty) {
     throw new OperatorError('is a database of another program; it must be one of this program');
   }
   if (version > latest) {

@@ -5,7 +5,7 @@ import type { Role } from '../../roles/role.ts';
 import type { Storage, StorageParts, StorageRecord } from '../storage.ts';
 import type { SentDataset } from './dataset-operations.ts';
 import { OperatorError } from './failures.ts';
-import { inOrder } from './record-order.ts';
+import { inOrder } from '../record-order.ts';
 import {
   closedFailure,
   createSqliteThread,

@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { StorageUnavailable } from '../../../src/errors.ts';
@@ -61,7 +63,6 @@ describe('gateways that start at one time on an empty database', () => {
       const roles = { offset: 0, limit: 10, nameContains: '' };
       expect(await storages[0]?.roles.list(roles)).toMatchObject({ total: 1 });
       await Promise.all(storages.map((storage) => storage.close()));
-      await house.remove();
     }
   });
 
@@ -174,9 +175,15 @@ describe('encryption', () => {
 
   test('takes no certificate of another host', async () => {
     const house = await tlsServer.house();
-    const url = changed(house.url, (url) => (url.hostname = '127.0.0.2'));
-    await tlsServer.ask(`ALTER SYSTEM SET listen_addresses = '127.0.0.1,127.0.0.2'`);
-    await tlsServer.restart();
+    const front = createServer((client) => {
+      client.on('error', () => client.destroy());
+      client.pipe(connect(tlsServer.port, '127.0.0.1')).pipe(client);
+    });
+    front.listen(0, '127.0.0.2');
+    await once(front, 'listening');
+    const { port } = front.address() as AddressInfo;
+    const url = changed(house.url, (url) => (url.host = `127.0.0.2:${port}`));
     expect(await refusal(url, { tls: true, ca: authority.certificate })).toMatch(/127\.0\.0\.2/);
+    front.close();
   });
 });

@@ -6,7 +6,7 @@ import type { Storage } from '../../../src/storage/storage.ts';
 const AT_ONCE = 8;
 
 /** The role that write number `write` creates, if it is one of those that create a role. */
-export function roleOf(write: number): RoleInput {
+function roleOf(write: number): RoleInput {
   return {
     name: `role ${write}`,
     description: `of write ${write}`,
@@ -15,7 +15,7 @@ export function roleOf(write: number): RoleInput {
 }
 
 /** The dataset that write number `write` creates otherwise; its document has more than one piece at times. */
-export function datasetOf(write: number): Dataset {
+function datasetOf(write: number): Dataset {
   return {
     project: 'p',
     name: `dataset ${write}`,
@@ -24,7 +24,7 @@ export function datasetOf(write: number): Dataset {
   };
 }
 
-export const writesRole = (write: number): boolean => write % 2 === 0;
+const writesRole = (write: number): boolean => write % 2 === 0;
 
 /** Does the writes 0 to `count` - 1, some at one time, and tells what became of each. */
 export async function writeAll(

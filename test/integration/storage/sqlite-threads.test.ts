@@ -35,15 +35,21 @@ function lockedBy(path: string): { release(): void } {
 
 describe('a thread that breaks down', () => {
   let workers: Worker[];
+  /** Set: what the threads answer is lost, as if they had broken down before. */
+  let silenced: boolean;
   let told: unknown[];
   let storage: Storage;
   beforeEach(async () => {
     workers = [];
+    silenced = false;
     told = [];
     storage = house.storage({
       start(file, options) {
         const worker = new Worker(file, options);
         workers.push(worker);
+        const emit = worker.emit.bind(worker);
+        worker.emit = (event: string | symbol, ...args: unknown[]) =>
+          (silenced && event === 'message') || emit(event, ...args);
         return worker;
       },
       onError: (error) => told.push(error),
@@ -52,6 +58,7 @@ describe('a thread that breaks down', () => {
   });
 
   test('leaves what is under way unknown, and is replaced for the next call', async () => {
+    silenced = true;
     const calls = [storage.roles.create(role('a')), storage.roles.create(role('b'))];
     const settled = Promise.allSettled(calls);
     await workers[0]?.terminate();
@@ -62,13 +69,16 @@ describe('a thread that breaks down', () => {
       });
     }
     expect(told).toEqual([]);
+    silenced = false;
     expect(await storage.roles.create(role('c'))).toEqual({ id: expect.any(Number) });
     expect(workers).toHaveLength(2);
   });
 
   test('has changed nothing where it only read', async () => {
+    silenced = true;
     const [read] = await Promise.allSettled([storage.roles.read(1), workers[0]?.terminate()]);
     expect(read).toMatchObject({ status: 'rejected', reason: { outcome: 'nothing-done' } });
+    silenced = false;
     expect((await storage.roles.read(1))?.name).toBe('Admin');
   });
 
@@ -101,24 +111,47 @@ describe('a thread that breaks down', () => {
   });
 });
 
-describe('the event loop', () => {
-  test('turns on while a large document is written and read', async () => {
-    const storage = house.storage();
-    await storage.open();
-    const document = randomBytes(sizes.stalledDocument);
-    const turnsDuring = async (work: Promise<unknown>) => {
-      const state = { turns: 0, done: false };
-      const turning = (async () => {
-        for (; !state.done; state.turns += 1) await turn();
-      })();
-      await work.finally(() => (state.done = true));
-      await turning;
-      return state.turns;
-    };
-    expect(await turnsDuring(storage.datasets.create(dataset('d', document)))).toBeGreaterThan(100);
-    expect(await turnsDuring(storage.datasets.read('p', 'd'))).toBeGreaterThan(20);
-    expect((await storage.datasets.read('p', 'd'))?.document.equals(document)).toBe(true);
+test('the event loop turns on while a large document is copied, written and read', async () => {
+  let turns = 0;
+  let turnsOfCopy = 0;
+  const storage = house.storage({
+    start(file, options) {
+      const worker = new Worker(file, options);
+      const post = worker.postMessage.bind(worker);
+      worker.postMessage = (message: { readonly name?: string }, ...rest: never[]) => {
+        if (message.name === 'createDataset') turnsOfCopy = turns;
+        post(message, ...rest);
+      };
+      return worker;
+    },
   });
+  await storage.open();
+  const turnsDuring = async (work: Promise<unknown>) => {
+    const state = { done: false };
+    turns = 0;
+    const turning = (async () => {
+      for (; !state.done; turns += 1) await turn();
+    })();
+    await work.finally(() => (state.done = true));
+    await turning;
+    return turns;
+  };
+  const document = randomBytes(sizes.stalledDocument);
+  const write = await turnsDuring(storage.datasets.create(dataset('d', document)));
+  // No turn copies more than a small part of it, and none waits for the disk.
+  expect(turnsOfCopy).toBeGreaterThan(document.length / 4_000_000);
+  expect(write - turnsOfCopy).toBeGreaterThan(50);
+  expect(await turnsDuring(storage.datasets.read('p', 'd'))).toBeGreaterThan(20);
+  expect((await storage.datasets.read('p', 'd'))?.document.equals(document)).toBe(true);
+});
+
+test('a document that is still on its way to the thread is written before the storage closes', async () => {
+  const storage = house.storage();
+  const document = randomBytes(8_000_000);
+  const write = storage.datasets.create(dataset('d', document));
+  await storage.close();
+  expect(await write).toEqual({ id: 1 });
+  expect((await house.storage().datasets.read('p', 'd'))?.document.equals(document)).toBe(true);
 });
 
 describe('while another process holds the lock', () => {
@@ -150,7 +183,7 @@ describe('while another process holds the lock', () => {
     expect(await storage.roles.create(role('a'))).toEqual({ id: 2 });
   });
 
-  test('an empty file is not opened, but may be later', async () => {
+  test('an empty file is not opened after a while, but may be later', async () => {
     const lock = lockedBy(house.path);
     const storage = house.storage();
     await expect(storage.open()).rejects.toMatchObject({
@@ -159,5 +192,14 @@ describe('while another process holds the lock', () => {
     });
     lock.release();
     await storage.open();
+  });
+
+  test('an empty file is opened when the lock is free', async () => {
+    const lock = lockedBy(house.path);
+    const opening = house.storage().open();
+    // Whoever does not wait has given up when this later one is through.
+    await house.storage({ path: `${house.path}.other` }).open();
+    lock.release();
+    await opening;
   });
 });

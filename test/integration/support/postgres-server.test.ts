@@ -95,43 +95,35 @@ describe('a PostgreSQL of the test’s own', () => {
     await expect(askAs(other.url, `SELECT * FROM ${one.name}.mine`)).rejects.toMatchObject({
       code: '42501',
     });
-    await one.remove();
-    await expect(askAs(one.url, 'SELECT 1')).rejects.toMatchObject({ code: '28P01' });
-    await other.remove();
   });
 
-  test('takes another port when somebody else was faster', async () => {
+  test('takes another port when somebody else was faster, settings, and a certificate', async () => {
+    const authority = makeAuthority();
     const free = await freePort();
     const ports = [server.port, free];
-    const made = await postgres({}, () => Promise.resolve(ports.shift() ?? free));
-    expect(made.port).toBe(free);
-  });
-
-  test('takes settings, and tells its output when it does not come up', async () => {
-    const made = await postgres({ settings: { max_connections: '17' } });
-    expect(await made.ask('SHOW max_connections')).toEqual([{ max_connections: '17' }]);
-    await expect(postgres({ settings: { no_such_setting: '1' } })).rejects.toThrow(
-      /did not come up[^]*no_such_setting/u,
+    const made = await postgres(
+      { tls: authority.issue('server'), settings: { max_connections: '17' } },
+      () => Promise.resolve(ports.shift() ?? free),
     );
-  });
-
-  test('with a certificate takes encrypted connections only', async () => {
-    const authority = makeAuthority();
-    const made = await postgres({ tls: authority.issue('server') });
+    authority.remove();
+    expect(made.port).toBe(free);
+    expect(await made.ask('SHOW max_connections')).toEqual([{ max_connections: '17' }]);
     const [row] = await made.ask('SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()');
     expect(row).toEqual({ ssl: true });
     await expect(askAs(made.url, 'SELECT 1')).rejects.toThrow(/no encryption/u);
-    authority.remove();
-  });
 
-  test('is gone after close, with its folder and nobody else', async () => {
-    const made = await postgres();
     await made.close();
     await made.close();
     expect(existsSync(made.dir)).toBe(false);
     expect(existsSync(`/proc/${made.pid}`)).toBe(false);
     await expect(made.ask('SELECT 1')).rejects.toMatchObject(REFUSED);
     expect(await server.ask('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  test('tells its output when it does not come up', async () => {
+    await expect(postgres({ settings: { no_such_setting: '1' } })).rejects.toThrow(
+      /did not come up[^]*no_such_setting/u,
+    );
   });
 
   test('does not outlive the process that started it, even when that is killed', async () => {

@@ -7,12 +7,14 @@ import { openApiDocument } from '../../../src/openapi/openapi-document.ts';
 import type {
   Answer,
   Answers,
+  Header,
   MediaType,
   Operation,
   Parameter,
   Schema,
 } from '../../../src/openapi/openapi-types.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../../../src/reasons.ts';
+import { dereferenced } from '../../support/openapi-check.ts';
 
 const document = openApiDocument({ version: '1.2.3' });
 /** As a client reads it. */
@@ -41,7 +43,9 @@ const groups: readonly (readonly [where: string, answers: Answers])[] = [
 ];
 
 const answers = groups.flatMap(([where, group]) =>
-  Object.entries(group).map(([status, answer]) => [`${where} ${status}`, status, answer] as const),
+  Object.entries(group).map(
+    ([status, answer]) => [`${where} ${status}`, status, dereferenced<Answer>(answer)] as const,
+  ),
 );
 
 /** Every object of the document, with its place. */
@@ -70,10 +74,11 @@ describe('the document', () => {
     const refs = [...objectsOf(sent)].flatMap(([, { $ref }]) =>
       typeof $ref === 'string' ? [$ref] : [],
     );
-    const schemas = Object.keys(document.components.schemas);
-    expect([...new Set(refs)].sort()).toEqual(
-      schemas.map((name) => `#/components/schemas/${name}`).sort(),
+    const { schemas, responses, headers } = document.components;
+    const there = Object.entries({ schemas, responses, headers }).flatMap(([kind, parts]) =>
+      Object.keys(parts).map((name) => `#/components/${kind}/${name}`),
     );
+    expect([...new Set(refs)].sort()).toEqual(there.sort());
   });
 
   test('gives every operation a name of its own, a known tag, and words', () => {
@@ -174,7 +179,8 @@ describe('every example', () => {
   };
   for (const [where, , answer] of answers) {
     addMedia(where, answer.content);
-    for (const [name, { schema, example }] of Object.entries(answer.headers ?? {})) {
+    for (const [name, header] of Object.entries(answer.headers ?? {})) {
+      const { schema, example } = dereferenced<Header>(header);
       samples.push([`${where} ${name}`, schema, example]);
     }
   }
@@ -196,11 +202,12 @@ describe('every example', () => {
   });
 
   test('is there for every JSON body', () => {
-    const contents = operations.flatMap(({ path, method, operation }) =>
-      Object.entries({ request: operation.requestBody, ...operation.responses }).map(
-        ([name, part]) => [`${method} ${path} ${name}`, part?.content] as const,
+    const contents = [
+      ...answers.map(([where, , answer]) => [where, answer.content] as const),
+      ...operations.map(
+        ({ path, operation }) => [`request to ${path}`, operation.requestBody?.content] as const,
       ),
-    );
+    ];
     const without = contents.flatMap(([where, content]) => {
       const media = content?.['application/json'];
       return media === undefined || (media.example ?? media.examples) !== undefined ? [] : [where];

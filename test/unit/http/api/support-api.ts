@@ -60,6 +60,7 @@ export function createTestApi(
           return true;
         }),
       login: given.login ?? loginByName,
+      during: (request) => request,
       permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }),
       limits: LIMITS,
       clock: { now: () => (time += 5), wall: () => 0 },

@@ -1,5 +1,5 @@
-import { ADMIN_ROLE } from '../../roles/role.ts';
-import type { StorageRecord } from '../storage.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
+import type { StorageRecord } from './storage.ts';
 
 type Head = Extract<StorageRecord, { kind: 'head' }>;
 

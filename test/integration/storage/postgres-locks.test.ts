@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, beforeEach, afterEach, expect, test } from '@jest/globals';
+import { Client } from 'pg';
+import type { Storage } from '../../../src/storage/storage.ts';
+import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import { storageAt } from './postgres-house.ts';
+
+let server: PostgresServer;
+let house: PostgresHouse;
+let storage: Storage;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(async () => {
+  await server.close();
+});
+beforeEach(async () => {
+  house = await server.house();
+  storage = storageAt(house.url);
+  await storage.open();
+});
+afterEach(async () => {
+  await storage.close();
+});
+
+const dataset = (name: string, bytes: number, fill = 0) => {
+  return { project: 'p', name, type: 'MDX', document: Buffer.alloc(bytes, fill) };
+};
+
+/** Keeps a table from being written until the function that it resolves to is called. */
+async function hold(table: 'pieces' | 'members'): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: house.url });
+  await client.connect();
+  await client.query(`BEGIN; LOCK TABLE mdx_gateway_${table} IN SHARE MODE`);
+  return () => client.end();
+}
+
+/** Resolves when so many operations wait for a lock. */
+async function waiting(count: number): Promise<void> {
+  const locked = `SELECT 1 FROM pg_stat_activity WHERE usename = '${house.name}' AND wait_event_type = 'Lock'`;
+  while ((await server.ask(locked)).length < count);
+}
+
+test('a document on its way holds up no other dataset, not even one of its name', async () => {
+  const release = await hold('pieces');
+  const slow = storage.datasets.create(dataset('slow', 10));
+  const late = storage.datasets.create(dataset('taken', 10));
+  await waiting(2);
+  expect(await storage.datasets.create(dataset('empty', 0))).toEqual({ id: 1 });
+  expect(await storage.datasets.create(dataset('taken', 0))).toEqual({ id: 2 });
+  await release();
+  expect(await slow).toEqual({ id: 3 });
+  expect(await late).toBe('exists');
+  expect((await storage.datasets.read('p', 'taken'))?.document).toHaveLength(0);
+});
+
+test('a role neither goes nor changes its name while a member is being added', async () => {
+  const name = 'role';
+  for (const id of [2, 3]) {
+    await storage.roles.create({ name: `${name} ${id}`, description: '', contains: [] });
+  }
+  const release = await hold('members');
+  const adds = [2, 3].map((id) =>
+    storage.roles.addMember(id, `${name} ${id}`, { type: 'user', name: 'ann' }),
+  );
+  await waiting(2);
+  const removal = storage.roles.remove(2);
+  const update = storage.roles.update(3, { name: 'other', description: '', contains: [] });
+  await waiting(4);
+  await release();
+  expect(await Promise.all([...adds, removal, update])).toEqual(['done', 'done', 'done', 'done']);
+  expect(await storage.roles.rolesOf('ann')).toEqual([]);
+});
+
+test('one name that many roles are to get at one time is given once', async () => {
+  const input = (name: string) => ({ name, description: '', contains: [] });
+  const ids = Array.from({ length: 9 }, (_, i) => i + 2);
+  for (const id of ids) await storage.roles.create(input(`role ${id}`));
+  const results = await Promise.all([
+    ...ids.map((id) => storage.roles.update(id, input('same'))),
+    storage.roles.create(input('SAME')),
+  ]);
+  expect(results.filter((result) => result !== 'name-taken')).toHaveLength(1);
+});
+
+test('a document that is replaced again and again is always read whole, and leaves nothing behind', async () => {
+  await storage.datasets.create(dataset('d', 2_500_000));
+  const state = { done: false };
+  const replacing = (async () => {
+    for (let fill = 1; fill <= 10; fill += 1) {
+      await storage.datasets.update(dataset('d', 1_500_000 + fill * 200_000, fill));
+    }
+    state.done = true;
+  })();
+  const reading = async () => {
+    while (!state.done) {
+      const document = (await storage.datasets.read('p', 'd'))?.document ?? Buffer.alloc(0);
+      const fill = document[0] ?? -1;
+      const length = fill === 0 ? 2_500_000 : 1_500_000 + fill * 200_000;
+      expect(document.equals(Buffer.alloc(length, fill))).toBe(true);
+    }
+  };
+  await Promise.all([replacing, reading(), reading()]);
+  const pieces = `SELECT count(*), count(DISTINCT document) AS documents FROM ${house.name}.mdx_gateway_pieces`;
+  expect(await server.ask(pieces)).toEqual([{ count: '4', documents: '1' }]);
+});
