@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { createInvalidation } from './composition/invalidation.ts';
 import { cacheSettings, createCache, type Cache } from './composition/cache.ts';
 import type { Parts } from './composition/parts.ts';
 import { createRuntime, type Runtime } from './composition/runtime.ts';
@@ -6,7 +7,6 @@ import { createGatewayServer } from './composition/server.ts';
 import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
-import type { Invalidate } from './invalidation.ts';
 import { createMetrics } from './observability/metrics.ts';
 import type { Purges } from './query-cache/purge.ts';
 import type { Storage } from './storage/storage.ts';
@@ -54,7 +54,11 @@ export async function createGateway(
     renew: (stale) => cache.purges.renew(stale),
   };
   /** By the configuration in use now, also for a change that was under way when a reload came. */
-  const invalidate = createInvalidate(purges, () => sharesByRoles(current));
+  const invalidation = createInvalidation({
+    purges,
+    sharesRoles: () => sharesByRoles(current),
+  });
+  const { invalidate } = invalidation;
 
   const buildStorage = ({ storage, auth }: Config) =>
     storage.driver === 'http' ? undefined : openStorage(storage, auth.admins, parts);
@@ -162,18 +166,9 @@ export async function createGateway(
         emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
       }
       await storage?.close();
+      invalidation.close();
       await cache.close();
     },
-  };
-}
-
-/** What changes of roles and datasets do to the cache. */
-function createInvalidate(purges: Purges, sharesRoles: () => boolean): Invalidate {
-  return async (stale, principal, wait) => {
-    if (stale === 'roles' && !sharesRoles()) return true;
-    if (!wait) return purges.renew(stale);
-    const { ok } = await purges.purge(stale, { principal, cause: 'change' });
-    return ok;
   };
 }
 

@@ -4,17 +4,23 @@ import { ApiError, StorageUnavailable } from './errors.ts';
 export type Stale = { readonly project: string } | 'roles' | 'everything';
 
 /**
- * Port: drops what the cache holds of it, as a purge does.
- * @param principal who made the change; for the log
- * @param wait whether to wait until no replica answers from it any more, as an acknowledgement must
+ * What is known of the change: it will be made (`before`), it was made (`after`), or nobody knows whether it was
+ * made, or will be made yet (`unknown`).
+ */
+export type ChangeState = 'before' | 'after' | 'unknown';
+
+/**
+ * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
+ * replica answers from it any more, as an acknowledgement must. What is unknown is dropped again later.
+ * @param principal who makes the change; for the log
  * @returns false when that could not be done; it then stays owed
  */
-export type Invalidate = (stale: Stale, principal: string, wait: boolean) => Promise<boolean>;
+export type Invalidate = (stale: Stale, principal: string, state: ChangeState) => Promise<boolean>;
 
 /**
  * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which nobody
  * knows whether it was done is taken for done.
- * @param changed whether this result says that something was changed
+ * @param options.made what a result says of the change
  * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
  */
 export async function invalidating<T>(options: {
@@ -22,7 +28,7 @@ export async function invalidating<T>(options: {
   readonly stale: Stale;
   readonly principal: string;
   readonly write: () => Promise<T>;
-  readonly changed: (result: T) => boolean;
+  readonly made: (result: T) => 'yes' | 'no' | 'unknown';
 }): Promise<T> {
   const { invalidate, stale, principal } = options;
   let result: T;
@@ -30,10 +36,13 @@ export async function invalidating<T>(options: {
     result = await options.write();
   } catch (error) {
     const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
-    if (!nothingDone) await invalidate(stale, principal, true);
+    if (!nothingDone) await invalidate(stale, principal, 'unknown');
     throw error;
   }
-  if (!options.changed(result) || (await invalidate(stale, principal, true))) return result;
+  const made = options.made(result);
+  if (made === 'no') return result;
+  const cleared = await invalidate(stale, principal, made === 'yes' ? 'after' : 'unknown');
+  if (cleared || made === 'unknown') return result;
   const what = typeof stale === 'string' ? stale : stale.project;
   throw new ApiError('not-cleared', `saved; cache of ${what} not yet cleared`, { retryAfter: 5 });
 }

@@ -43,7 +43,7 @@ export function createDatasetOperations(options: {
       stale: { project },
       principal: principal.name,
       write,
-      changed: (result) => typeof result !== 'string',
+      made: (result) => (typeof result === 'string' ? 'no' : 'yes'),
     });
 
   return {
@@ -72,7 +72,7 @@ export function createDatasetOperations(options: {
     async updateDataset(exchange) {
       const dataset = await readDataset(exchange);
       // Before it too, so that fills of the old state end before the new one can be read.
-      await invalidate({ project: dataset.project }, exchange.principal.name, false);
+      await invalidate({ project: dataset.project }, exchange.principal.name, 'before');
       const updated = await changing(exchange, dataset, () => datasets.update(dataset));
       if (updated === 'no-such-dataset') {
         throw new ApiError(

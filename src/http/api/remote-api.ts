@@ -52,14 +52,14 @@ export function createRemoteApi(
     const stale = read.ok ? { project: read.identity.project } : 'everything';
     if (operation.name === 'updateDataset' && read.ok) {
       // Before it too, so that fills of the old state end before the new one can be read.
-      await invalidate(stale, principal.name, false);
+      await invalidate(stale, principal.name, 'before');
     }
     return invalidating({
       invalidate,
       stale,
       principal: principal.name,
       write: () => remote.change({ ...sent, body: document }),
-      changed: ({ head }) => mayHaveChanged(head.status),
+      made: ({ head }) => changeBehind(head.status),
     });
   }
 
@@ -91,9 +91,10 @@ function carriesBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** All but a refusal: a server that fails, or points elsewhere, may have made the change before. */
-function mayHaveChanged(status: number): boolean {
-  return status < 400 || status >= 500;
+/** A server that fails, or points elsewhere, may have made the change before, or make it yet. */
+function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
+  if (status < 300) return 'yes';
+  return status >= 400 && status < 500 ? 'no' : 'unknown';
 }
 
 function sendHeld(response: ServerResponse, { head, body }: HeldAnswer): void {

@@ -63,7 +63,7 @@ export function createRoleOperations(options: {
       stale: 'roles',
       principal: principal.name,
       write,
-      changed: (result) => !isRefused(result),
+      made: (result) => (isRefused(result) ? 'no' : 'yes'),
     });
     if (isRefused(result)) throw REFUSALS[result]();
     return result;

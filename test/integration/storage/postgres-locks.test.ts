@@ -77,10 +77,15 @@ test('one name that many roles are to get at one time is given once', async () =
   const input = (name: string) => ({ name, description: '', contains: [] });
   const ids = Array.from({ length: 9 }, (_, i) => i + 2);
   for (const id of ids) await storage.roles.create(input(`role ${id}`));
-  const results = await Promise.all([
+  // The first one stands still with the name in its hand until all others want it.
+  const release = await hold('members');
+  const asked = [
     ...ids.map((id) => storage.roles.update(id, input('same'))),
     storage.roles.create(input('SAME')),
-  ]);
+  ];
+  await waiting(asked.length);
+  await release();
+  const results = await Promise.all(asked);
   expect(results.filter((result) => result !== 'name-taken')).toHaveLength(1);
 });
 

@@ -1,0 +1,56 @@
+import type { Invalidate } from '../invalidation.ts';
+import type { Purges } from '../query-cache/purge.ts';
+
+/**
+ * A change of which nobody knows whether it was made may still be made: by a database that hangs, or a remote
+ * server that works on. What it would make stale is dropped again so long after it (ms).
+ */
+const DROPPED_AGAIN = [5_000, 60_000, 300_000];
+
+export interface Invalidation {
+  readonly invalidate: Invalidate;
+  /** Nothing is dropped again from now on. */
+  close(): void;
+}
+
+/**
+ * What changes of roles and datasets do to the cache.
+ * @param options.sharesRoles whether any project is shared by roles; else nobody needs to know of their changes
+ */
+export function createInvalidation(options: {
+  purges: Purges;
+  sharesRoles: () => boolean;
+}): Invalidation {
+  const { purges, sharesRoles } = options;
+  const timers = new Set<NodeJS.Timeout>();
+
+  const drop: Invalidate = async (stale, principal, state) => {
+    if (stale === 'roles' && !sharesRoles()) return true;
+    if (state === 'before') return purges.renew(stale);
+    const { ok } = await purges.purge(stale, { principal, cause: 'change' });
+    return ok;
+  };
+
+  function dropAgain(...[stale, principal]: Parameters<Invalidate>): void {
+    for (const pause of DROPPED_AGAIN) {
+      const timer = setTimeout(() => {
+        timers.delete(timer);
+        void drop(stale, principal, 'after');
+      }, pause);
+      timer.unref();
+      timers.add(timer);
+    }
+  }
+
+  return {
+    async invalidate(...change) {
+      const dropped = await drop(...change);
+      if (change[2] === 'unknown') dropAgain(...change);
+      return dropped;
+    },
+    close() {
+      for (const timer of timers) clearTimeout(timer);
+      timers.clear();
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { createInvalidation } from '../../../src/composition/invalidation.ts';
+import type { Stale } from '../../../src/invalidation.ts';
+import { purgedScopes } from '../../../src/query-cache/scopes.ts';
+
+const SALES = { project: 'Sales' };
+
+function setUp(given: { ok?: boolean; sharesRoles?: boolean } = {}) {
+  const { ok = true, sharesRoles = true } = given;
+  const told: unknown[] = [];
+  const invalidation = createInvalidation({
+    purges: {
+      async purge(stale: Stale, order) {
+        told.push(['purge', stale, order]);
+        const scopes = purgedScopes(stale);
+        const receipt = {
+          id: 'id',
+          scope: stale,
+          epochs_renewed: scopes,
+          waited: 0,
+          engine_calls: 0,
+        };
+        return ok ? { ok, receipt } : { ok };
+      },
+      async renew(stale) {
+        told.push(['renew', stale]);
+        return ok;
+      },
+    },
+    sharesRoles: () => sharesRoles,
+  });
+  return { ...invalidation, told };
+}
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+const PURGED = ['purge', SALES, { principal: 'ADMIN', cause: 'change' }];
+
+describe('a change', () => {
+  test('that will be made renews the epochs without waiting', async () => {
+    const { invalidate, told } = setUp();
+    expect(await invalidate(SALES, 'ADMIN', 'before')).toBe(true);
+    expect(told).toEqual([['renew', SALES]]);
+  });
+
+  test('that was made purges once', async () => {
+    const { invalidate, told } = setUp();
+    expect(await invalidate(SALES, 'ADMIN', 'after')).toBe(true);
+    await jest.advanceTimersByTimeAsync(600_000);
+    expect(told).toEqual([PURGED]);
+  });
+
+  test('of which nobody knows whether it was made purges again and again for five minutes', async () => {
+    const { invalidate, told } = setUp();
+    await invalidate(SALES, 'ADMIN', 'unknown');
+    const counts: number[] = [];
+    for (const pause of [4_999, 1, 55_000, 240_000, 600_000]) {
+      await jest.advanceTimersByTimeAsync(pause);
+      counts.push(told.length);
+    }
+    expect(counts).toEqual([1, 2, 3, 4, 4]);
+    expect(new Set(told.map((call) => JSON.stringify(call)))).toEqual(
+      new Set([JSON.stringify(PURGED)]),
+    );
+  });
+
+  test('purges nothing after the end', async () => {
+    const { invalidate, close, told } = setUp();
+    await invalidate(SALES, 'ADMIN', 'unknown');
+    close();
+    await jest.advanceTimersByTimeAsync(600_000);
+    expect(told).toHaveLength(1);
+  });
+
+  test.each(['before', 'after', 'unknown'] as const)(
+    'that cannot be cleared says so (%s)',
+    async (state) => {
+      expect(await setUp({ ok: false }).invalidate(SALES, 'ADMIN', state)).toBe(false);
+    },
+  );
+
+  test('of roles concerns nobody where nothing is shared by roles', async () => {
+    const { invalidate, told } = setUp({ ok: false, sharesRoles: false });
+    expect(await invalidate('roles', 'ADMIN', 'after')).toBe(true);
+    expect(told).toEqual([]);
+  });
+
+  test('of roles purges what is shared by roles', async () => {
+    const { invalidate, told } = setUp();
+    await invalidate('roles', 'ADMIN', 'after');
+    expect(told).toEqual([['purge', 'roles', { principal: 'ADMIN', cause: 'change' }]]);
+  });
+});

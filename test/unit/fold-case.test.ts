@@ -1,0 +1,37 @@
+import { describe, expect, test } from '@jest/globals';
+import { foldCase } from '../../src/fold-case.ts';
+
+describe('names that count as the same', () => {
+  test.each([
+    ['Sales', 'SALES'],
+    ['straße', 'STRASSE'],
+    ['STRAẞE', 'strasse'],
+    ['ΟΔΟΣ', 'οδος'],
+    ['οδοσ', 'οδος'],
+    ['e\u0301te\u0301', 'ÉTÉ'],
+    ['ı', 'I'],
+    ['ﬁ', 'FI'],
+  ])('%s and %s', (one, other) => {
+    expect(foldCase(one)).toBe(foldCase(other));
+  });
+
+  test.each([
+    ['a', 'b'],
+    ['a', 'a '],
+    ['e', 'é'],
+    ['a_b', 'a%b'],
+  ])('are not %s and %s', (one, other) => {
+    expect(foldCase(one)).not.toBe(foldCase(other));
+  });
+
+  test('fold to themselves once folded', () => {
+    for (const name of ['STRAẞE', 'ΟΔΟΣ', 'İstanbul', 'ǅ', 'ŉ', '\u0345']) {
+      expect(foldCase(foldCase(name))).toBe(foldCase(name));
+    }
+  });
+
+  test('are found by a part of them, in any case', () => {
+    expect(foldCase('ΟΔΟΣΑ')).toContain(foldCase('ΟΔΟΣ'));
+    expect(foldCase('Großhandel')).toContain(foldCase('GROSS'));
+  });
+});
