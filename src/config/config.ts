@@ -101,7 +101,7 @@ export interface PostgresConfig {
   readonly key: string | undefined;
   /** The most connections of this process. */
   readonly connections: number;
-  /** How long a statement may take, and the making of a connection. */
+  /** How long an operation may take, with the making of a connection. */
   readonly timeout: number;
 }
 

@@ -46,7 +46,9 @@ type Kind = 'read' | 'snapshot' | 'write';
 
 const BEGIN: Readonly<Record<Exclude<Kind, 'read'>, string>> = {
   snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-  write: 'BEGIN ISOLATION LEVEL READ COMMITTED',
+  // A server may be told to acknowledge what it has not yet written; what is told to a client is kept.
+  write: `BEGIN ISOLATION LEVEL READ COMMITTED;
+    SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`,
 };
 
 /** An idle connection is closed after this long (ms). */
