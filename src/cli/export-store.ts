@@ -1,7 +1,7 @@
 /** The command that writes everything of a storage into a file. */
 
 import { randomUUID } from 'node:crypto';
-import { lstat, open, rename, rm } from 'node:fs/promises';
+import { lstat, open, rename, rm, stat } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { toLines } from '../storage/dump-lines.ts';
 import { countRecords, runStoreCommand, type StoreCommandParts } from './store-command.ts';
@@ -17,8 +17,9 @@ export interface ExportStoreParts extends StoreCommandParts {
  * @returns the exit status, as {@link runStoreCommand}
  */
 export function exportStore(file: string | undefined, parts: ExportStoreParts): Promise<number> {
-  const { output, stopped } = parts;
-  return runStoreCommand('export-store', parts, (storage, progress) => {
+  const { config, output, stopped } = parts;
+  return runStoreCommand('export-store', parts, async (storage, progress) => {
+    if (config.driver === 'sqlite') await refuseMissing(config.path);
     const writeAll = async (write: (line: Buffer) => Promise<void>) => {
       for await (const line of toLines(countRecords(storage.dump(), progress))) {
         stopped.throwIfAborted();
@@ -26,8 +27,12 @@ export function exportStore(file: string | undefined, parts: ExportStoreParts): 
         progress.add({ bytes: line.length });
       }
     };
-    if (file !== undefined) return writeFile(file, writeAll).then(() => `written to ${file}`);
-    return writeStream(output, writeAll).then(() => 'written to standard output');
+    if (file === undefined) {
+      await writeStream(output, writeAll);
+      return 'written to standard output';
+    }
+    await writeFile(file, writeAll);
+    return `written to ${file}`;
   });
 }
 
@@ -51,6 +56,12 @@ async function writeFile(file: string, writeAll: WriteAll): Promise<void> {
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** The driver would make it, and nobody would notice that nothing was exported. */
+async function refuseMissing(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) throw new Error(`storage.path: ${path} is not there to be exported`);
 }
 
 async function refuseExisting(file: string): Promise<void> {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { exportStore } from '../../src/cli/export-store.ts';
 import { importStore } from '../../src/cli/import-store.ts';
+import type { SqliteConfig } from '../../src/config/config.ts';
 import type { StoreCommandParts } from '../../src/cli/store-command.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createStorage } from '../../src/composition/storage.ts';
@@ -78,9 +79,14 @@ async function importText(place: Place, text: string): Promise<[number, string]>
   return [status, told.join('')];
 }
 
+/** Of a storage that is made if it is not there. */
 async function exportedText(place: Place): Promise<string> {
+  const { given } = parts(place);
+  const storage = given.createStorage(given.config as SqliteConfig);
+  await storage.open();
+  await storage.close();
   const output = new PassThrough();
-  expect(await exportStore(undefined, { ...parts(place).given, output })).toBe(0);
+  expect(await exportStore(undefined, { ...given, output })).toBe(0);
   return Buffer.concat((await output.end().toArray()) as Buffer[]).toString();
 }
 

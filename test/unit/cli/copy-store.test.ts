@@ -20,7 +20,8 @@ const RECORDS: readonly StorageRecord[] = [
   },
 ];
 
-const SQLITE: StorageConfig = { driver: 'sqlite', path: '/nowhere' };
+/** Any file that is there. */
+const SQLITE: StorageConfig = { driver: 'sqlite', path: import.meta.filename };
 
 /** What the commands ask of a storage, over a list. */
 function fakeStorage(
@@ -70,6 +71,17 @@ describe('export-store', () => {
     const status = exportStore(file, { ...common, output });
     return { status: await status, told, stopping, closed: fake.closed() };
   }
+
+  test('refuses to export a file that is not there instead of making it', async () => {
+    const path = join(folder, 'mistyped.sqlite');
+    const fake = fakeStorage();
+    const { told, common } = parts(fake.storage, { driver: 'sqlite', path });
+    expect(await exportStore(undefined, { ...common, output: new PassThrough() })).toBe(1);
+    expect(told).toEqual([
+      `mdx-gateway export-store: storage.path: ${path} is not there to be exported\n`,
+    ]);
+    expect(fake.closed()).toBe(1);
+  });
 
   test('writes a file that only its owner reads, and nothing beside it', async () => {
     const file = join(folder, 'store.jsonl');
