@@ -32,10 +32,10 @@ export function projectPolicy(
 }
 
 function strictest(policies: readonly QueryPolicy[]): QueryPolicy {
-  const shares = policies.map(({ share }) => share);
+  const shares = new Set(policies.map(({ share }) => share));
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
     ttl: Math.min(...policies.map(({ ttl }) => ttl)),
-    share: STRICTEST_FIRST.find((share) => shares.includes(share)) ?? 'user',
+    share: STRICTEST_FIRST.find((share) => shares.has(share)) ?? 'user',
   };
 }

@@ -50,7 +50,7 @@ afterEach(() => {
 });
 
 const finals = ({ invalidated }: RemoteHouse) =>
-  invalidated.filter(([, , wait]) => wait).map(([stale]) => stale);
+  invalidated.filter(([, , state]) => state !== 'before').map(([stale]) => stale);
 
 const OF_A_DATASET = [{ project: 'Mart' }];
 

@@ -214,7 +214,7 @@ describe('20 MB', () => {
     const answer = await ask(house, 'POST', '/dataset?createType=import', document);
     expect(answer.status).toBe(200);
     expect(remote.seen[0]?.body.equals(Buffer.from(document))).toBe(true);
-    expect(house.invalidated).toEqual([[{ project: 'Mart' }, 'ADMIN', true]]);
+    expect(house.invalidated).toEqual([[{ project: 'Mart' }, 'ADMIN', 'after']]);
   });
 
   test('reach the client byte for byte', async () => {
