@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
-import { askXmla, send, shortStatus, type Answer } from '../support/http-client.ts';
+import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 type User = 'ADMIN' | 'alice' | 'bob';
 
@@ -70,48 +71,24 @@ async function ask({ asked }: House, query: Buffer, user: User): Promise<Answer>
 /** For whom the answer was computed. */
 const computedFor = ({ text }: Answer) => /computed for (\w+)/.exec(text)?.[1];
 
-async function api({ changing }: House, method: string, path: string, body?: object) {
-  const text = body === undefined ? '' : JSON.stringify(body);
-  const answer = await send(changing.url, {
-    method,
-    path: `/api${path}`,
-    headers: {
-      authorization: basic('ADMIN'),
-      'content-type': 'application/json',
-      'content-length': String(Buffer.byteLength(text)),
-    },
-    body: text,
-  });
-  expect([answer.status, answer.text]).toEqual([200, expect.any(String)]);
-  return JSON.parse(answer.text) as { data: { role_id: number; list: { id: number }[] } };
+interface NamedRole {
+  readonly id: number;
+  readonly name: string;
 }
 
-const users = (...names: User[]) => names.map((name) => ({ type: 'user', name }));
-
-async function newRole(house: House, ...members: User[]): Promise<{ id: number; name: string }> {
+async function newRole({ changing }: House, ...members: User[]): Promise<NamedRole> {
   const name = `role ${(count += 1)}`;
-  const made = await api(house, 'POST', '/role', {
-    name,
-    description: '',
-    contains: users(...members),
-  });
-  return { id: made.data.role_id, name };
+  const id = await apiOf(changing.url).created({ name, contains: users(...members) });
+  return { id, name };
 }
 
 /** Leaves the built-in role alone. */
-async function deleteRoles(house: House): Promise<void> {
-  const query = 'pageNum=0&pageSize=100&containsDesc=false';
-  const { data } = await api(house, 'GET', `/roles?${query}`);
-  for (const { id } of data.list.filter((role) => role.id !== 1)) {
-    await api(house, 'DELETE', `/role/${id}`);
-  }
+async function deleteRoles({ changing }: House): Promise<void> {
+  const api = apiOf(changing.url);
+  const all = { pageNum: '0', pageSize: '100', containsDesc: 'false' };
+  const { list } = dataOf(await api.list(all)) as { list: { id: number }[] };
+  for (const { id } of list.filter((role) => role.id !== 1)) dataOf(await api.remove(id));
 }
-
-const member = ({ name }: { name: string }, user: User) => ({
-  name,
-  description: '',
-  contains: users(user),
-});
 
 describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
   const house = () => houses.get(which) as House;
@@ -142,30 +119,20 @@ describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
     expect(computedFor(await ask(house(), query, 'bob'))).toBe('bob');
   });
 
+  const changes = () => apiOf(house().changing.url);
   test.each([
-    [
-      'is taken out of the role',
-      (role: { id: number; name: string }) =>
-        api(house(), 'DELETE', `/role/user/visibility/${role.id}`, member(role, 'bob')),
-    ],
+    ['is taken out of the role', ({ id, name }: NamedRole) => changes().drop(id, name, 'bob')],
     [
       'is left out when the role is replaced',
-      (role: { id: number; name: string }) =>
-        api(house(), 'PUT', `/role/${role.id}`, {
-          name: role.name,
-          description: '',
-          contains: users('alice'),
-        }),
+      ({ id, name }: NamedRole) =>
+        changes().update(id, { name, description: '', contains: users('alice') }),
     ],
-    [
-      'loses the role because it is deleted',
-      (role: { id: number; name: string }) => api(house(), 'DELETE', `/role/${role.id}`),
-    ],
+    ['loses the role because it is deleted', ({ id }: NamedRole) => changes().remove(id)],
     [
       'is added to another role',
       async () => {
-        const other = await newRole(house(), 'ADMIN');
-        await api(house(), 'POST', `/role/user/visibility/${other.id}`, member(other, 'bob'));
+        const { id, name } = await newRole(house(), 'ADMIN');
+        return changes().add(id, name, 'bob');
       },
     ],
   ])('a user who %s gets nothing of it after the answer', async (_what, change) => {
@@ -174,7 +141,7 @@ describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
       const query = newQuery();
       await ask(house(), query, 'alice');
       expect(computedFor(await ask(house(), query, 'bob'))).toBe('alice');
-      await change(role);
+      dataOf(await change(role));
       expect(computedFor(await ask(house(), query, 'bob'))).toBe('bob');
       await deleteRoles(house());
     }
@@ -183,8 +150,8 @@ describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
 
 describe.each([ALONE, TWO])('a written dataset: %s', (which) => {
   const house = () => houses.get(which) as House;
-  const write = (method: string, path: string) =>
-    api(house(), method, path, { project: 'Sales', dataset_name: which, type: 'MDX' });
+  const api = () => apiOf(house().changing.url);
+  const document = documentOf('Sales', which);
 
   test('purges its project before it is answered, and no other', async () => {
     const sales = newQuery();
@@ -195,11 +162,11 @@ describe.each([ALONE, TWO])('a written dataset: %s', (which) => {
       expect(shortStatus(await ask(house(), sales, 'alice'))).toBe('hit');
     };
     await fill();
-    await write('POST', '/dataset?createType=import');
+    dataOf(await api().import(document));
     expect(shortStatus(await ask(house(), other, 'alice'))).toBe('hit');
     expect(shortStatus(await ask(house(), sales, 'alice'))).toBe('miss stored');
     await fill();
-    await write('PUT', '/dataset');
+    dataOf(await api().replace(document));
     expect(shortStatus(await ask(house(), other, 'alice'))).toBe('hit');
     expect(shortStatus(await ask(house(), sales, 'alice'))).toBe('miss stored');
   });
