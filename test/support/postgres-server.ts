@@ -18,6 +18,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Certificate } from './certificates.ts';
 import { freePort } from './free-port.ts';
+import { onAnyPort, onSamePort, PortTaken } from './taken-port.ts';
 
 export interface PostgresOptions {
   /** Have what is acknowledged on the disk. Without it, starts and writes are quicker, and a SIGKILL harms neither. */
@@ -71,7 +72,6 @@ const SUPERUSER = 'tester';
 const PASSWORD = 'correct horse: battery/staple';
 const READY_MS = 30_000;
 const STOP_MS = 20_000;
-const PORT_ATTEMPTS = 10;
 const VERSIONS = '/usr/lib/postgresql';
 
 /** The path of a program of the newest PostgreSQL here; where it would be, if there is none. */
@@ -99,7 +99,7 @@ export async function startPostgres(
   let current: Running;
   try {
     initialise(dir, options);
-    ({ port, running: current } = await firstStart(pickPort, launch));
+    ({ port, running: current } = await onAnyPort(pickPort, launch));
   } catch (error) {
     removeDir();
     throw error;
@@ -149,7 +149,7 @@ export async function startPostgres(
     stop: (signal) => current.stop(signal),
     async restart(signal) {
       await current.stop(signal);
-      current = await samePort(() => launch(port));
+      current = await onSamePort(() => launch(port));
     },
     pause: () => current.pause(),
     resume: () => current.resume(),
@@ -222,34 +222,6 @@ function initialise(dir: string, { fsync = false, tls, settings }: PostgresOptio
   const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`);
   writeFileSync(join(data, 'postgresql.auto.conf'), lines.join(''));
 }
-
-async function firstStart(
-  pickPort: () => Promise<number>,
-  launch: (port: number) => Promise<Running>,
-): Promise<{ port: number; running: Running }> {
-  for (let attempt = 1; ; attempt += 1) {
-    const port = await pickPort();
-    try {
-      return { port, running: await launch(port) };
-    } catch (error) {
-      if (!(error instanceof PortTaken) || attempt === PORT_ATTEMPTS) throw error;
-    }
-  }
-}
-
-/** The kernel may need a moment to give back the port of a process that was killed. */
-async function samePort(launch: () => Promise<Running>): Promise<Running> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await launch();
-    } catch (error) {
-      if (!(error instanceof PortTaken) || attempt === PORT_ATTEMPTS) throw error;
-      await delay(100);
-    }
-  }
-}
-
-class PortTaken extends Error {}
 
 interface Running {
   readonly pid: number;

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
+import { onAnyPort, onSamePort, PortTaken } from './taken-port.ts';
 
 export interface RedisOptions {
   /** A port that must be used; otherwise a free one is found. */
@@ -52,7 +53,6 @@ export interface RedisServer {
 
 const READY_MS = 20_000;
 const STOP_MS = 10_000;
-const PORT_ATTEMPTS = 10;
 
 /**
  * Starts a redis-server on 127.0.0.1, without persistence unless asked for, and resolves when it has answered.
@@ -77,7 +77,10 @@ export async function startRedis(
   let port: number;
   let current: Running;
   try {
-    ({ port, running: current } = await firstStart(options.port, pickPort, launch));
+    ({ port, running: current } =
+      options.port === undefined
+        ? await onAnyPort(pickPort, launch)
+        : { port: options.port, running: await launch(options.port) });
   } catch (error) {
     removeDir();
     throw error;
@@ -94,7 +97,7 @@ export async function startRedis(
     stop: (signal) => current.stop(signal),
     async restart({ signal, args } = {}) {
       await current.stop(signal);
-      current = await samePort(() => launch(port, args));
+      current = await onSamePort(() => launch(port, args));
     },
     async pause() {
       current.signal('SIGSTOP');
@@ -107,36 +110,6 @@ export async function startRedis(
     },
   };
 }
-
-async function firstStart(
-  fixed: number | undefined,
-  pickPort: () => Promise<number>,
-  launch: (port: number) => Promise<Running>,
-): Promise<{ port: number; running: Running }> {
-  if (fixed !== undefined) return { port: fixed, running: await launch(fixed) };
-  for (let attempt = 1; ; attempt += 1) {
-    const port = await pickPort();
-    try {
-      return { port, running: await launch(port) };
-    } catch (error) {
-      if (!(error instanceof PortTaken) || attempt === PORT_ATTEMPTS) throw error;
-    }
-  }
-}
-
-/** The kernel may need a moment to give back the port of a process that was killed. */
-async function samePort(launch: () => Promise<Running>): Promise<Running> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await launch();
-    } catch (error) {
-      if (!(error instanceof PortTaken) || attempt === PORT_ATTEMPTS) throw error;
-      await delay(100);
-    }
-  }
-}
-
-class PortTaken extends Error {}
 
 interface Running {
   readonly pid: number;

@@ -8,7 +8,7 @@ import { API_ERROR_CODES } from '../../../../src/http/api/error-codes.ts';
 import { loginError } from '../../../../src/http/error-answer.ts';
 import type { Login } from '../../../../src/http/login.ts';
 import type { Invalidate } from '../../../../src/invalidation.ts';
-import { createMemoryStorage } from '../../../support/memory-storage.ts';
+import { storageModel } from '../../../contract/storage-model.ts';
 import { basic } from '../../auth/support.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -37,10 +37,7 @@ export function createTestApi(
     readonly onEvent?: (event: GatewayEvent) => void;
   } = {},
 ) {
-  const storage = createMemoryStorage({
-    firstMembers: ['ADMIN'],
-    wallClock: () => 1_700_000_000_999,
-  });
+  const storage = storageModel(['ADMIN'], () => 1_700_000_000);
   const events: GatewayEvent[] = [];
   const invalidated: unknown[] = [];
   let time = 0;
