@@ -53,11 +53,7 @@ export async function createGateway(
     purge: (...order) => cache.purges.purge(...order),
     renew: (stale) => cache.purges.renew(stale),
   };
-  /** By the configuration in use now, also for a change that was under way when a reload came. */
-  const invalidation = createInvalidation({
-    purges,
-    sharesRoles: () => sharesByRoles(current),
-  });
+  const invalidation = createInvalidation(purges);
   const { invalidate } = invalidation;
 
   const buildStorage = ({ storage, auth }: Config) =>
@@ -170,10 +166,6 @@ export async function createGateway(
       await cache.close();
     },
   };
-}
-
-function sharesByRoles({ cache, projects }: Config): boolean {
-  return [cache, ...projects.values()].some(({ share }) => share === 'roles');
 }
 
 function warnOfLonelyStorage({ storage, cache }: Config, emit: Emit): void {

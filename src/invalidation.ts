@@ -1,7 +1,7 @@
 import { ApiError, StorageUnavailable } from './errors.ts';
 
 /** What a change made stale in the query cache. */
-export type Stale = { readonly project: string } | 'roles' | 'everything';
+export type Stale = { readonly project: string } | 'everything';
 
 /**
  * What is known of the change: it will be made (`before`), it was made (`after`), or nobody knows whether it was

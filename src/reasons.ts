@@ -62,7 +62,7 @@ export const GATEWAY_REASONS = {
   'method-not-allowed': 'The HTTP method has no meaning here.',
   'too-big': 'The body is larger than limits.body, or a dataset than limits.dataset.',
   'content-coding': 'The content coding of the body is neither gzip nor deflate.',
-  overloaded: 'Too many requests wait for the engine.',
+  overloaded: 'Too many requests wait already: for the engine, or to read or write a dataset.',
   'engine-unreachable': 'The engine refused the connection or broke it off.',
   'engine-login': 'The engine refused the login of the gateway itself.',
   'engine-timeout': 'The engine did not answer in time.',

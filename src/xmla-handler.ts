@@ -3,11 +3,12 @@ import type { Principal } from './auth/authenticator.ts';
 import type { Clock } from './clock.ts';
 import type { EngineKind } from './config/config.ts';
 import type { Engine, EngineAddressee, QueryHeaders } from './engine/engine.ts';
-import { namesParameter, sortedQuery } from './engine/engine-target.ts';
+import { sortedQuery } from './engine/engine-target.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
 import { acceptedType, userAgentClass } from './http/client-class.ts';
 import { canonicalContentType } from './http/content-type.ts';
+import { refuseDelegation } from './http/delegation.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
@@ -47,8 +48,6 @@ export type EngineOf = (project: string | undefined) => {
 
 /** Would make the engine send the gateway's own credentials back to the client. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
-/** Asks the engine to act for another user; the gateway knows no such delegation. */
-const DELEGATION = 'execute_as_user_id';
 /** Each is an epoch to be read: thousands of them would hold everybody up. */
 const MAX_CATALOGS = 16;
 /** Headers by which a session or its token travels beside the envelope (SSAS). */
@@ -89,6 +88,7 @@ export function createXmlaHandler(options: {
     // Not before: a stranger could fill the labels of the metrics with invented names.
     client.facts.project = project ?? '';
     refuseDelegation(headers, search);
+    refuseForm(headers);
     refuseMethod(method);
     const body = await readBody(request, options.maxBody);
 
@@ -188,15 +188,8 @@ function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind
   return { bypass, subject, why: bypass === 'unknown-shape' ? xmla.unexpected : undefined };
 }
 
-/** @throws GatewayError `identity-refused`; a form is refused since engines take logins from its fields */
-function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
-  const named = Object.keys(headers).some((name) => name.replaceAll('-', '_') === DELEGATION);
-  if (named || namesParameter(search, DELEGATION)) {
-    throw new GatewayError(
-      'identity-refused',
-      'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
-    );
-  }
+/** @throws GatewayError `bad-request`: engines take logins from the fields of a form */
+function refuseForm(headers: IncomingHttpHeaders): void {
   if (/^\s*(application\/x-www-form-urlencoded|multipart\/)/i.test(headers['content-type'] ?? '')) {
     throw new GatewayError(
       'bad-request',

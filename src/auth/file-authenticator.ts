@@ -50,6 +50,11 @@ export interface FileAuthenticator extends Authenticator {
    * @throws {UsersFileError} when it cannot be used; the users that were read before stay.
    */
   reload(): Promise<void>;
+  /**
+   * Whether another user's name differs from this one in letter case or Unicode form only. What compares names
+   * without regard to these, as roles do, cannot tell the two apart.
+   */
+  isLookAlike(name: string): boolean;
 }
 
 /** After a full line, room comes within a second or so. */
@@ -82,6 +87,7 @@ export async function createFileAuthenticator({
   const line = createComparisonLine({ compare });
   const flights = new Map<string, Promise<Authentication>>();
   let hashes: ReadonlyMap<string, string> = new Map();
+  let lookAlikes: ReadonlySet<string> = new Set();
   let decoy = '';
   let closed = false;
 
@@ -101,6 +107,7 @@ export async function createFileAuthenticator({
     onEvent: emit,
     onUsers(next) {
       hashes = next.hashes;
+      lookAlikes = next.lookAlikes;
       decoy = createDecoyHash(next.commonCost, random);
       verified.forgetChanged(hashOf);
     },
@@ -183,6 +190,7 @@ export async function createFileAuthenticator({
     },
 
     reload: () => users.reload(),
+    isLookAlike: (name) => lookAlikes.has(name),
 
     async close() {
       closed = true;

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { foldCase } from '../fold-case.ts';
 import { bcryptCost, MAX_COST, MIN_COST } from './password-hash.ts';
 
 /** Largest users file, in bytes: over ten thousand users. */
@@ -14,6 +15,8 @@ export interface Users {
   readonly hashes: ReadonlyMap<string, string>;
   /** The cost that most hashes have; of two equally frequent ones the higher. */
   readonly commonCost: number;
+  /** Names that differ from another one in letter case or Unicode form only. */
+  readonly lookAlikes: ReadonlySet<string>;
   /** What is allowed but likely a mistake, by line number. */
   readonly warnings: readonly string[];
 }
@@ -60,10 +63,18 @@ export function parseUsers(bytes: Uint8Array, file: string): Users {
   if (problems.length > 0) throw unusable(file, problems);
 
   const costs = countCosts(hashes.values());
+  const pairs = lookAlikePairs([...hashes.keys()]);
   return {
     hashes,
     commonCost: mostFrequent(costs),
-    warnings: [...lookAlikes(lineOf), ...unevenCosts(costs)],
+    lookAlikes: new Set(pairs.flat()),
+    warnings: [
+      ...pairs.map(
+        (pair) =>
+          `lines ${pair.map((name) => lineOf.get(name)).join(' and ')}: two users whose names differ only in letter case or Unicode form`,
+      ),
+      ...unevenCosts(costs),
+    ],
   };
 }
 
@@ -87,21 +98,21 @@ function hashProblem(hash: string): string | undefined {
   return undefined;
 }
 
+/** A form that also takes letters of other widths and styles for the same. */
+function formOf(name: string): string {
+  return foldCase(foldCase(name).normalize('NFKC'));
+}
+
 /** Each of them is a principal of its own; whoever wrote both likely meant one. */
-function lookAlikes(lineOf: ReadonlyMap<string, number>): string[] {
-  const seen = new Map<string, number>();
-  const warnings: string[] = [];
-  for (const [name, line] of lineOf) {
-    const folded = name.normalize('NFKC').toUpperCase().toLowerCase();
-    const earlier = seen.get(folded);
-    if (earlier === undefined) seen.set(folded, line);
-    else {
-      warnings.push(
-        `lines ${earlier} and ${line}: two users whose names differ only in letter case or Unicode form`,
-      );
-    }
+function lookAlikePairs(names: readonly string[]): [string, string][] {
+  const seen = new Map<string, string>();
+  const pairs: [string, string][] = [];
+  for (const name of names) {
+    const earlier = seen.get(formOf(name));
+    if (earlier === undefined) seen.set(formOf(name), name);
+    else pairs.push([earlier, name]);
   }
-  return warnings;
+  return pairs;
 }
 
 /** An unknown name costs a comparison of the common cost, so another cost shows that its user exists. */

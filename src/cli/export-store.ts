@@ -4,6 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { lstat, open, rename, rm, stat } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { toLines } from '../storage/dump-lines.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { Progress } from './progress.ts';
 import { countRecords, runStoreCommand, type StoreCommandParts } from './store-command.ts';
 
 export interface ExportStoreParts extends StoreCommandParts {
@@ -18,8 +20,10 @@ export interface ExportStoreParts extends StoreCommandParts {
  */
 export function exportStore(file: string | undefined, parts: ExportStoreParts): Promise<number> {
   const { config, output, stopped } = parts;
-  return runStoreCommand('export-store', parts, async (storage, progress) => {
+  const refuseMistyped = async () => {
     if (config.driver === 'sqlite') await refuseMissing(config.path);
+  };
+  const work = async (storage: Storage, progress: Progress) => {
     const writeAll = async (write: (line: Buffer) => Promise<void>) => {
       for await (const line of toLines(countRecords(storage.dump(), progress))) {
         stopped.throwIfAborted();
@@ -33,7 +37,8 @@ export function exportStore(file: string | undefined, parts: ExportStoreParts): 
     }
     await writeFile(file, writeAll);
     return `written to ${file}`;
-  });
+  };
+  return runStoreCommand('export-store', parts, work, refuseMistyped);
 }
 
 type WriteAll = (write: (line: Buffer) => Promise<void>) => Promise<void>;

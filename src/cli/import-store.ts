@@ -23,12 +23,14 @@ export function importStore(file: string | undefined, parts: ImportStoreParts): 
     addAbortSignal(parts.stopped, input);
     const records = fromLines(countBytes(input, progress));
     await storage.restore(countRecords(records, progress));
-    return 'everything is imported';
+    return 'everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)';
   });
 }
 
 async function openFile(file: string, progress: Progress): Promise<Readable> {
-  const { size } = await stat(file);
+  const { size } = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? new Error(`${file} does not exist`) : error;
+  });
   progress.expectBytes(size);
   return createReadStream(file);
 }

@@ -1,6 +1,7 @@
 /** What the commands that copy a storage have in common. */
 
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
+import { StorageUnavailable } from '../errors.ts';
 import type { Storage, StorageRecord } from '../storage/storage.ts';
 import { createProgress, type Progress, type ProgressOutput } from './progress.ts';
 
@@ -18,12 +19,14 @@ export interface StoreCommandParts {
 /**
  * Works with the storage, and closes it.
  * @param work resolves to what was done, in one line
+ * @param before what is checked before the storage is opened, which makes it when it is not there
  * @returns the exit status: 0 when it was done, 1 when not; `prompts` then has one line with the reason
  */
 export async function runStoreCommand(
   command: string,
   { config, createStorage, prompts, now, stopped }: StoreCommandParts,
   work: (storage: Storage, progress: Progress) => Promise<string>,
+  before: () => Promise<void> = async () => {},
 ): Promise<number> {
   const say = (line: string) =>
     void prompts.write(`mdx-gateway ${command}: ${line.replace(/\s*[\r\n]+\s*/g, ' ')}\n`);
@@ -34,6 +37,8 @@ export async function runStoreCommand(
   const progress = createProgress(command, prompts, now);
   const storage = createStorage(config);
   try {
+    await before();
+    await storage.open();
     const done = await work(storage, progress);
     progress.show();
     progress.leave();
@@ -64,6 +69,10 @@ export async function* countRecords(
 /** What an operator needs to know of a failure: a storage that is away says why in its cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { message, cause } = error;
+  const { cause } = error;
+  const message =
+    error instanceof StorageUnavailable && error.outcome === 'nothing-done'
+      ? 'the storage cannot be reached'
+      : error.message;
   return cause instanceof Error && cause.message !== '' ? `${message} (${cause.message})` : message;
 }

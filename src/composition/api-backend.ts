@@ -1,7 +1,8 @@
 import type { RequestHandler } from 'express';
 import type { Permissions } from '../auth/permissions.ts';
-import type { Config } from '../config/config.ts';
+import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { createApi } from '../http/api/api.ts';
+import { createDocumentGate, placesBeside } from '../http/api/document-gate.ts';
 import type { ApiFront } from '../http/api/guards.ts';
 import { createRemoteApi } from '../http/api/remote-api.ts';
 import type { Login } from '../http/login.ts';
@@ -31,17 +32,28 @@ export function createApiBackend(
   },
 ): ApiBackend {
   const { login, permissions, during, storage, invalidate, parts } = given;
-  const { emit, clock } = parts;
+  const { emit, clock, sleep } = parts;
   const newId = () => newToken(parts);
   const common = { login, permissions, during, invalidate, limits, newId, clock, emit };
   if (config.driver === 'http') {
-    return { driver: 'http', ...createRemoteApi({ config, ...common }) };
+    const documents = createDocumentGate();
+    return { driver: 'http', ...createRemoteApi({ config, documents, ...common }) };
   }
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
+  const documents = createDocumentGate(
+    config.driver === 'postgres' ? { places: placesBeside(config.connections) } : {},
+  );
   return {
     driver: config.driver,
-    router: createApi({ roles, datasets, ...common }),
+    router: createApi({
+      roles,
+      datasets,
+      documents,
+      sleep,
+      longestLease: LEASE_LIMITS.longest,
+      ...common,
+    }),
     reachable,
     close() {},
   };

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import { createEpochs, type Epochs } from '../query-cache/epochs.ts';
+import { createEpochs } from '../query-cache/epochs.ts';
 import type { EpochStore } from '../query-cache/epoch-store.ts';
 import { createFlights } from '../query-cache/flight.ts';
 import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
@@ -26,7 +26,6 @@ const MAX_UNSHAREABLE = 10_000;
 export interface Cache {
   readonly queryCache: QueryCache;
   readonly purges: Purges;
-  readonly epochs: Epochs;
   readonly redisState: () => 'off' | 'up' | 'down';
   readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
   readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
@@ -83,7 +82,6 @@ export async function createCache(
   await backend.settled();
   return {
     queryCache,
-    epochs,
     purges: createPurges({
       epochs,
       clearMemory: memory.clear,

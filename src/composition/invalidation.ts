@@ -13,19 +13,11 @@ export interface Invalidation {
   close(): void;
 }
 
-/**
- * What changes of roles and datasets do to the cache.
- * @param options.sharesRoles whether any project is shared by roles; else nobody needs to know of their changes
- */
-export function createInvalidation(options: {
-  purges: Purges;
-  sharesRoles: () => boolean;
-}): Invalidation {
-  const { purges, sharesRoles } = options;
+/** What changes of datasets do to the cache. */
+export function createInvalidation(purges: Purges): Invalidation {
   const timers = new Set<NodeJS.Timeout>();
 
   const drop: Invalidate = async (stale, principal, state) => {
-    if (stale === 'roles' && !sharesRoles()) return true;
     if (state === 'before') return purges.renew(stale);
     const { ok } = await purges.purge(stale, { principal, cause: 'change' });
     return ok;

@@ -67,7 +67,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
         ? NO_ROLE_SETS
         : createRoleSets({
             storage,
-            epochs: cache.epochs,
+            lease: config.cache.lease,
             clock,
             onError: (error) =>
               emit({

@@ -143,21 +143,15 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     }
   }
 
-  /** Role sets are remembered until a change is announced, so each replica must learn of every change. */
+  /** The gateway must be able to read the roles. */
   function checkRoleSharing(): void {
+    if (file.storage.driver !== 'http') return;
     const sharing: KeyPath[] = file.cache.share === 'roles' ? [['cache', 'share']] : [];
     for (const [name, { share }] of file.projects) {
       if (share === 'roles') sharing.push(['projects', name, 'share']);
     }
     for (const path of sharing) {
-      if (file.storage.driver === 'http') {
-        complain(path, 'roles cannot be used with storage.driver: http; the roles are elsewhere');
-      } else if (file.storage.driver === 'postgres' && file.cache.redis.url === '') {
-        complain(
-          path,
-          'roles with storage.driver: postgres needs cache.redis.url, by which gateways that share the database learn of changed roles',
-        );
-      }
+      complain(path, 'roles cannot be used with storage.driver: http; the roles are elsewhere');
     }
   }
 

@@ -173,7 +173,7 @@ const cache = section(
     ).prefault(false),
     lease: leaf(
       duration({ min: LEASE_LIMITS.shortest, max: LEASE_LIMITS.longest }),
-      'For how long a replica may go on without asking Redis whether something was purged. A purge waits that long before it is acknowledged.',
+      'For how long a replica may go on without asking Redis whether something was purged, and with share: roles the storage whether a role was changed. A purge, or a change of a role, waits that long before it is acknowledged.',
     ).prefault('1s'),
     key_secret: leaf(
       orNull(secretText(32)),
@@ -271,7 +271,7 @@ const limits = section(
     ).prefault('10MiB'),
     dataset: leaf(
       size({ min: KIB, max: 256 * MIB }),
-      'The largest dataset document that may be imported, after its content coding is removed.',
+      'The largest dataset document that may be imported, after its content coding is removed. At most four are held at one time, each for a while up to five times over: datasets may take twenty times as much memory as this.',
     ).prefault('32MiB'),
     concurrency: leaf(
       integer({ min: 1, max: 10_000 }),

@@ -1,4 +1,4 @@
-/** Which addresses of engines and of Redis the configuration takes. */
+/** Which addresses of engines, Redis and storages the configuration takes. */
 
 /** The place in an engine's URL that the project of the request path replaces. */
 const PROJECT_PLACE = '{project}';
@@ -44,9 +44,11 @@ export function isRedisUrl(text: string): boolean {
 /** What `isStorageUrl` asks for, in words for an error message. */
 export const STORAGE_URL_RULE =
   'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +
-  'https://gateway.example/base, without query and fragment; an http:// or https:// URL also without user and password';
+  'https://gateway.example/base, without query and fragment (storage.tls switches encryption on); ' +
+  'a postgres:// URL has a user, an http:// or https:// URL neither user nor password';
 
-const DATABASE_URL = /^postgres(?:ql)?:\/\/[^/?#\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
+const DATABASE_URL =
+  /^postgres(?:ql)?:\/\/[^/?#@:\\\s\p{Cc}]+(?::[^/?#@\\\s\p{Cc}]*)?@[^/?#@\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
 
 /**
  * A database or a remote server. A query is refused because the PostgreSQL client would take options from it.

@@ -1,5 +1,5 @@
-/** The other side of read-document.ts: checks one document in a thread of its own and gives its bytes back. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** The other side of document-thread.ts: checks one document after another and gives their bytes back. */
+import { parentPort } from 'node:worker_threads';
 import { checkDocument, type DocumentCheck } from './check-document.ts';
 
 export interface WorkerAnswer {
@@ -7,6 +7,7 @@ export interface WorkerAnswer {
   readonly check: DocumentCheck;
 }
 
-const bytes = workerData as Uint8Array<ArrayBuffer>;
-const answer: WorkerAnswer = { bytes, check: checkDocument(bytes) };
-parentPort?.postMessage(answer, [bytes.buffer]);
+parentPort?.on('message', (bytes: Uint8Array<ArrayBuffer>) => {
+  const answer: WorkerAnswer = { bytes, check: checkDocument(bytes) };
+  parentPort?.postMessage(answer, [bytes.buffer]);
+});

@@ -1,7 +1,13 @@
 import type { IncomingMessage } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
 import { GatewayError } from '../errors.ts';
+
+/** How long a client may send nothing of its body (ms). */
+const LONGEST_SILENCE = 60_000;
+/** How much is copied in one turn of the event loop (bytes). */
+const COPIED_AT_ONCE = 2 * 1024 * 1024;
 
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
 const DECODERS: Readonly<Record<string, (body: Buffer, limit: number) => Promise<Buffer>>> = {
@@ -19,15 +25,17 @@ function decoder(decode: (body: Buffer, options: { maxOutputLength: number }) =>
 }
 
 /**
- * Reads a request body whole and removes its content coding.
+ * Reads a request body whole and removes its content coding. A client that does not go on sending is broken off.
  * @param limit largest body in bytes, both as it comes and decoded
  * @param limitName the key of the configuration that sets the limit
- * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding)
+ * @param silence how long it may send nothing, in milliseconds
+ * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding), `client-gone`
  */
 export async function readBody(
   request: IncomingMessage,
   limit: number,
   limitName = 'limits.body',
+  silence = LONGEST_SILENCE,
 ): Promise<Buffer> {
   const tooBig = () =>
     new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
@@ -36,8 +44,10 @@ export async function readBody(
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();
   const chunks: Buffer[] = [];
   let size = 0;
+  const timer = setTimeout(() => request.destroy(new Error('nothing more came')), silence);
   try {
     for await (const chunk of request as AsyncIterable<Buffer>) {
+      timer.refresh();
       size += chunk.length;
       if (size > limit) throw tooBig();
       chunks.push(chunk);
@@ -45,8 +55,27 @@ export async function readBody(
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
+  } finally {
+    clearTimeout(timer);
   }
-  return decode(Buffer.concat(chunks), request.headers['content-encoding'], limit, tooBig);
+  return decode(await joined(chunks, size), request.headers['content-encoding'], limit, tooBig);
+}
+
+/** @param size of all together */
+async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
+  if (size <= COPIED_AT_ONCE) return Buffer.concat(chunks, size);
+  const whole = Buffer.allocUnsafe(size);
+  let copied = 0;
+  let inThisTurn = 0;
+  for (const chunk of chunks) {
+    if (inThisTurn + chunk.length > COPIED_AT_ONCE) {
+      await setImmediate();
+      inThisTurn = 0;
+    }
+    inThisTurn += chunk.length;
+    copied += chunk.copy(whole, copied);
+  }
+  return whole;
 }
 
 async function decode(

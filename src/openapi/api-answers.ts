@@ -5,10 +5,10 @@ import type { Answer, Answers, MediaType, Schema } from './openapi-types.ts';
 import { shared } from './shared-answers.ts';
 
 /** What can end any request below /api. */
-const EVERYWHERE = ['unauthenticated', 'throttled', 'internal'] as const;
+const EVERYWHERE = ['unauthenticated', 'identity-refused', 'throttled', 'internal'] as const;
 
 const everywhere = shared('Api', apiFailures(EVERYWHERE));
-const forChanges = shared('ApiChange', apiFailures(['forbidden']));
+const forChanges = shared('ApiChange', apiFailures(['forbidden', 'identity-refused']));
 const forBodies = shared('ApiBody', apiFailures(['media-type', 'content-coding', 'too-big']));
 const otherMethods = shared('ApiOtherMethod', {
   204: { description: 'To OPTIONS: the methods of the path.', headers: { Allow: ALLOW } },
@@ -35,8 +35,10 @@ export const API_OTHER_PATHS: Answers = {
 interface ApiAnswers {
   readonly success: Answer;
   /** What it is refused for, beside what can end any operation of its kind. */
-  readonly refusals?: readonly ApiReason[];
+  readonly refusals?: readonly (ApiReason | 'overloaded')[];
   readonly hasBody?: boolean;
+  /** Whether it purges the project that it changes. */
+  readonly purges?: boolean;
   /** An example of a text about wrong input. */
   readonly wrongInput: string;
 }
@@ -52,13 +54,14 @@ export function reading({ success, refusals = [], wrongInput }: ApiAnswers): Ans
 }
 
 export function changing(answers: ApiAnswers): Answers {
-  const { success, refusals = [], hasBody = false, wrongInput } = answers;
+  const { success, refusals = [], hasBody = false, purges = false, wrongInput } = answers;
+  const failures = ['bad-request', ...refusals, 'storage-unavailable'] as const;
   return {
     200: success,
     ...everywhere.refs,
     ...forChanges.refs,
     ...(hasBody && forBodies.refs),
-    ...apiFailures(['bad-request', ...refusals, 'storage-unavailable', 'not-cleared'], {
+    ...apiFailures([...failures, ...(purges ? (['not-cleared'] as const) : [])], {
       'bad-request': wrongInput,
       'storage-unavailable': 'The storage cannot be reached; nothing was changed.',
       'not-cleared': 'saved; cache of learn not yet cleared',

@@ -106,7 +106,7 @@ const exportDataset: Operation = {
   ],
   responses: reading({
     success: json('The document.', { schema: ref('Dataset'), example: DOCUMENT }),
-    refusals: ['no-such-dataset'],
+    refusals: ['no-such-dataset', 'overloaded'],
     wrongInput: 'project: must be given exactly once; datasetName: must not be empty.',
   }),
 };
@@ -116,8 +116,8 @@ const importDataset: Operation = {
   tags: ['Datasets'],
   summary: 'Import a dataset',
   description:
-    'Adds a dataset; nothing is ever overwritten. Clears the query cache of its project before it answers. For ' +
-    'administrators.',
+    'Adds a dataset; nothing is ever overwritten. Clears the query cache of its project before it answers, also ' +
+    'when there was one of this name already. For administrators.',
   parameters: [
     {
       name: 'createType',
@@ -131,8 +131,9 @@ const importDataset: Operation = {
   requestBody: documentBody,
   responses: changing({
     success: datasetIdAnswer,
-    refusals: ['dataset-exists'],
+    refusals: ['dataset-exists', 'overloaded'],
     hasBody: true,
+    purges: true,
     wrongInput: 'project: is missing; type: must be a string.',
   }),
 };
@@ -147,8 +148,9 @@ const updateDataset: Operation = {
   requestBody: documentBody,
   responses: changing({
     success: datasetIdAnswer,
-    refusals: ['no-such-dataset'],
+    refusals: ['no-such-dataset', 'overloaded'],
     hasBody: true,
+    purges: true,
     wrongInput: 'dataset_name: must have 1 to 255 characters.',
   }),
 };

@@ -3,9 +3,13 @@ import type { Operation, Parameter, Paths, RequestBody, Schema } from './openapi
 
 const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** One line of printable text without white space at its ends, by ECMA-262 with the flag `u`. */
-const UNPRINTABLE = '\\p{Cc}\\p{Cs}\\u2028\\u2029';
-const ONE_LINE = `^[^\\s${UNPRINTABLE}](?:[^${UNPRINTABLE}]*[^\\s${UNPRINTABLE}])?$`;
+/**
+ * One line of printable text in the order in which it is read, with something to see in it and without white space
+ * at its ends, by ECMA-262 with the flag `u`.
+ */
+const UNPRINTABLE = '\\p{Cc}\\p{Cs}\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069';
+const INVISIBLE = '\\p{Cc}\\p{Cf}\\p{Cs}\\p{Z}\\p{Default_Ignorable_Code_Point}\\u2800';
+const ONE_LINE = `^(?=.*[^${INVISIBLE}])[^\\s${UNPRINTABLE}](?:[^${UNPRINTABLE}]*[^\\s${UNPRINTABLE}])?$`;
 /** Without halves of surrogate pairs. */
 const WELL_FORMED = '^\\P{Cs}*$';
 const MEMBER = { type: 'user', name: 'alice' };
@@ -20,8 +24,9 @@ export const ROLE_SCHEMAS: Readonly<Record<string, Schema>> = {
   },
   RoleName: {
     description:
-      'Text of any script without control characters, line breaks, or white space at either end. Unique among ' +
-      'the roles; letter case, and how accents are composed, do not count.',
+      'Text of any script with at least one visible character; without control characters, controls of the ' +
+      'direction of text, line breaks, or white space at either end. Unique among the roles; letter case, and ' +
+      'how accents are composed, do not count.',
     type: 'string',
     minLength: 1,
     maxLength: 128,

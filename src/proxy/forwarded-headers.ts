@@ -62,16 +62,19 @@ function without(
  * What of a client's headers goes to the upstream with a request that is passed through.
  * @param authorization the login at the upstream, undefined for none
  * @param length bytes of the body that is sent; undefined without a body
- * @param alsoLeft names of further headers that do not cross, in lower case
+ * @param only names of the headers that may cross, in lower case; undefined for all but those that never do
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   authorization: string | undefined,
   length: number | undefined,
-  alsoLeft: ReadonlySet<string> = new Set(),
+  only?: ReadonlySet<string>,
 ): IncomingHttpHeaders {
+  const crossing = without(headers, NEVER_FORWARDED);
   return {
-    ...without(headers, NEVER_FORWARDED.union(alsoLeft)),
+    ...(only === undefined
+      ? crossing
+      : Object.fromEntries(Object.entries(crossing).filter(([name]) => only.has(name)))),
     ...(authorization !== undefined && { authorization }),
     ...(length !== undefined && { 'content-length': String(length) }),
   };

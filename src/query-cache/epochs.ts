@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import type { EpochStore } from './epoch-store.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from './lease.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
 import type { Scope } from './scopes.ts';
 
 /** The epochs under which a look-up or a fill runs. Taken before the engine is asked, never after. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { createGate, type Gate } from '../gate.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from './lease.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** How a flight ended for those who waited. Without an answer they go to the engine themselves. */

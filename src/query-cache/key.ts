@@ -18,7 +18,7 @@ export interface KeyParts {
   readonly project: string | null;
   /** The query parameters that are forwarded, in the order in which they are. */
   readonly query: readonly string[];
-  /** Whose answers these are: `user:NAME`, `roles:STORAGE:EPOCH:IDS`, or `everyone` (design: sharing). */
+  /** Whose answers these are: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone` (design: sharing). */
   readonly identity: string;
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;

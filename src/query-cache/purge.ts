@@ -1,11 +1,10 @@
 import type { Clock } from '../clock.ts';
 import type { Emit, PurgeCause } from '../events.ts';
 import type { Stale } from '../invalidation.ts';
+import { LEASE_MARGIN } from '../lease.ts';
 import type { Epochs } from './epochs.ts';
 import { purgedScopes, type Scope } from './scopes.ts';
 
-/** A tenth more than the lease, for clocks that do not run alike. */
-const LEASE_MARGIN = 1.1;
 /** A renewal that was not confirmed is repeated: renewing twice is only one purge more. */
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
@@ -42,7 +41,7 @@ export interface Purges {
   readonly purge: Purge;
   /**
    * Renews the epochs like a purge, and waits for nobody: other replicas may go on for a lease. For what is
-   * followed by a purge.
+   * followed by a purge, so that it is tried once only.
    * @returns false when Redis did not confirm it; it then stays owed
    */
   renew(stale: Stale): Promise<boolean>;
@@ -60,8 +59,8 @@ export function createPurges(options: {
   const { epochs, clock, emit } = options;
 
   /** Resolves to the lease that has to pass; undefined when the renewal is owed. */
-  async function renew(scopes: readonly Scope[]): Promise<number | undefined> {
-    for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
+  async function renew(scopes: readonly Scope[], most: number): Promise<number | undefined> {
+    for (let tries = 0; tries < most; tries += 1) {
       if (tries > 0) await options.sleep(RENEWAL_PAUSE);
       try {
         return await epochs.renew(scopes);
@@ -78,7 +77,7 @@ export function createPurges(options: {
     const id = options.newId();
     const started = clock.now();
     const scopes = purgedScopes(stale);
-    const lease = await renew(scopes);
+    const lease = await renew(scopes, RENEWAL_TRIES);
     const ok = lease !== undefined;
     const confirmed = clock.now();
     if (ok) {
@@ -92,5 +91,5 @@ export function createPurges(options: {
     return { ok, receipt: { id, scope: stale, epochs_renewed: scopes, waited, engine_calls: 0 } };
   }
 
-  return { purge, renew: async (stale) => (await renew(purgedScopes(stale))) !== undefined };
+  return { purge, renew: async (stale) => (await renew(purgedScopes(stale), 1)) !== undefined };
 }

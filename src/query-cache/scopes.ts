@@ -4,10 +4,9 @@ import type { Stale } from '../invalidation.ts';
 /**
  * What a purge can name. A scope has one epoch; an entry carries the epochs of all the scopes it belongs to.
  * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
- * and so is renewed by every purge. `roles` is that of the role sets by which entries may be shared; every change
- * of a role renews it.
+ * and so is renewed by every purge.
  */
-export type Scope = 'everything' | 'unassigned' | 'roles' | `project:${string}`;
+export type Scope = 'everything' | 'unassigned' | `project:${string}`;
 
 /**
  * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
@@ -20,7 +19,7 @@ export function projectScope(name: string): Scope {
 /** The scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
   if (stale === 'everything') return ['everything', 'unassigned'];
-  return stale === 'roles' ? ['roles'] : [projectScope(stale.project), 'unassigned'];
+  return [projectScope(stale.project), 'unassigned'];
 }
 
 /**

@@ -12,6 +12,11 @@ const orMissing = (problem: string) => (issue: { input?: unknown }) =>
 
 const TEXT = orMissing('must be a string');
 
+/** Not one that is blank, or drawn as nothing. */
+const VISIBLE = /[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u;
+/** They make text read in another order than it has. */
+const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/u;
+
 /** Text in one line that people can tell from its like when they see it. */
 function name(longest: number) {
   return z
@@ -21,6 +26,12 @@ function name(longest: number) {
     .refine((text) => text === text.trim(), { error: 'must not begin or end with white space' })
     .refine((text) => !/[\p{Cc}\p{Cs}\u2028\u2029]/u.test(text), {
       error: 'must not hold control characters, line breaks or halves of surrogate pairs',
+    })
+    .refine((text) => !BIDI_CONTROLS.test(text), {
+      error: 'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)',
+    })
+    .refine((text) => text.trim() === '' || VISIBLE.test(text), {
+      error: 'must hold a visible character',
     });
 }
 
@@ -63,6 +74,9 @@ function members(exactly?: number) {
 }
 
 const fields = { name: name(LONGEST.roleName), description };
+
+/** The fields of both bodies. */
+export const ROLE_FIELDS = ['name', 'description', 'contains'] as const;
 
 /** The body of create and update. Of users that are named twice the first spelling counts. */
 export const roleBody = z

@@ -1,27 +1,25 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
-import type { Epochs } from '../query-cache/epochs.ts';
-import type { Scope } from '../query-cache/scopes.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
+import type { RoleStore } from './role-store.ts';
 
 /** Users whose role sets are remembered. */
 const MAX_USERS = 10_000;
-/** Even so they are read again from time to time (ms), for a change that came past every gateway. */
+/** Even so they are read again from time to time (ms), for a change that was made past every gateway. */
 const REMEMBERED_FOR = 60_000;
 /** A storage that failed is left alone for this long (ms), so that no query waits for it. */
 const PAUSE = 1_000;
 /** A query does not wait longer than this for the roles of its user (ms). */
 const DEADLINE = 200;
-
-/**
- * The epoch of everything is renewed where that of roles may have come back from a snapshot of before a change.
- */
-const SCOPES: readonly Scope[] = ['everything', 'roles'];
+/** How often a token is asked for that takes longer to come than it may be used. */
+const MAX_READS = 2;
 
 /** Whose entries a user with roles shares. */
 export interface RoleSets {
   /**
-   * A name for all users who have the same roles as this one, at this moment: storage, epoch of roles, and the
-   * ids. Since the epoch is in it, an answer that was fetched under a set of before is never found afterwards.
+   * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
+   * the ids. Since the token is in it, an answer that was fetched under a set of before is never found
+   * afterwards.
    * @returns undefined for a user without roles, and when the roles cannot be known; never rejects
    */
   nameFor(user: string): Promise<string | undefined>;
@@ -31,41 +29,82 @@ export interface RoleSets {
 export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined };
 
 /**
- * Remembers the role sets of users under the epoch of roles. A change of roles renews that epoch after it was
- * saved and before it is answered, so what is read under the new epoch is never of before.
+ * Remembers the role sets of users together with the token under which they were read, and uses them while that
+ * token is the one of the roles. The token may be used for `lease` milliseconds after it was asked for, which the
+ * storage has noted before it gave it: so whoever changes a role knows for how long he has to wait.
  */
 export function createRoleSets(options: {
-  storage: { id(): Promise<string>; roles: { rolesOf(user: string): Promise<readonly number[]> } };
-  epochs: Pick<Epochs, 'held' | 'obtain'>;
+  storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
+  /** Milliseconds. */
+  lease: number;
   clock: Clock;
   onError: (error: unknown) => void;
 }): RoleSets {
-  const { storage, epochs, clock } = options;
+  const { storage, lease, clock } = options;
   const remembered = new LRUCache<
     string,
-    { epoch: string; name: string | undefined; until: number }
+    { token: string; name: string | undefined; until: number }
   >({ max: MAX_USERS });
+  let held: { readonly token: string; readonly since: LeaseStart } | undefined;
+  let reading: Promise<void> | undefined;
   let pausedUntil = -Infinity;
 
-  async function read(user: string, epoch: string): Promise<string | undefined> {
+  const tokenNow = () =>
+    held !== undefined && leaseHolds(held.since, lease, clock) ? held.token : undefined;
+
+  async function readToken(): Promise<void> {
+    const since = leaseStart(clock);
+    const token = await storage.roles.token(lease);
+    held = { token, since };
+  }
+
+  /** All who wait for the token wait for one read. */
+  async function obtainToken(): Promise<string> {
+    for (let reads = 0; reads < MAX_READS; reads += 1) {
+      reading ??= readToken().finally(() => {
+        reading = undefined;
+      });
+      await reading;
+      const token = tokenNow();
+      if (token !== undefined) return token;
+    }
+    throw new Error('the token of the roles took longer to read than it may be used');
+  }
+
+  function recall(user: string, token: string) {
+    const known = remembered.get(user);
+    return known?.token === token && clock.now() < known.until ? known : undefined;
+  }
+
+  /** What is read for a query counts for it in any case: it was asked for after the query had come. */
+  async function read(user: string): Promise<string | undefined> {
+    const inForce = tokenNow() ?? (await obtainToken());
+    const known = recall(user, inForce);
+    if (known !== undefined) return known.name;
     const until = clock.now() + REMEMBERED_FOR;
-    const [id, roles] = await Promise.all([storage.id(), storage.roles.rolesOf(user)]);
-    const name = roles.length === 0 ? undefined : `roles:${id}:${epoch}:${roles.join(',')}`;
-    remembered.set(user, { epoch, name, until });
+    const [id, { token, ids }] = await Promise.all([storage.id(), storage.roles.roleSet(user)]);
+    const name = ids.length === 0 ? undefined : `roles:${id}:${token}:${ids.join(',')}`;
+    remembered.set(user, { token, name, until });
+    if (token !== inForce) forget(inForce);
     return name;
+  }
+
+  /** So that not each query of a lease finds out anew that the roles were changed. */
+  function forget(token: string): void {
+    if (held?.token === token) held = undefined;
   }
 
   return {
     async nameFor(user) {
-      const captured = epochs.held(SCOPES) ?? (await epochs.obtain(SCOPES));
-      if (captured === undefined) return undefined;
-      const epoch = captured.tokens.join('.');
-      const known = remembered.get(user);
-      if (known?.epoch === epoch && clock.now() < known.until) return known.name;
+      const token = tokenNow();
+      const known = token === undefined ? undefined : recall(user, token);
+      if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
       try {
-        return await inTime(read(user, epoch));
+        return await inTime(read(user));
       } catch (error) {
+        // Of many who waited for one read the first tells.
+        if (clock.now() < pausedUntil) return undefined;
         pausedUntil = clock.now() + PAUSE;
         options.onError(error);
         return undefined;

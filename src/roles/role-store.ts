@@ -37,6 +37,29 @@ export interface RoleStore {
   ): Promise<'done' | 'no-such-role' | 'other-name' | 'not-a-member'>;
   /** Newest first. `total` counts all roles that match. */
   list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
-  /** Ids of the roles that a user is a member of, ascending. */
-  rolesOf(userName: string): Promise<readonly number[]>;
+  /** The roles of a user and the token of all roles, of one moment. */
+  roleSet(userName: string): Promise<RoleSet>;
+  /**
+   * The token of all roles. Notes that the caller may use role sets under it for `lease` milliseconds after it
+   * asked: a change that is made later is told of that by {@link RoleStore.lease}.
+   */
+  token(lease: number): Promise<string>;
+  /**
+   * For how long role sets that were read before now may still be in use anywhere, in milliseconds: the longest
+   * of all leases that were noted, 0 when none was for an hour.
+   */
+  lease(): Promise<number>;
 }
+
+/** What decides with whom a user shares. */
+export interface RoleSet {
+  /** A random text; every change of any role makes a new one in the same transaction. */
+  readonly token: string;
+  /** Ids of the roles that the user is a member of, ascending. */
+  readonly ids: readonly number[];
+}
+
+/** For how long a note of {@link RoleStore.token} counts (ms). */
+export const SHARED_FOR = 3_600_000;
+/** A note that counts for less than this is renewed (ms), so that hardly any token is asked for by a write. */
+export const SHARED_AT_LEAST = SHARED_FOR / 2;

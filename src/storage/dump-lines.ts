@@ -5,7 +5,9 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Member } from '../roles/role.ts';
+import { z } from 'zod';
+import { checkDocument } from '../datasets/check-document.ts';
+import { roleBody } from '../roles/role-body.ts';
 import type { StorageRecord } from './storage.ts';
 
 const FORMAT = 'mdx-gateway-store';
@@ -23,6 +25,38 @@ const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
 const LINE_FEED = 0x0a;
 
 const NO_HEAD = 'is not the head of an exported store';
+
+function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
+  const error = `must be a whole number between ${least} and ${most}`;
+  return z.int({ error }).min(least, { error }).max(most, { error });
+}
+
+const text = z.string({ error: 'must be a string' });
+const object = { error: 'must be an object' };
+
+const headLine = z.object({
+  roles: whole(0),
+  datasets: whole(0),
+  nextRoleId: whole(1),
+  nextDatasetId: whole(1),
+});
+
+/** What the API takes, and an id. */
+const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
+
+const datasetLine = z.object({
+  dataset: z.object(
+    {
+      id: whole(1),
+      project: text,
+      name: text,
+      type: text,
+      lastModified: whole(0),
+      bytes: whole(0, LONGEST_DOCUMENT),
+    },
+    object,
+  ),
+});
 
 /** @returns the lines as UTF-8, each with its end */
 export async function* toLines(
@@ -67,7 +101,7 @@ function* valuesOf(record: StorageRecord): Generator<object> {
 
 /**
  * Reads what {@link toLines} wrote. The records that came before a mistake were given out already: what they
- * are used for counts only when the last one was followed by the end.
+ * are used for counts only when the last one was followed by the end. What the API refuses is refused here too.
  * @param chunks bytes, cut anywhere
  * @throws Error with one line that names the line of the file and what is wrong with it
  */
@@ -75,28 +109,35 @@ export async function* fromLines(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<StorageRecord, void, undefined> {
   const lines = checkedLines(chunks);
-  for await (const fields of lines) {
-    if (fields.number === 1) yield readHead(fields);
-    else if (fields.has('role')) yield readRole(fields.inner('role'));
-    else if (fields.has('dataset')) yield await readDataset(fields.inner('dataset'), lines);
-    else throw fields.broken('must hold "role", "dataset" or "end"');
+  for await (const line of lines) {
+    const { number, value } = line;
+    if (number === 1) yield readHead(line);
+    else if (value['role'] !== undefined) yield { kind: 'role', ...read(line, roleLine) };
+    else if (value['dataset'] !== undefined) yield await readDataset(line, lines);
+    else throw broken(number, 'must hold "role", "dataset" or "end"');
   }
 }
 
+/** A line, as the object that it holds. */
+interface Line {
+  readonly number: number;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
 /** The lines but the last, which is checked when it is reached. */
-async function* checkedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Fields, undefined> {
+async function* checkedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
   const digest = createHash('sha256');
   let number = 0;
   let ended = false;
-  for await (const line of splitLines(chunks)) {
+  for await (const bytes of splitLines(chunks)) {
     number += 1;
     if (ended) throw broken(number, 'nothing may follow the line "end"');
-    const text = textOf(line, number);
-    ended = number > 1 && text.startsWith('{"end":');
+    const line = textOf(bytes, number);
+    ended = number > 1 && line.startsWith('{"end":');
     if (!ended) {
-      digest.update(line);
-      yield fieldsOf(number, text);
-    } else if (text !== endLine(digest.digest('hex'))) {
+      digest.update(bytes);
+      yield { number, value: objectOf(line, number) };
+    } else if (line !== endLine(digest.digest('hex'))) {
       throw broken(number, 'the digest does not fit: the file was changed or is damaged');
     }
   }
@@ -104,67 +145,57 @@ async function* checkedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<
   return undefined;
 }
 
-function readHead(fields: Fields): StorageRecord {
-  if (!fields.is('format', FORMAT)) throw fields.broken(NO_HEAD);
-  const version = fields.integer('version', 1);
+function readHead(line: Line): StorageRecord {
+  const { format, version } = line.value;
+  if (format !== FORMAT) throw broken(line.number, NO_HEAD);
   if (version !== VERSION) {
-    throw fields.broken(
-      `the file is of version ${version}; this program reads version ${VERSION} only`,
+    const got = JSON.stringify(version);
+    throw broken(
+      line.number,
+      `the file is of version ${got}; this program reads version ${VERSION} only`,
     );
   }
-  return {
-    kind: 'head',
-    roles: fields.integer('roles', 0),
-    datasets: fields.integer('datasets', 0),
-    nextRoleId: fields.integer('nextRoleId', 1),
-    nextDatasetId: fields.integer('nextDatasetId', 1),
-  };
-}
-
-function readRole(fields: Fields): StorageRecord {
-  return {
-    kind: 'role',
-    role: {
-      id: fields.integer('id', 1),
-      name: fields.text('name'),
-      description: fields.text('description'),
-      contains: fields.items('contains').map((member): Member => {
-        if (!member.is('type', 'user')) throw member.broken('"type" must be "user"');
-        return { type: 'user', name: member.text('name') };
-      }),
-    },
-  };
+  return { kind: 'head', ...read(line, headLine) };
 }
 
 /** @param lines stands behind the line of the dataset, and is moved on behind its document */
 async function readDataset(
-  fields: Fields,
-  lines: AsyncGenerator<Fields, undefined>,
+  line: Line,
+  lines: AsyncGenerator<Line, undefined>,
 ): Promise<StorageRecord> {
+  const { number } = line;
+  const { id, lastModified, bytes, ...identity } = read(line, datasetLine).dataset;
   const parts: Buffer[] = [];
-  const bytes = fields.integer('bytes', 0, LONGEST_DOCUMENT);
   for (let missing = bytes; missing > 0;) {
     const { value: next } = await lines.next();
-    if (next === undefined)
-      throw fields.broken(`the last ${missing} bytes of the document are missing`);
-    const part = next.base64('part');
+    if (next === undefined) {
+      throw broken(number, `the last ${missing} bytes of the document are missing`);
+    }
+    const part = partOf(next);
     if (part.length === 0 || part.length > missing) {
-      throw next.broken(`"part" must hold between 1 and ${missing} bytes (got ${part.length})`);
+      throw broken(
+        next.number,
+        `part: must hold between 1 and ${missing} bytes (got ${part.length})`,
+      );
     }
     parts.push(part);
     missing -= part.length;
   }
-  return {
-    kind: 'dataset',
-    id: fields.integer('id', 1),
-    lastModified: fields.integer('lastModified', 0),
-    dataset: {
-      project: fields.text('project'),
-      name: fields.text('name'),
-      type: fields.text('type'),
-      document: Buffer.concat(parts, bytes),
-    },
-  };
+  const document = Buffer.concat(parts, bytes);
+  const check = checkDocument(document);
+  if (!check.ok) throw broken(number, `the document is refused: ${check.problem}`);
+  for (const field of ['project', 'name', 'type'] as const) {
+    if (identity[field] === check.identity[field]) continue;
+    throw broken(number, `dataset.${field}: must be what the document says`);
+  }
+  return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
+}
+
+function partOf({ number, value: { part } }: Line): Buffer {
+  const bytes = typeof part === 'string' ? Buffer.from(part, 'base64') : undefined;
+  // The decoder passes over what is no base64.
+  if (bytes !== undefined && bytes.toString('base64') === part) return bytes;
+  throw broken(number, 'part: must be base64');
 }
 
 /** Lines with the line feed at their ends; the last one may lack it. */
@@ -197,84 +228,34 @@ async function* splitLines(
 /** Keeps a byte order mark, which then is no JSON. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function textOf(line: Buffer, number: number): string {
-  if (line.at(-1) !== LINE_FEED) throw broken(number, 'the file ends within this line');
+function textOf(bytes: Buffer, number: number): string {
+  if (bytes.at(-1) !== LINE_FEED) throw broken(number, 'the file ends within this line');
   try {
-    return UTF8.decode(line);
+    return UTF8.decode(bytes);
   } catch {
     throw broken(number, 'is not UTF-8 text');
   }
 }
 
-/** The object that a line holds, or a part of it. What is not as expected becomes an error with the line's number. */
-interface Fields {
-  readonly number: number;
-  has(name: string): boolean;
-  is(name: string, value: string): boolean;
-  integer(name: string, least: number, most?: number): number;
-  text(name: string): string;
-  base64(name: string): Buffer;
-  inner(name: string): Fields;
-  items(name: string): readonly Fields[];
-  broken(what: string): Error;
-}
-
-function fieldsOf(number: number, text: string): Fields {
+function objectOf(line: string, number: number): Line['value'] {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(line);
   } catch {
     throw broken(number, 'is not JSON');
   }
-  if (!isObject(value)) throw broken(number, 'must be an object');
-  return createFields(number, value);
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Line['value'];
+  }
+  throw broken(number, 'must be an object');
 }
 
-function createFields(number: number, object: Readonly<Record<string, unknown>>): Fields {
-  const get = (name: string) => (Object.hasOwn(object, name) ? object[name] : undefined);
-  const must = (name: string, be: string) => broken(number, `"${name}" must be ${be}`);
-  return {
-    number,
-    has: (name) => get(name) !== undefined,
-    is: (name, value) => get(name) === value,
-    integer(name, least, most = Number.MAX_SAFE_INTEGER) {
-      const value = get(name);
-      if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) {
-        return value;
-      }
-      throw must(name, `a whole number between ${least} and ${most}`);
-    },
-    text(name) {
-      const value = get(name);
-      // A half of a surrogate pair has no UTF-8, which is what storages keep.
-      if (typeof value === 'string' && value.isWellFormed()) return value;
-      throw must(name, 'well-formed text');
-    },
-    base64(name) {
-      const value = get(name);
-      const bytes = typeof value === 'string' ? Buffer.from(value, 'base64') : undefined;
-      // The decoder passes over what is no base64.
-      if (bytes !== undefined && bytes.toString('base64') === value) return bytes;
-      throw must(name, 'base64');
-    },
-    inner(name) {
-      const value = get(name);
-      if (isObject(value)) return createFields(number, value);
-      throw must(name, 'an object');
-    },
-    items(name) {
-      const value = get(name);
-      if (Array.isArray(value) && value.every(isObject)) {
-        return value.map((item) => createFields(number, item));
-      }
-      throw must(name, 'a list of objects');
-    },
-    broken: (what) => broken(number, what),
-  };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** @throws Error with the first problem */
+function read<T>({ number, value }: Line, schema: z.ZodType<T>): T {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  const [{ path, message } = { path: [], message: 'is not as it must be' }] = error.issues;
+  throw broken(number, `${z.core.toDotPath(path)}: ${message}`);
 }
 
 function broken(number: number, what: string): Error {

@@ -1,4 +1,5 @@
-import { ADMIN_ROLE } from '../roles/role.ts';
+import { foldCase } from '../fold-case.ts';
+import { ADMIN_ROLE, type Role } from '../roles/role.ts';
 import type { StorageRecord } from './storage.ts';
 
 type Head = Extract<StorageRecord, { kind: 'head' }>;
@@ -25,6 +26,7 @@ export async function* inOrder(
       if (id <= last[kind]) throw new Error(`${kind} ${id} stands behind ${kind} ${last[kind]}`);
       const next = kind === 'role' ? head.nextRoleId : head.nextDatasetId;
       if (id >= next) throw new Error(`${kind} ${id} is not below the next id, which is ${next}`);
+      if (record.kind === 'role') refuseRepeatedMembers(record.role);
       if (kind === 'role' && counted.role === 0 && id !== ADMIN_ROLE.id) {
         throw new Error(`the first role must be the built-in one, ${ADMIN_ROLE.id}`);
       }
@@ -39,4 +41,10 @@ export async function* inOrder(
       `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
     );
   }
+}
+
+/** Each driver would do something else with them. */
+function refuseRepeatedMembers({ id, contains }: Role): void {
+  const names = contains.map(({ name }) => foldCase(name));
+  if (new Set(names).size < names.length) throw new Error(`role ${id} has a member twice`);
 }

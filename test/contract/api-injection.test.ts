@@ -9,7 +9,7 @@ afterAll(closeDrivers);
 
 /** What a name of a role or a user may be, beside its length. */
 const mayBeName = (text: string) =>
-  text === text.trim() && !/[\p{Cc}\p{Cs}\u2028\u2029]/u.test(text);
+  text === text.trim() && !/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(text);
 
 const ALLOWED = INJECTION_STRINGS.filter(mayBeName);
 

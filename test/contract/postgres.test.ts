@@ -18,6 +18,12 @@ describeStorage('PostgreSQL', async () => {
   const house = await server.house();
   return {
     storage: (parts) => createPostgresStorage({ config: postgresConfig(house.url), ...parts }),
+    async age(milliseconds) {
+      await server.ask(
+        `UPDATE ${house.name}.mdx_gateway_storage
+         SET roles_shared_until = roles_shared_until - interval '${milliseconds} milliseconds'`,
+      );
+    },
     // It goes with the server.
     remove: async () => {},
   };

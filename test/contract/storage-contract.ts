@@ -12,6 +12,8 @@ import { storageModel } from './storage-model.ts';
 export interface StoragePlace {
   /** A storage in this place. Several may stand there at one time, as those of replicas do. */
   storage(parts: StorageParts): Storage;
+  /** Makes what is noted in it so many milliseconds older, where the wall clock of the test does not. */
+  age?(milliseconds: number): Promise<void>;
   /** Called when all its storages are closed. */
   remove(): Promise<void>;
 }
@@ -109,6 +111,8 @@ async function collect(records: AsyncIterable<StorageRecord>): Promise<StorageRe
   for await (const record of records) found.push(record);
   return found;
 }
+
+const tokenOf = async ({ roles }: Pick<Storage, 'roles'>) => (await roles.roleSet('')).token;
 
 async function* feed(records: readonly StorageRecord[]): AsyncGenerator<StorageRecord> {
   yield* records;
@@ -301,8 +305,8 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         const input = { name: 'New', description: '', contains: users('c', 'B', 'd') };
         expect(await storage.roles.update(id, input)).toBe('done');
         expect(await storage.roles.read(id)).toEqual({ id, ...input });
-        expect(await storage.roles.rolesOf('a')).toEqual([]);
-        expect(await storage.roles.rolesOf('b')).toEqual([id]);
+        expect((await storage.roles.roleSet('a')).ids).toEqual([]);
+        expect((await storage.roles.roleSet('b')).ids).toEqual([id]);
         expect(await created(role('Old'))).toBe(id + 1);
       });
 
@@ -325,7 +329,7 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         expect(await storage.roles.remove(id)).toBe('done');
         expect(await storage.roles.read(id)).toBeUndefined();
         expect(await storage.roles.remove(id)).toBe('no-such-role');
-        expect(await storage.roles.rolesOf('ANN')).toEqual([kept]);
+        expect((await storage.roles.roleSet('ANN')).ids).toEqual([kept]);
         expect(await created(role('A'))).toBe(kept + 1);
       });
 
@@ -334,10 +338,10 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           const id = await created(role(one, one));
           expect(await storage.roles.create(role(other))).toBe('name-taken');
           expect(await storage.roles.addMember(id, other, user(other))).toBe('already-member');
-          expect(await storage.roles.rolesOf(other)).toEqual([id]);
+          expect((await storage.roles.roleSet(other)).ids).toEqual([id]);
           expect(await namesOf(other)).toEqual([one]);
           expect(await storage.roles.removeMember(id, other, user(other))).toBe('done');
-          expect(await storage.roles.rolesOf(one)).toEqual([]);
+          expect((await storage.roles.roleSet(one)).ids).toEqual([]);
           expect(await storage.roles.remove(id)).toBe('done');
         }
       });
@@ -350,8 +354,8 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           expect(await storage.roles.removeMember(id, other, user(one))).toBe('other-name');
           expect(await storage.roles.removeMember(id, one, user(other))).toBe('not-a-member');
           expect(await storage.roles.addMember(id, one, user(other))).toBe('done');
-          expect(await storage.roles.rolesOf(one)).toEqual([id]);
-          expect(await storage.roles.rolesOf(other)).toEqual([id, second]);
+          expect((await storage.roles.roleSet(one)).ids).toEqual([id]);
+          expect((await storage.roles.roleSet(other)).ids).toEqual([id, second]);
           for (const one of [id, second]) expect(await storage.roles.remove(one)).toBe('done');
         }
       });
@@ -366,7 +370,7 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           const id = await created(input);
           expect(await storage.roles.read(id)).toEqual({ id, ...input });
           expect(await storage.roles.addMember(id, input.name, user(text))).toBe('already-member');
-          expect(await storage.roles.rolesOf(text)).toEqual([id]);
+          expect((await storage.roles.roleSet(text)).ids).toEqual([id]);
           const { roles } = await storage.roles.list({ ...all(input.name), limit: 1 });
           expect(roles).toEqual([{ id, name: input.name, description: input.description }]);
         }
@@ -455,10 +459,125 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         const ids = [];
         for (const name of ['z', 'm', 'a']) ids.push(await created(role(name, 'Ann', name)));
         await storage.roles.addMember(ADMIN_ROLE.id, ADMIN_ROLE.name, user('ANN'));
-        expect(await storage.roles.rolesOf('ann')).toEqual([ADMIN_ROLE.id, ...ids]);
-        expect(await storage.roles.rolesOf('m')).toEqual([ids[1]]);
-        expect(await storage.roles.rolesOf('nobody')).toEqual([]);
-        expect(await storage.roles.rolesOf('')).toEqual([]);
+        expect((await storage.roles.roleSet('ann')).ids).toEqual([ADMIN_ROLE.id, ...ids]);
+        expect((await storage.roles.roleSet('m')).ids).toEqual([ids[1]]);
+        expect((await storage.roles.roleSet('nobody')).ids).toEqual([]);
+        expect((await storage.roles.roleSet('')).ids).toEqual([]);
+      });
+    });
+
+    describe('the token of the roles', () => {
+      const minutes = async (count: number) => {
+        now += count * 60_000;
+        await place.age?.(count * 60_000);
+      };
+
+      test('is random, and stays while no role is changed', async () => {
+        const token = await storage.roles.token(100);
+        expect(token).toMatch(/^[\w-]{22}$/);
+        expect(token).not.toBe(await storage.id());
+        expect(await tokenOf(await another())).not.toBe(token);
+        await imported(dataset('p', 'd'));
+        await storage.close();
+        storage = openedIn(place);
+        expect(await tokenOf(storage)).toBe(token);
+        expect(await storage.roles.token(100)).toBe(token);
+      });
+
+      test('is another one after each change, and the same after each refusal', async () => {
+        const id = await created(role('a', 'ann'));
+        await created(role('b'));
+        const { roles } = storage;
+        const steps = [
+          ['another', 'create', () => roles.create(role('c'))],
+          ['the same', 'create', () => roles.create(role('A'))],
+          ['another', 'update', () => roles.update(id, role('a', 'bob'))],
+          ['the same', 'update', () => roles.update(id, role('b'))],
+          ['the same', 'update', () => roles.update(99, role('x'))],
+          ['another', 'addMember', () => roles.addMember(id, 'a', user('ann'))],
+          ['the same', 'addMember', () => roles.addMember(id, 'a', user('ANN'))],
+          ['the same', 'addMember', () => roles.addMember(id, 'b', user('zoe'))],
+          ['the same', 'addMember', () => roles.addMember(99, 'a', user('zoe'))],
+          ['another', 'removeMember', () => roles.removeMember(id, 'a', user('ann'))],
+          ['the same', 'removeMember', () => roles.removeMember(id, 'a', user('ann'))],
+          ['the same', 'removeMember', () => roles.removeMember(id, 'b', user('bob'))],
+          ['another', 'remove', () => roles.remove(id)],
+          ['the same', 'remove', () => roles.remove(id)],
+        ] as const;
+        const seen = new Set([await tokenOf(storage)]);
+        for (const [which, what, change] of steps) {
+          const before = await tokenOf(storage);
+          await change();
+          const after = await tokenOf(storage);
+          expect([what, after === before ? 'the same' : 'another']).toEqual([what, which]);
+          expect(await roles.token(100)).toBe(after);
+          seen.add(after);
+        }
+        expect(seen.size).toBe(6);
+      });
+
+      test('stands for one state of all roles, also while two storages change them', async () => {
+        const [first, second] = [await created(role('a')), await created(role('b'))];
+        const toggle = async (one: Storage, id: number, name: string) => {
+          for (let i = 0; i < 12; i += 1) {
+            expect(await one.roles.addMember(id, name, user('ann'))).toBe('done');
+            expect(await one.roles.removeMember(id, name, user('ann'))).toBe('done');
+          }
+        };
+        const states = new Map<string, Set<string>>();
+        const reader = openedIn(place);
+        const done = new AbortController();
+        const looking = (async () => {
+          while (!done.signal.aborted) {
+            const { token, ids } = await reader.roles.roleSet('ANN');
+            states.set(token, (states.get(token) ?? new Set()).add(ids.join()));
+          }
+        })();
+        await Promise.all([toggle(storage, first, 'a'), toggle(openedIn(place), second, 'b')]);
+        done.abort();
+        await looking;
+        expect(states.size).toBeGreaterThan(1);
+        expect([...states].filter(([, found]) => found.size > 1)).toEqual([]);
+      });
+
+      test('is asked for with a lease; every storage in the place knows the longest', async () => {
+        const other = openedIn(place);
+        expect(await storage.roles.lease()).toBe(0);
+        const leases: number[] = [];
+        for (const lease of [500, 200, 2_000, 100]) {
+          await storage.roles.token(lease);
+          leases.push(await other.roles.lease());
+        }
+        expect(leases).toEqual([500, 500, 2_000, 2_000]);
+        await created(role('a'));
+        await storage.close();
+        expect(await openedIn(place).roles.lease()).toBe(2_000);
+      });
+
+      test('that nobody asked for during an hour is not in use', async () => {
+        await storage.roles.token(500);
+        await minutes(59);
+        expect(await storage.roles.lease()).toBe(500);
+        await minutes(2);
+        expect(await storage.roles.lease()).toBe(0);
+        await storage.roles.token(200);
+        expect(await storage.roles.lease()).toBe(200);
+      });
+
+      test('stays in use by whoever asks for it from time to time', async () => {
+        await storage.roles.token(500);
+        await minutes(31);
+        await storage.roles.token(200);
+        await minutes(31);
+        expect(await storage.roles.lease()).toBe(500);
+      });
+
+      test('is not written down each time that it is asked for', async () => {
+        await storage.roles.token(500);
+        await minutes(29);
+        await storage.roles.token(500);
+        await minutes(32);
+        expect(await storage.roles.lease()).toBe(0);
       });
     });
 
@@ -669,7 +788,7 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         expect(await other.id()).not.toBe(await storage.id());
         expect(await other.roles.create(role('next'))).toEqual({ id: 6 });
         expect(await other.roles.create(role('A'))).toBe('name-taken');
-        expect(await other.roles.rolesOf('ZOE')).toEqual([2]);
+        expect((await other.roles.roleSet('ZOE')).ids).toEqual([2]);
         expect(await other.datasets.create(dataset('p', 'next'))).toEqual({
           id: ODD_TEXTS.length + 2,
         });
@@ -758,6 +877,12 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         expect(await imported(dataset('p', 'next'))).toBe(20);
       });
 
+      test('gives the roles another token', async () => {
+        const before = await tokenOf(storage);
+        await storage.restore(feed(whole));
+        expect(await tokenOf(storage)).not.toBe(before);
+      });
+
       test('gives no id again that was given away before it', async () => {
         for (let i = 0; i < 12; i += 1) await storage.roles.remove(await created(role('a')));
         await storage.restore(feed(whole));
@@ -780,6 +905,10 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
         ['with roles out of order', [head(), second, admin, first, last]],
         ['with datasets out of order', [head(), admin, second, last, first]],
         ['with one role twice', [head(), admin, admin, first, last]],
+        [
+          'with a member twice',
+          [head(), admin, { kind: 'role', role: { id: 5, ...role('a', 'x', 'X') } }, first, last],
+        ],
         ['with two roles of one name', [head(), admin, roleRecord(5, 'ADMIN'), first, last]],
         ['with two datasets of one name', [head(), admin, second, first, datasetRecord(9, 'a')]],
         ['with a role beyond the next id', [head({ nextRoleId: 5 }), ...whole.slice(1)]],
@@ -806,8 +935,10 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           yield* whole.slice(0, 4);
           throw new Error('line 5 is damaged');
         }
+        const token = await tokenOf(storage);
         await expect(storage.restore(broken())).rejects.toThrow('line 5 is damaged');
         expect(await collect(storage.dump())).toEqual(before);
+        expect(await tokenOf(storage)).toBe(token);
       });
 
       test('ends the reading of its records when it refuses them', async () => {
@@ -849,7 +980,9 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           () => roles.create(role('a')),
           () => roles.read(1),
           () => roles.list(all()),
-          () => roles.rolesOf('a'),
+          () => roles.roleSet('a'),
+          () => roles.token(100),
+          () => roles.lease(),
           () => roles.addMember(1, 'Admin', user('a')),
           () => datasets.create(dataset('p', 'd')),
           () => datasets.update(dataset('p', 'd')),
@@ -886,6 +1019,7 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
           let storage = place.storage(parts);
           const model = storageModel(FIRST_MEMBERS, seconds);
           try {
+            let tokens = [await tokenOf(storage), await tokenOf(model)] as const;
             for (const step of steps) {
               now += 700;
               if (step === 'reopen') {
@@ -894,6 +1028,9 @@ export function describeStorage(name: string, newPlace: () => Promise<StoragePla
               } else {
                 expect(await step.run(storage)).toEqual(await step.run(model));
               }
+              const after = [await tokenOf(storage), await tokenOf(model)] as const;
+              expect(after[0] !== tokens[0]).toBe(after[1] !== tokens[1]);
+              tokens = after;
             }
             expect(await collect(storage.dump())).toEqual(model.records());
           } finally {
@@ -974,7 +1111,20 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     ),
   },
   { weight: 4, arbitrary: called(fc.tuple(page), ({ roles }, asked) => roles.list(asked)) },
-  { weight: 4, arbitrary: called(fc.tuple(userName), ({ roles }, name) => roles.rolesOf(name)) },
+  {
+    weight: 4,
+    arbitrary: called(
+      fc.tuple(userName),
+      async ({ roles }, name) => (await roles.roleSet(name)).ids,
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: called(fc.tuple(fc.constantFrom(100, 500, 2_000)), async ({ roles }, lease) => {
+      await roles.token(lease);
+      return roles.lease();
+    }),
+  },
   {
     weight: 8,
     arbitrary: called(fc.tuple(datasetInput), ({ datasets }, input) => datasets.create(input)),

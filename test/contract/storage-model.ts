@@ -5,7 +5,7 @@ import { ADMIN_ROLE, type Member, type Role } from '../../src/roles/role.ts';
 import type { RoleStore } from '../../src/roles/role-store.ts';
 import type { StorageRecord } from '../../src/storage/storage.ts';
 
-/** What a storage must do, as plainly as it can be said. */
+/** What a storage must do, as plainly as it can be said; leases are noted for ever. */
 export interface StorageModel {
   readonly roles: RoleStore;
   readonly datasets: DatasetStore;
@@ -20,13 +20,19 @@ export function storageModel(firstMembers: readonly string[], seconds: () => num
   let datasets: { id: number; lastModified: number; dataset: Dataset }[] = [];
   let nextRoleId = 2;
   let nextDatasetId = 1;
+  let changes = 0;
+  let longestLease = 0;
 
   const same = (one: string) => (other: { readonly name: string }) =>
     foldCase(one) === foldCase(other.name);
+  const tokenNow = () => `token ${changes}`;
   const roleOf = (id: number) => roles.find((role) => role.id === id);
-  const replace = (role: Role) => {
-    roles = roles.map((other) => (other.id === role.id ? role : other));
+  const replaceRoles = (changed: Role[]) => {
+    roles = changed;
+    changes += 1;
   };
+  const replace = (role: Role) =>
+    replaceRoles(roles.map((other) => (other.id === role.id ? role : other)));
   const datasetOf = (project: string, name: string) =>
     datasets.find(({ dataset }) => dataset.project === project && dataset.name === name);
 
@@ -35,7 +41,7 @@ export function storageModel(firstMembers: readonly string[], seconds: () => num
       async create(role) {
         if (roles.some(same(role.name))) return 'name-taken';
         const id = nextRoleId++;
-        roles.push({ id, ...role });
+        replaceRoles([...roles, { id, ...role }]);
         return { id };
       },
       read: async (id) => roleOf(id),
@@ -48,7 +54,7 @@ export function storageModel(firstMembers: readonly string[], seconds: () => num
       },
       async remove(id) {
         if (roleOf(id) === undefined) return 'no-such-role';
-        roles = roles.filter((role) => role.id !== id);
+        replaceRoles(roles.filter((role) => role.id !== id));
         return 'done';
       },
       async addMember(id, roleName, member) {
@@ -77,8 +83,15 @@ export function storageModel(firstMembers: readonly string[], seconds: () => num
           total: found.length,
         };
       },
-      rolesOf: async (userName) =>
-        roles.filter(({ contains }) => contains.some(same(userName))).map(({ id }) => id),
+      roleSet: async (userName) => ({
+        token: tokenNow(),
+        ids: roles.filter(({ contains }) => contains.some(same(userName))).map(({ id }) => id),
+      }),
+      async token(lease) {
+        longestLease = Math.max(longestLease, lease);
+        return tokenNow();
+      },
+      lease: async () => longestLease,
     },
     datasets: {
       async create(dataset) {

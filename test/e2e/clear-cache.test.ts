@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import supertest from 'supertest';
 import { mddatasetAnswer } from '../support/answers.ts';
+import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
@@ -169,7 +169,7 @@ describe('clearCache', () => {
 
 describe('the receipt of a purge', () => {
   const call = (path: string) =>
-    supertest(gateway.url)
+    checkedSupertest(gateway.url)
       .get(path)
       .auth('ADMIN', 'admin')
       .accept('application/json')

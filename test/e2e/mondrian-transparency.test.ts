@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { checkedFetch } from '../support/checked-requests.ts';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { startMondrian, type RunningEngine } from '../engine/mondrian.ts';
 import {
@@ -149,7 +150,7 @@ describe('a purge', () => {
     const [bazaar, other] = [queryOf('Bazaar'), queryOf('BazaarTest')];
     await ask(bazaar);
     await ask(other);
-    const purged = await fetch(`${gateway.url}/mdx/xmla/Bazaar/clearCache`, {
+    const purged = await checkedFetch(`${gateway.url}/mdx/xmla/Bazaar/clearCache`, {
       headers: { authorization: basic('ADMIN') },
     });
     expect(await purged.text()).toBe('Bazaar Cache has been cleared.');

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import supertest from 'supertest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
+import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
@@ -23,7 +23,7 @@ afterEach(() => gateway.close());
 
 const start = async (settings: Record<string, unknown> = {}) => {
   gateway = await startTestGateway({ engine: { url: engine.url }, ...settings });
-  return supertest(gateway.url);
+  return checkedSupertest(gateway.url);
 };
 
 describe('/health/live', () => {
@@ -177,7 +177,10 @@ describe('a reload', () => {
     await askXmla(gateway.url, query);
     // Its users file is there when the configuration is read, and gone a moment later.
     const files = new Map([
-      ['/no/such/folder/g.yaml', 'cache: { ttl: 1m, memory: 64MiB }'],
+      [
+        '/no/such/folder/g.yaml',
+        'cache: { ttl: 1m, memory: 64MiB }\nstorage: { driver: http, url: "http://127.0.0.1:1" }',
+      ],
       ['/no/such/folder/users.htpasswd', `ADMIN:$2b$04$${'a'.repeat(53)}`],
     ]);
     const config = loadConfig({

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { checkedFetch } from '../support/checked-requests.ts';
 import {
   ask,
   dataAnswer,
@@ -38,7 +39,7 @@ afterEach(async () => {
 });
 
 async function memoryEntries(gateway: TestGateway): Promise<string | undefined> {
-  const response = await fetch(`${gateway.url}/metrics`, {
+  const response = await checkedFetch(`${gateway.url}/metrics`, {
     headers: { authorization: basic('alice') },
   });
   return /^mdx_gateway_memory_entries (\d+)/mu.exec(await response.text())?.[1];

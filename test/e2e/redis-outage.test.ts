@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { apiOf, dataOf, documentOf, failureOf, messageOf } from '../contract/api-client.ts';
 import {
   ask,
   dataAnswer,
@@ -143,4 +144,27 @@ test('a gateway starts without its Redis, and uses it when it comes', async () =
   } finally {
     await early.close();
   }
+});
+
+describe('a dataset that is written while Redis is away', () => {
+  test.each(['import', 'update'] as const)(
+    'is saved and says that the cache is not yet cleared; the purge is done when Redis is back (%s)',
+    async (what) => {
+      const api = apiOf(gateway.url);
+      const document = documentOf('a', `written ${what}`);
+      if (what === 'update') dataOf(await api.import(document));
+      await untilHit(gateway);
+      engine.data = 'new';
+      await hole.set('refuse');
+      const answer = await (what === 'import' ? api.import(document) : api.replace(document));
+      expect([failureOf(answer), messageOf(answer)]).toEqual([
+        '503 not-cleared',
+        'saved; cache of a not yet cleared',
+      ]);
+      expect((await api.export('a', `written ${what}`)).text).toBe(document);
+      await hole.set('forward');
+      const answers = await untilHit(gateway);
+      expect(new Set(answers.map(({ body }) => body))).toEqual(new Set([dataAnswer('new')]));
+    },
+  );
 });

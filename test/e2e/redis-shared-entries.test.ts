@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { checkedFetch } from '../support/checked-requests.ts';
 import {
   ask,
   askKnown,
@@ -104,7 +105,9 @@ describe('a hundred equal requests at one time', () => {
     await until(
       async () =>
         (
-          await fetch(`${gateway.url}/metrics`, { headers: { authorization: basic('ADMIN') } })
+          await checkedFetch(`${gateway.url}/metrics`, {
+            headers: { authorization: basic('ADMIN') },
+          })
         ).text(),
       (metrics) => metrics.includes('mdx_gateway_flight_waiters 99'),
     );

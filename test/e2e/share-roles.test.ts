@@ -1,4 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
@@ -22,6 +25,9 @@ interface House {
 const houses = new Map<string, House>();
 const ALONE = 'a gateway that is alone, with a file';
 const TWO = 'two gateways with one PostgreSQL and one Redis';
+const APART = 'two gateways with one PostgreSQL and a Redis each';
+const ROLLING =
+  'two gateways with one PostgreSQL, of which the changing one does not share by roles';
 
 const userOf = (authorization: string | undefined) =>
   Buffer.from(authorization?.split(' ')[1] ?? '', 'base64')
@@ -34,22 +40,31 @@ beforeAll(async () => {
     return sendXml(mddatasetAnswer({ members: [stamp] }))(response, request);
   });
   [redis, postgres] = await Promise.all([startRedis(), startPostgres()]);
-  const common = {
-    engine: { url: engine.url, login: 'forward' },
-    cache: { share: 'roles', engine_permissions_ignored: true, lease: '100ms' },
-  };
-  const alone = await startTestGateway(common);
+  const alone = await startTestGateway(settings());
   houses.set(ALONE, { changing: alone, asked: alone });
-  const shared = {
-    ...common,
-    cache: { ...common.cache, redis: { url: redis.url } },
-    storage: { driver: 'postgres', url: (await postgres.house()).url },
-  };
-  houses.set(TWO, {
-    changing: await startTestGateway(shared),
-    asked: await startTestGateway(shared),
-  });
+  await pair(TWO, { redis: { url: redis.url } }, { redis: { url: redis.url } });
+  // A namespace of its own is as good as a Redis of its own.
+  await pair(
+    APART,
+    { redis: { url: redis.url, namespace: 'here' } },
+    { redis: { url: redis.url } },
+  );
+  await pair(ROLLING, { share: 'user' }, {});
 });
+
+function settings(cache: object = {}) {
+  const common = { share: 'roles', engine_permissions_ignored: true, lease: '100ms' };
+  return { engine: { url: engine.url, login: 'forward' }, cache: { ...common, ...cache } };
+}
+
+/** Two gateways over one database, with their sections `cache`. */
+async function pair(which: string, changing: object, asked: object): Promise<void> {
+  const storage = { driver: 'postgres', url: (await postgres.house()).url };
+  houses.set(which, {
+    changing: await startTestGateway({ ...settings(changing), storage }),
+    asked: await startTestGateway({ ...settings(asked), storage }),
+  });
+}
 afterAll(async () => {
   for (const { changing, asked } of houses.values()) {
     await changing.close();
@@ -62,7 +77,7 @@ let count = 0;
 const newQuery = () =>
   execute({ statement: `SELECT FROM [${(count += 1)}]`, properties: { Catalog: 'Sales' } });
 
-async function ask({ asked }: House, query: Buffer, user: User): Promise<Answer> {
+async function ask({ asked }: Pick<House, 'asked'>, query: Buffer, user: User): Promise<Answer> {
   const answer = await askXmla(asked.url, query, { user });
   expect(answer.status).toBe(200);
   return answer;
@@ -76,7 +91,10 @@ interface NamedRole {
   readonly name: string;
 }
 
-async function newRole({ changing }: House, ...members: User[]): Promise<NamedRole> {
+async function newRole(
+  { changing }: Pick<House, 'changing'>,
+  ...members: User[]
+): Promise<NamedRole> {
   const name = `role ${(count += 1)}`;
   const id = await apiOf(changing.url).created({ name, contains: users(...members) });
   return { id, name };
@@ -88,6 +106,20 @@ async function deleteRoles({ changing }: House): Promise<void> {
   const all = { pageNum: '0', pageSize: '100', containsDesc: 'false' };
   const { list } = dataOf(await api.list(all)) as { list: { id: number }[] };
   for (const { id } of list.filter((role) => role.id !== 1)) dataOf(await api.remove(id));
+}
+
+type ApiAnswer = Parameters<typeof dataOf>[0];
+
+async function expectNothingAfter(
+  house: House,
+  change: (role: NamedRole) => Promise<ApiAnswer>,
+): Promise<void> {
+  const role = await newRole(house, 'alice', 'bob');
+  const query = newQuery();
+  await ask(house, query, 'alice');
+  expect(computedFor(await ask(house, query, 'bob'))).toBe('alice');
+  dataOf(await change(role));
+  expect(computedFor(await ask(house, query, 'bob'))).toBe('bob');
 }
 
 describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
@@ -135,17 +167,54 @@ describe.each([ALONE, TWO])('sharing by roles: %s', (which) => {
         return changes().add(id, name, 'bob');
       },
     ],
-  ])('a user who %s gets nothing of it after the answer', async (_what, change) => {
-    for (let round = 0; round < 2; round += 1) {
-      const role = await newRole(house(), 'alice', 'bob');
-      const query = newQuery();
-      await ask(house(), query, 'alice');
-      expect(computedFor(await ask(house(), query, 'bob'))).toBe('alice');
-      dataOf(await change(role));
-      expect(computedFor(await ask(house(), query, 'bob'))).toBe('bob');
-      await deleteRoles(house());
+  ])('a user who %s gets nothing of it after the answer', (_what, change) =>
+    expectNothingAfter(house(), change),
+  );
+});
+
+test.each([APART, ROLLING])(
+  'a user who is taken out of the role gets nothing of it after the answer: %s',
+  async (which) => {
+    const house = houses.get(which) as House;
+    await expectNothingAfter(house, ({ id, name }) =>
+      apiOf(house.changing.url).drop(id, name, 'bob'),
+    );
+  },
+);
+
+test('of two copies of a file nobody gets what those in a role of the other see', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-copies-'));
+  const start = (name: string) =>
+    startTestGateway({
+      ...settings({ redis: { url: redis.url, namespace: 'copies' } }),
+      storage: { driver: 'sqlite', path: join(folder, name) },
+    });
+  const open: TestGateway[] = [];
+  try {
+    const first = await start('one');
+    open.push(first);
+    await newRole({ changing: first }, 'alice', 'bob');
+    await first.close();
+    open.pop();
+    copyFileSync(join(folder, 'one'), join(folder, 'other'));
+    const [one, other] = [await start('one'), await start('other')];
+    open.push(one, other);
+    const before = newQuery();
+    await ask({ asked: one }, before, 'alice');
+    // They have one Redis, and as long as the roles are the same their users may share.
+    expect(computedFor(await ask({ asked: other }, before, 'bob'))).toBe('alice');
+    const here = await newRole({ changing: one }, 'alice');
+    const there = await newRole({ changing: other }, 'bob');
+    expect(there.id).toBe(here.id);
+    for (const query of [before, newQuery()]) {
+      expect(computedFor(await ask({ asked: one }, query, 'alice'))).toBe('alice');
+      expect(computedFor(await ask({ asked: other }, query, 'bob'))).toBe('bob');
+      expect(shortStatus(await ask({ asked: other }, query, 'bob'))).toBe('hit');
     }
-  });
+  } finally {
+    for (const gateway of open) await gateway.close();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 describe.each([ALONE, TWO])('a written dataset: %s', (which) => {

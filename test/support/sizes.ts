@@ -29,6 +29,9 @@ interface Sizes {
   readonly startProcesses: number;
   /** What operations on a PostgreSQL that is away may take (ms). */
   readonly outageTimeout: number;
+  /** Bytes of the documents under which PostgreSQL is loaded, and what its operations may take then (ms). */
+  readonly loadedDocument: number;
+  readonly loadedTimeout: number;
   /** Whether each outage is also tried before there was a connection. */
   readonly outagesFromTheStart: boolean;
 }
@@ -49,6 +52,8 @@ const SMALL: Sizes = {
   startRounds: 2,
   startProcesses: 2,
   outageTimeout: 400,
+  loadedDocument: 4 * 1024 * 1024,
+  loadedTimeout: 600,
   outagesFromTheStart: false,
 };
 
@@ -68,6 +73,8 @@ const FULL: Sizes = {
   startRounds: 40,
   startProcesses: 8,
   outageTimeout: 1_500,
+  loadedDocument: 16 * 1024 * 1024,
+  loadedTimeout: 1_500,
   outagesFromTheStart: true,
 };
 

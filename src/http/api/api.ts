@@ -3,6 +3,7 @@ import type { DatasetStore } from '../../datasets/dataset-store.ts';
 import type { Invalidate } from '../../invalidation.ts';
 import type { RoleStore } from '../../roles/role-store.ts';
 import { createDatasetOperations } from './dataset-operations.ts';
+import type { DocumentGate } from './document-gate.ts';
 import { createApiRouter, type ApiFront } from './guards.ts';
 import { createRoleOperations } from './role-operations.ts';
 
@@ -12,15 +13,19 @@ export function createApi(
     readonly roles: RoleStore;
     readonly datasets: DatasetStore;
     readonly invalidate: Invalidate;
+    readonly documents: DocumentGate;
+    readonly sleep: (milliseconds: number) => Promise<void>;
+    /** The longest lease under which any gateway may use role sets (ms). */
+    readonly longestLease: number;
     /** Largest body of a role request, and largest dataset document, in bytes. */
     readonly limits: { readonly body: number; readonly dataset: number };
   },
 ): Router {
-  const { roles, datasets, invalidate, limits, ...front } = options;
+  const { roles, datasets, invalidate, documents, sleep, longestLease, limits, ...front } = options;
   return createApiRouter(
     {
-      ...createRoleOperations({ roles, invalidate, maxBody: limits.body }),
-      ...createDatasetOperations({ datasets, invalidate, maxDocument: limits.dataset }),
+      ...createRoleOperations({ roles, sleep, longestLease, maxBody: limits.body }),
+      ...createDatasetOperations({ datasets, invalidate, documents, maxDocument: limits.dataset }),
     },
     front,
   );

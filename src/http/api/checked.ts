@@ -1,34 +1,28 @@
+import type { z } from 'zod';
 import { GatewayError } from '../../errors.ts';
-
-/** What the schemas of the domain have in common; their messages need no more than the name of the field. */
-interface Schema<T> {
-  safeParse(
-    value: unknown,
-  ):
-    | { readonly success: true; readonly data: T }
-    | { readonly success: false; readonly error: { readonly issues: readonly Issue[] } };
-}
-
-interface Issue {
-  readonly path: readonly PropertyKey[];
-  readonly message: string;
-}
 
 /** More would not help anybody, and a body can hold millions. */
 const MOST_PROBLEMS = 20;
 
 /**
  * The value as the schema gives it back.
- * @param whole what the value as a whole is called in a message
+ * @param repeated names of the fields that were given more than once, of which the value holds only one
  * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
  */
-export function checked<T>(schema: Schema<T>, value: unknown, whole = 'the body'): T {
+export function checked<T>(
+  schema: z.ZodType<T>,
+  value: unknown,
+  repeated: readonly string[] = [],
+): T {
   const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const { issues } = result.error;
-  const told = issues
-    .slice(0, MOST_PROBLEMS)
-    .map(({ path, message }) => `${fieldOf(path) ?? whole}: ${message}`);
+  if (result.success && repeated.length === 0) return result.data;
+  const issues = result.error?.issues ?? [];
+  const told = [
+    ...repeated.map((field) => `${field}: is given more than once`),
+    ...issues
+      .slice(0, MOST_PROBLEMS)
+      .map(({ path, message }) => `${fieldOf(path) ?? 'the body'}: ${message}`),
+  ];
   if (issues.length > MOST_PROBLEMS) told.push('and more');
   throw new GatewayError('bad-request', `${told.join('; ')}.`);
 }

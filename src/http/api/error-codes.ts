@@ -6,11 +6,13 @@ const COMMON = [
   'bad-request',
   'unauthenticated',
   'forbidden',
+  'identity-refused',
   'not-found',
   'method-not-allowed',
   'too-big',
   'content-coding',
   'throttled',
+  'overloaded',
   'internal',
 ] as const;
 

@@ -4,6 +4,7 @@ import type { Permissions } from '../../auth/permissions.ts';
 import type { Clock } from '../../clock.ts';
 import { GatewayError } from '../../errors.ts';
 import type { Emit } from '../../events.ts';
+import { refuseDelegation } from '../delegation.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../error-answer.ts';
 import { forgery } from '../forgery.ts';
 import type { Login } from '../login.ts';
@@ -40,8 +41,8 @@ export interface ApiFront {
 type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 
 /**
- * The front of the role and dataset API, whatever stands behind it. In this order: login; path and method
- * (404, 405, OPTIONS); for changes, whether the request can be believed and its sender may change things.
+ * The front of the role and dataset API, whatever stands behind it. In this order: login; whether the request
+ * speaks for its own login and has a target that can be read; path and method (404, 405, OPTIONS); for changes, whether the request can be believed and its sender may change things.
  * HEAD is answered by the handler of GET. Every answer is told as an event.
  */
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
@@ -101,6 +102,7 @@ function answering(
     let failure: AnsweredError | undefined;
     try {
       principal = await login(request);
+      refuseTarget(request);
       await answer({ id, request, response, principal });
     } catch (error) {
       failure = asAnsweredError(error);
@@ -121,6 +123,18 @@ function answering(
       milliseconds: clock.now() - began,
     });
   }
+}
+
+/**
+ * Some servers read a fragment, which has no place in a request target (RFC 9112 §3.2), as a part of the last
+ * parameter, others not at all.
+ * @throws GatewayError `identity-refused`, `bad-request`
+ */
+function refuseTarget({ originalUrl, headers }: Request): void {
+  const begin = originalUrl.indexOf('?');
+  refuseDelegation(headers, begin < 0 ? '' : originalUrl.slice(begin + 1));
+  if (!originalUrl.includes('#')) return;
+  throw new GatewayError('bad-request', 'The request target must not hold a fragment (#…).');
 }
 
 /** @throws GatewayError `forbidden` */

@@ -20,3 +20,11 @@ export const API_OPERATIONS = [
 }[];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
+
+/** The query parameters that the interface document names; other operations have none. */
+export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
+  {
+    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+    exportDataset: ['project', 'datasetType', 'datasetName'],
+    importDataset: ['createType'],
+  };

@@ -6,6 +6,8 @@ import { readBody } from '../read-body.ts';
 
 /** More than any body of the interface document needs; building what is deeper would hold everybody up. */
 const DEEPEST = 32;
+/** A character of a name can be spelt as `\u006e`. */
+const LONGEST_ESCAPE = 6;
 
 /**
  * The bytes of a JSON body, not yet looked at.
@@ -35,19 +37,39 @@ export async function readJsonBytes(
   throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
 }
 
+export interface JsonBody {
+  readonly value: unknown;
+  /** Which of the named members the body holds more than once; readers differ in which of them they take. */
+  readonly repeated: readonly string[];
+}
+
 /**
  * A JSON body as a value.
+ * @param fields names of members of the outermost object that are looked for
  * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link readJsonBytes}
  */
 export async function readJson(
   request: IncomingMessage,
   needed: string,
+  fields: readonly string[],
   limit: number,
   limitName?: string,
-): Promise<unknown> {
+): Promise<JsonBody> {
   const bytes = await readJsonBytes(request, needed, limit, limitName);
-  const scan = scanJson(bytes, { maxDepth: DEEPEST });
+  const seen = new Set<string>();
+  const repeated = new Set<string>();
+  const longest = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
+  const scan = scanJson(bytes, {
+    maxDepth: DEEPEST,
+    onMember({ from, to }) {
+      if (to - from > longest) return;
+      const name = JSON.parse(bytes.toString('utf8', from, to)) as string;
+      if (!fields.includes(name)) return;
+      if (seen.has(name)) repeated.add(name);
+      seen.add(name);
+    },
+  });
   if (!scan.ok)
     throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
-  return JSON.parse(new TextDecoder().decode(bytes));
+  return { value: JSON.parse(new TextDecoder().decode(bytes)), repeated: [...repeated] };
 }

@@ -3,15 +3,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RemoteConfig } from '../../config/config.ts';
 import { readDocument } from '../../datasets/read-document.ts';
 import { invalidating, type Invalidate } from '../../invalidation.ts';
-import { answerHeaders } from '../../proxy/forwarded-headers.ts';
 import {
   createRemoteStorage,
   type HeldAnswer,
   type RemoteRequest,
 } from '../../storage/remote/remote-storage.ts';
 import { refuseClimbing } from '../../storage/remote/remote-target.ts';
+import type { DocumentGate } from './document-gate.ts';
 import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './guards.ts';
-import { API_OPERATIONS } from './operations.ts';
+import { API_OPERATIONS, QUERY_PARAMETERS } from './operations.ts';
 import { readJsonBytes } from './read-json.ts';
 
 /**
@@ -23,6 +23,7 @@ export function createRemoteApi(
   options: ApiFront & {
     readonly config: RemoteConfig;
     readonly invalidate: Invalidate;
+    readonly documents: DocumentGate;
     /** Largest body of a role request, and largest dataset document, in bytes. */
     readonly limits: { readonly body: number; readonly dataset: number };
   },
@@ -33,7 +34,7 @@ export function createRemoteApi(
   /** Breaks off what is under way. */
   close(): void;
 } {
-  const { config, invalidate, limits, ...front } = options;
+  const { config, invalidate, documents, limits, ...front } = options;
   const remote = createRemoteStorage(config);
 
   /** Undefined without a body. */
@@ -67,16 +68,19 @@ export function createRemoteApi(
     const { request, response, operation } = exchange;
     refuseClimbing(exchange.parameters);
     const { method, url: target, headers } = request;
+    const query = QUERY_PARAMETERS[operation.name] ?? [];
     if (operation.changes === undefined) {
-      return remote.read({ method, target, headers, body: undefined }, { request, response });
+      return remote.read(
+        { method, target, query, headers, body: undefined },
+        { request, response },
+      );
     }
-    const sent = { method, target, headers, body: await bodyOf(exchange) };
-    sendHeld(
-      response,
-      await (operation.changes === 'datasets'
-        ? changeDataset(exchange, sent)
-        : remote.change(sent)),
-    );
+    const send = async (): Promise<HeldAnswer> => {
+      const sent = { method, target, query, headers, body: await bodyOf(exchange) };
+      return operation.changes === 'datasets' ? changeDataset(exchange, sent) : remote.change(sent);
+    };
+    const ofDataset = operation.changes === 'datasets';
+    sendHeld(response, await (ofDataset ? documents.hold(response, send) : send()));
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
@@ -91,13 +95,19 @@ function carriesBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** A server that fails, or points elsewhere, may have made the change before, or make it yet. */
+/** By these a server says that it did not begin. */
+const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
+
+/**
+ * A conflict may be with what the same client sent before, without hearing that it was made. Whatever says less
+ * may come from a server that made the change before, or makes it yet.
+ */
 function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
-  if (status < 300) return 'yes';
-  return status >= 400 && status < 500 ? 'no' : 'unknown';
+  if (status < 300 || status === 409) return 'yes';
+  return NOT_BEGUN.has(status) ? 'no' : 'unknown';
 }
 
 function sendHeld(response: ServerResponse, { head, body }: HeldAnswer): void {
-  response.writeHead(head.status, head.statusMessage, answerHeaders(head.headers));
+  response.writeHead(head.status, head.statusMessage, head.headers);
   response.end(body);
 }

@@ -1,7 +1,7 @@
-import { ApiError, GatewayError } from '../../errors.ts';
-import { invalidating, type Invalidate } from '../../invalidation.ts';
+import { ApiError, GatewayError, StorageUnavailable } from '../../errors.ts';
+import { LEASE_MARGIN } from '../../lease.ts';
 import { ADMIN_ROLE } from '../../roles/role.ts';
-import { membershipBody, roleBody } from '../../roles/role-body.ts';
+import { membershipBody, ROLE_FIELDS, roleBody } from '../../roles/role-body.ts';
 import { roleIdPath, roleListQuery } from '../../roles/role-queries.ts';
 import type { RoleStore } from '../../roles/role-store.ts';
 import { checked } from './checked.ts';
@@ -27,6 +27,10 @@ const REFUSALS = {
 
 type Refused = keyof typeof REFUSALS;
 
+/** What a client whose change ended without an answer takes for done when it tries again. */
+const SO_ALREADY: ReadonlySet<Refused> = new Set(['already-member', 'not-a-member']);
+const REMOVED_ALREADY: ReadonlySet<Refused> = new Set(['no-such-role']);
+
 type RoleHandlers = Pick<
   ApiHandlers,
   'createRole' | 'updateRole' | 'readRole' | 'deleteRole' | 'addUser' | 'removeUser' | 'listRoles'
@@ -38,48 +42,71 @@ const MOST_OF_A_ROLE = 1024 * 1024;
 /** The operations of the interface document §4.1. */
 export function createRoleOperations(options: {
   readonly roles: RoleStore;
-  readonly invalidate: Invalidate;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** The longest lease that any gateway may have (ms). */
+  readonly longestLease: number;
   /** Largest body in bytes. */
   readonly maxBody: number;
 }): RoleHandlers {
-  const { roles, invalidate } = options;
+  const { roles, sleep, longestLease } = options;
   const limit: [number, string] =
     options.maxBody < MOST_OF_A_ROLE
       ? [options.maxBody, 'limits.body']
       : [MOST_OF_A_ROLE, 'the most that a role may have'];
 
-  const readRole = async ({ request }: ApiExchange) =>
-    checked(roleBody, await readJson(request, 'name, description and contains', ...limit));
-  const readMembership = async ({ request }: ApiExchange) =>
-    checked(membershipBody, await readJson(request, 'name and contains', ...limit));
+  async function readRole({ request }: ApiExchange) {
+    const needed = 'name, description and contains';
+    const { value, repeated } = await readJson(request, needed, ROLE_FIELDS, ...limit);
+    return checked(roleBody, value, repeated);
+  }
 
-  /** Who is a member of what decides whose entries a user may be answered from. */
+  async function readMembership({ request }: ApiExchange) {
+    const { value, repeated } = await readJson(request, 'name and contains', ROLE_FIELDS, ...limit);
+    return checked(membershipBody, value, repeated);
+  }
+
+  /** Until no gateway shares entries by role sets that it read before now. */
+  async function outlive(): Promise<void> {
+    const lease = await roles.lease().catch(() => longestLease);
+    if (lease > 0) await sleep(lease * LEASE_MARGIN);
+  }
+
+  /**
+   * Who is a member of what decides whose entries a user may be answered from. What may have been changed, now
+   * or by an attempt before, is told when it holds everywhere.
+   * @param soAlready refusals that say that it was changed before
+   */
   async function changing<T>(
-    { principal }: ApiExchange,
     write: () => Promise<T | Refused>,
+    soAlready: ReadonlySet<Refused> = SO_ALREADY,
   ): Promise<T> {
-    const result = await invalidating({
-      invalidate,
-      stale: 'roles',
-      principal: principal.name,
-      write,
-      made: (result) => (isRefused(result) ? 'no' : 'yes'),
-    });
-    if (isRefused(result)) throw REFUSALS[result]();
-    return result;
+    let result: T | Refused;
+    try {
+      result = await write();
+    } catch (error) {
+      const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+      if (!nothingDone) await outlive();
+      throw error;
+    }
+    if (!isRefused(result)) {
+      await outlive();
+      return result;
+    }
+    if (soAlready.has(result)) await outlive();
+    throw REFUSALS[result]();
   }
 
   return {
     async createRole(exchange) {
       const role = await readRole(exchange);
-      const { id } = await changing(exchange, () => roles.create(role));
+      const { id } = await changing(() => roles.create(role));
       sendData(exchange.response, { role_id: id });
     },
 
     async updateRole(exchange) {
       const id = roleIdOf(exchange);
       const role = await readRole(exchange);
-      await changing(exchange, () => roles.update(id, role));
+      await changing(() => roles.update(id, role));
       sendData(exchange.response, { role_id: id });
     },
 
@@ -99,21 +126,21 @@ export function createRoleOperations(options: {
       if (id === ADMIN_ROLE.id) {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
-      await changing(exchange, () => roles.remove(id));
+      await changing(() => roles.remove(id), REMOVED_ALREADY);
       sendData(exchange.response, SUCCESS);
     },
 
     async addUser(exchange) {
       const id = roleIdOf(exchange);
       const { roleName, member } = await readMembership(exchange);
-      await changing(exchange, () => roles.addMember(id, roleName, member));
+      await changing(() => roles.addMember(id, roleName, member));
       sendData(exchange.response, SUCCESS);
     },
 
     async removeUser(exchange) {
       const id = roleIdOf(exchange);
       const { roleName, member } = await readMembership(exchange);
-      await changing(exchange, () => roles.removeMember(id, roleName, member));
+      await changing(() => roles.removeMember(id, roleName, member));
       sendData(exchange.response, SUCCESS);
     },
 

@@ -22,7 +22,7 @@ export function clientSettings(config: PostgresConfig): ClientConfig {
   return {
     host,
     port: Number(url.port === '' ? '5432' : url.port),
-    user: user === '' ? 'postgres' : user,
+    user,
     // As a function, since an empty text would be taken for none.
     password: () => password,
     database: decodeURIComponent(url.pathname.slice(1)),

@@ -3,7 +3,7 @@ import type { PoolClient } from 'pg';
 import type { PostgresConfig } from '../../config/config.ts';
 import { StorageUnavailable } from '../../errors.ts';
 import { clientSettings } from './client-settings.ts';
-import { connectionProblem, ConnectionLost, isPassing } from './failures.ts';
+import { connectionProblem, ConnectionLost, hasCode, isPassing } from './failures.ts';
 import type { Budget, Session } from './session.ts';
 import { ask, createBudget, createSession, within } from './session.ts';
 
@@ -50,6 +50,9 @@ const BEGIN: Readonly<Record<Exclude<Kind, 'read'>, string>> = {
   write: `BEGIN ISOLATION LEVEL READ COMMITTED;
     SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`,
 };
+
+/** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
+const SCHEMA_GONE = ['42P01', '3F000'];
 
 /** An idle connection is closed after this long (ms). */
 const IDLE = 30_000;
@@ -124,13 +127,22 @@ export function createDatabase(options: {
     return await attempt(kind, budget, work);
   }
 
-  /** Waits for its schema, and lets `close` wait for it. */
-  async function operate<T>(run: (budget: Budget) => Promise<T>): Promise<T> {
+  /**
+   * Waits for its schema, and lets `close` wait for it.
+   * @param opening whether what only an operator can mend is told as such: a start ends by it
+   */
+  async function operate<T>(run: (budget: Budget) => Promise<T>, opening = false): Promise<T> {
     if (closed !== undefined) throw new StorageUnavailable('nothing-done', new Error('closed'));
     const operation = (async () => {
       const budget = createBudget(config.timeout);
-      if (!prepared) await prepareOnce();
-      return await run(budget);
+      if (!prepared) await prepareOnce(opening);
+      try {
+        return await run(budget);
+      } catch (error) {
+        if (!hasCode(error, ...SCHEMA_GONE)) throw error;
+        prepared = false;
+        throw new StorageUnavailable('nothing-done', error);
+      }
     })();
     underWay.add(operation);
     try {
@@ -141,7 +153,7 @@ export function createDatabase(options: {
   }
 
   /** Whoever comes while it is being done waits for the same, which began earlier and so ends in time. */
-  async function prepareOnce(): Promise<void> {
+  async function prepareOnce(opening: boolean): Promise<void> {
     preparation ??= prepare();
     try {
       await preparation;
@@ -150,7 +162,7 @@ export function createDatabase(options: {
       if (error instanceof StorageUnavailable) {
         throw new StorageUnavailable('nothing-done', error.cause);
       }
-      throw error;
+      throw opening ? error : new StorageUnavailable('nothing-done', error);
     }
   }
 
@@ -180,7 +192,7 @@ export function createDatabase(options: {
   return {
     async open() {
       try {
-        await operate(async () => {});
+        await operate(async () => {}, true);
       } catch (error) {
         if (!(error instanceof StorageUnavailable)) throw error;
         const problem = connectionProblem(error.cause);

@@ -6,16 +6,32 @@ import { takeId } from './counters.ts';
 import type { Database } from './database.ts';
 import { insertMembers, insertRole, ROLE_COLUMNS, roleOf } from './role-rows.ts';
 import type { RoleRow } from './role-rows.ts';
+import {
+  noteLease,
+  readNotedLease,
+  readNotedToken,
+  readRoleSet,
+  setRolesToken,
+} from './role-sharing.ts';
 import type { Session } from './session.ts';
 
 /**
  * Roles in PostgreSQL. Locks, in this order: the counter of the roles for whoever gives a role a name; the row of
- * the role, shared for a change of one member, alone for every other change.
+ * the role, shared for a change of one member, alone for every other change; the row with the token, last.
+ * @param newToken a random token
  */
-export function createPostgresRoleStore(database: Database): RoleStore {
+export function createPostgresRoleStore(database: Database, newToken: () => string): RoleStore {
+  /** A change that succeeds makes the role sets of before old. */
+  const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
+    database.write(async (session) => {
+      const result = await change(session);
+      if (typeof result !== 'string' || result === 'done') await setRolesToken(session, newToken());
+      return result;
+    });
+
   return {
     create: (role) =>
-      database.write(async (session) => {
+      changing(async (session) => {
         const id = await takeId(session, 'role');
         const result = await insertRole(session, { id, ...role });
         return result === 'done' ? { id } : result;
@@ -31,7 +47,7 @@ export function createPostgresRoleStore(database: Database): RoleStore {
       }),
 
     update: (id, { name, description, contains }) =>
-      database.write(async (session) => {
+      changing(async (session) => {
         await session.rows(`SELECT FROM mdx_gateway_counters WHERE kind = 'role' FOR UPDATE`);
         const folded = bytes(foldCase(name));
         const found = await session.rows<{ id: BigintText }>(
@@ -50,7 +66,7 @@ export function createPostgresRoleStore(database: Database): RoleStore {
       }),
 
     remove: (id) =>
-      database.write(async (session) => {
+      changing(async (session) => {
         const rows = await session.rows(
           'DELETE FROM mdx_gateway_roles WHERE id = $1 RETURNING id',
           [id],
@@ -59,14 +75,14 @@ export function createPostgresRoleStore(database: Database): RoleStore {
       }),
 
     addMember: (id, roleName, member) =>
-      database.write(async (session) => {
+      changing(async (session) => {
         const wrong = await shareRole(session, id, roleName);
         if (wrong !== undefined) return wrong;
         return (await insertMembers(session, id, [member])) === 0 ? 'already-member' : 'done';
       }),
 
     removeMember: (id, roleName, { name }) =>
-      database.write(async (session) => {
+      changing(async (session) => {
         const wrong = await shareRole(session, id, roleName);
         if (wrong !== undefined) return wrong;
         const rows = await session.rows(
@@ -97,14 +113,15 @@ export function createPostgresRoleStore(database: Database): RoleStore {
         return { roles, total: Number(rows[0]?.total) };
       }),
 
-    rolesOf: (userName) =>
-      database.read(async (session) => {
-        const rows = await session.rows<{ role: BigintText }>(
-          'SELECT role FROM mdx_gateway_members WHERE folded = $1 ORDER BY role',
-          [bytes(foldCase(userName))],
-        );
-        return rows.map(({ role }) => Number(role));
-      }),
+    roleSet: (userName) => database.read((session) => readRoleSet(session, userName)),
+
+    token: async (lease) => {
+      const noted = await database.read((session) => readNotedToken(session, lease));
+      if (noted !== undefined) return noted;
+      return (await database.write((session) => noteLease(session, lease))).token;
+    },
+
+    lease: () => database.read(readNotedLease),
   };
 }
 

@@ -21,14 +21,15 @@ export function createPostgresStorage({
     prepare: (session) => bringUpToDate(session, parts),
     onError: parts.onError,
   });
+  const newToken = () => parts.randomBytes(16).toString('base64url');
   return {
-    roles: createPostgresRoleStore(database),
+    roles: createPostgresRoleStore(database, newToken),
     datasets: createPostgresDatasetStore(database, parts.wallClock),
     open: () => database.open(),
     id: () => database.read(readStorageId),
     reachable: () => database.answers(),
     dump: () => dumpDatabase(database),
-    restore: (records) => restoreDatabase(database, records),
+    restore: (records) => restoreDatabase(database, records, newToken()),
     close: () => database.close(),
   };
 }

@@ -6,15 +6,18 @@ import { insertDataset } from './dataset-rows.ts';
 import { putDocument } from './documents.ts';
 import { inOrder } from '../record-order.ts';
 import { insertRole } from './role-rows.ts';
+import { setRolesToken } from './role-sharing.ts';
 import type { Session } from './session.ts';
 
 /**
  * Fills an empty storage with what another one dumped.
+ * @param token what the roles have from then on
  * @throws Error with one line for the operator when the storage is not empty or the records are not in order
  */
 export async function restoreDatabase(
   database: Database,
   records: AsyncIterable<StorageRecord>,
+  token: string,
 ): Promise<void> {
   await database.longWrite(async (session) => {
     // Held to the end, so that nothing is created beside it.
@@ -25,6 +28,7 @@ export async function restoreDatabase(
     await checkEmpty(session);
     await session.rows('DELETE FROM mdx_gateway_roles');
     for await (const record of inOrder(records)) await take(session, record);
+    await setRolesToken(session, token);
     return 'done';
   });
 }

@@ -17,7 +17,10 @@ const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE mdx_gateway_storage (
     version integer NOT NULL,
-    id text NOT NULL
+    id text NOT NULL,
+    roles_token text NOT NULL,
+    roles_shared_until timestamptz NOT NULL DEFAULT '-infinity',
+    roles_lease integer NOT NULL DEFAULT 0
   );
   CREATE TABLE mdx_gateway_counters (
     kind text PRIMARY KEY,
@@ -104,10 +107,14 @@ async function readVersion(session: Session): Promise<number> {
 }
 
 async function fill(session: Session, { firstMembers, randomBytes }: StorageParts): Promise<void> {
-  await session.rows('INSERT INTO mdx_gateway_storage VALUES ($1, $2)', [
-    MIGRATIONS.length,
-    randomBytes(16).toString('base64url'),
-  ]);
+  await session.rows(
+    'INSERT INTO mdx_gateway_storage (version, id, roles_token) VALUES ($1, $2, $3)',
+    [
+      MIGRATIONS.length,
+      randomBytes(16).toString('base64url'),
+      randomBytes(16).toString('base64url'),
+    ],
+  );
   await session.rows(`INSERT INTO mdx_gateway_counters VALUES ('role', $1), ('dataset', 1)`, [
     ADMIN_ROLE.id + 1,
   ]);

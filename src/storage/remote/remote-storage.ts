@@ -1,8 +1,13 @@
-import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
+import {
+  IncomingMessage,
+  ServerResponse,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from 'node:http';
 import { Socket } from 'node:net';
 import type { RemoteConfig } from '../../config/config.ts';
 import { GatewayError, StorageUnavailable } from '../../errors.ts';
-import { answerHead, type UpstreamHead } from '../../proxy/answer-head.ts';
+import { answerHead } from '../../proxy/answer-head.ts';
 import { breakOff } from '../../proxy/break-off.ts';
 import { answerHeaders, requestHeaders } from '../../proxy/forwarded-headers.ts';
 import { acceptsConnections } from '../../proxy/probe.ts';
@@ -14,18 +19,15 @@ import { refusedLogin, serviceAuthorization } from '../../proxy/upstream-login.t
 import { remoteTarget } from './remote-target.ts';
 
 /**
- * Beside what never crosses the gateway. What a page of another site sends was refused here, by the gateway's
- * own host; the remote server would compare with another one. And what a client may do was decided by method
- * and path, so that no header may name others.
+ * All that crosses, beside what is made anew. Who asks, what may be done and whether another site's page wants it
+ * were decided here, by login, method, path and host; nobody knows all headers that tell servers otherwise.
  */
-const NEVER_SENT: ReadonlySet<string> = new Set([
-  'origin',
-  'referer',
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
-  'x-original-url',
-  'x-rewrite-url',
+const SENT: ReadonlySet<string> = new Set([
+  'content-type',
+  'accept',
+  'accept-language',
+  'accept-encoding',
+  'user-agent',
 ]);
 
 /** Bytes of the answer to a change: an id, or an error page. */
@@ -36,14 +38,23 @@ export interface RemoteRequest {
   readonly method: string;
   /** Below /api; see {@link remoteTarget}. */
   readonly target: string;
+  /** Names of the query parameters that the operation has. */
+  readonly query: readonly string[];
   readonly headers: IncomingHttpHeaders;
   /** The bytes that are sent, without content coding; undefined without a body. */
   readonly body: Buffer | undefined;
 }
 
+/** The head of an answer as its client gets it. */
+interface AcceptedHead {
+  readonly status: number;
+  readonly statusMessage: string;
+  readonly headers: OutgoingHttpHeaders;
+}
+
 /** An answer that has arrived whole. */
 export interface HeldAnswer {
-  readonly head: UpstreamHead;
+  readonly head: AcceptedHead;
   readonly body: Buffer;
 }
 
@@ -78,13 +89,13 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
   const connected = origin.protocol === 'https:' ? 'secureConnect' : 'connect';
 
   /** The request that goes out; nothing of the one that came in but what is named here. */
-  function outgoing({ method, target, headers, body }: RemoteRequest): IncomingMessage {
+  function outgoing({ method, target, query, headers, body }: RemoteRequest): IncomingMessage {
     const request = new IncomingMessage(new Socket());
     const authorization =
       config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
     request.method = method;
-    request.url = remoteTarget(config.url, target);
-    request.headers = requestHeaders(headers, authorization, body?.length, NEVER_SENT);
+    request.url = remoteTarget(config.url, target, query);
+    request.headers = requestHeaders(headers, authorization, body?.length, SENT);
     return request;
   }
 
@@ -146,10 +157,32 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
     });
   }
 
-  /** @throws StorageUnavailable when the server refused a login that is not the client's */
-  function acceptedHead(answer: IncomingMessage): UpstreamHead {
-    const head = answerHead(answer);
-    if (!refusedLogin(head.status, config.login)) return head;
+  /**
+   * The head as a client may have it.
+   * @param outcome of a request that is redirected
+   * @throws StorageUnavailable when the server refused a login that is not the client's, or points elsewhere:
+   *   the interface knows no redirects, and only the gateway could follow one
+   */
+  function acceptedHead(
+    answer: IncomingMessage,
+    outcome: StorageUnavailable['outcome'],
+  ): AcceptedHead {
+    const { status, statusMessage, headers } = answerHead(answer);
+    if (status >= 300 && status < 400) {
+      const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
+      throw new StorageUnavailable(
+        outcome,
+        undefined,
+        `The storage answers with a redirect; its operator must correct storage.url.${doubt}`,
+      );
+    }
+    if (!refusedLogin(status, config.login)) {
+      return {
+        status,
+        statusMessage,
+        headers: { ...answerHeaders(headers), 'cache-control': 'no-store' },
+      };
+    }
     throw new StorageUnavailable(
       'nothing-done',
       undefined,
@@ -165,8 +198,8 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
         response,
         async (answer) => {
           if (response.destroyed) throw clientGone();
-          const head = acceptedHead(answer);
-          response.writeHead(head.status, head.statusMessage, answerHeaders(head.headers));
+          const head = acceptedHead(answer, 'nothing-done');
+          response.writeHead(head.status, head.statusMessage, head.headers);
           answer.pipe(response);
           await new Promise((resolve) => {
             response.once('close', resolve);
@@ -188,7 +221,10 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
       send(
         sent,
         undefined,
-        async (answer) => ({ head: acceptedHead(answer), body: await wholeBody(answer) }),
+        async (answer) => ({
+          head: acceptedHead(answer, 'unknown'),
+          body: await wholeBody(answer),
+        }),
         (error, reached) =>
           error instanceof StorageUnavailable
             ? error

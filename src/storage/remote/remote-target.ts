@@ -1,17 +1,24 @@
 import { GatewayError } from '../../errors.ts';
-import { forwardedQuery } from '../../proxy/forwarded-query.ts';
+import { parameterName } from '../../proxy/forwarded-query.ts';
 
 /**
- * The path and query under which a remote server is asked, spelt as the client sent them, less the query
- * parameters that name a login.
+ * The path and query under which a remote server is asked, spelt as the client sent them, less what the
+ * operation does not know: the server may read more than the interface names, such as another method or user.
  * @param url `storage.url`
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
+ * @param known names of the operation's query parameters
  */
-export function remoteTarget(url: string, below: string): string {
+export function remoteTarget(url: string, below: string, known: readonly string[]): string {
   const base = new URL(url).pathname.replace(/\/+$/, '');
   const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
   const [path = '', ...rest] = originForm.split('?');
-  const search = forwardedQuery(rest.join('?')).join('&');
+  const search = rest
+    .join('?')
+    .split('&')
+    .filter((parameter) => known.includes(parameterName(parameter)))
+    // To some servers it separates parameters.
+    .map((parameter) => parameter.replaceAll(';', '%3B'))
+    .join('&');
   return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
 }
 

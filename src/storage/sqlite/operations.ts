@@ -9,7 +9,7 @@ import { begin, commit, reading, step } from './transactions.ts';
 export type Operations = ReturnType<typeof createOperations>;
 
 export function createOperations(database: DatabaseSync) {
-  const { rolesAfter, insertRole, ...roles } = createRoleOperations(database);
+  const { rolesAfter, insertRole, setToken, ...roles } = createRoleOperations(database);
   const { datasetAfter, insertDataset, ...datasets } = createDatasetOperations(database);
   const row = database.prepare('SELECT id, next_role_id, next_dataset_id FROM storage');
   const counts = database.prepare(`
@@ -71,9 +71,7 @@ export function createOperations(database: DatabaseSync) {
     },
     restoreRoles(restored: readonly Role[]) {
       for (const role of restored) {
-        refusing(`role ${role.id} has the name of another one, or a member twice`, () =>
-          insertRole(role),
-        );
+        refusing(`role ${role.id} has the name of another one`, () => insertRole(role));
       }
     },
     restoreDataset(dataset: KeptDataset) {
@@ -82,8 +80,11 @@ export function createOperations(database: DatabaseSync) {
       );
     },
     /** Ids that were given away here or there are not given again. */
-    endRestore(nextRoleId: number, nextDatasetId: number) {
-      step(database, () => advance.run(nextRoleId, nextDatasetId));
+    endRestore(nextRoleId: number, nextDatasetId: number, token: string) {
+      step(database, () => {
+        advance.run(nextRoleId, nextDatasetId);
+        setToken(token);
+      });
       commit(database);
     },
   };

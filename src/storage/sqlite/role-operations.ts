@@ -1,11 +1,19 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { foldCase } from '../../fold-case.ts';
 import type { Member, Role, RoleInput, RoleSummary } from '../../roles/role.ts';
-import type { RolePage } from '../../roles/role-store.ts';
+import {
+  SHARED_AT_LEAST,
+  SHARED_FOR,
+  type RolePage,
+  type RoleSet,
+} from '../../roles/role-store.ts';
 import { foldedBytes, textOf, toBytes } from './text.ts';
 import { reading, writing } from './transactions.ts';
 
-/** What a port of roles does, in the thread of the database. Each one is a transaction. */
+/**
+ * What a port of roles does, in the thread of the database. Each one is a transaction. A change is given the
+ * token that the roles have from then on.
+ */
 export function createRoleOperations(database: DatabaseSync) {
   const sql = (text: string) => database.prepare(text);
   const takeId = sql(
@@ -34,6 +42,9 @@ export function createRoleOperations(database: DatabaseSync) {
   const removeMember = sql('DELETE FROM member WHERE folded = ? AND role_id = ?');
   const removeMembers = sql('DELETE FROM member WHERE role_id = ?');
   const rolesOf = sql('SELECT role_id FROM member WHERE folded = ? ORDER BY role_id');
+  const sharing = sql('SELECT roles_token, roles_shared_until, roles_lease FROM storage');
+  const setToken = sql('UPDATE storage SET roles_token = ?');
+  const note = sql('UPDATE storage SET roles_shared_until = ?, roles_lease = ?');
 
   const membersOf = (id: number): Member[] =>
     members.all(id).map(({ name }) => ({ type: 'user', name: textOf(name) }));
@@ -47,17 +58,32 @@ export function createRoleOperations(database: DatabaseSync) {
     insert.run(id, toBytes(name), foldedBytes(name), toBytes(description));
     insertMembers(id, contains);
   };
-  /** Runs a change of one member within the role that has both id and name. */
-  const inRole = <T>(id: number, roleName: string, change: () => T) =>
+  /** A change that succeeds makes the role sets of before old. */
+  const changing = <T>(token: string, change: () => T) =>
     writing(database, () => {
+      const result = change();
+      if (typeof result !== 'string' || result === 'done') setToken.run(token);
+      return result;
+    });
+  const sharingNow = () => {
+    const row = sharing.get();
+    return {
+      token: String(row?.['roles_token']),
+      until: Number(row?.['roles_shared_until']),
+      lease: Number(row?.['roles_lease']),
+    };
+  };
+  /** Runs a change of one member within the role that has both id and name. */
+  const inRole = <T>(id: number, roleName: string, token: string, change: () => T) =>
+    changing(token, () => {
       const found = byId.get(id);
       if (found === undefined) return 'no-such-role';
       return foldCase(roleName) === textOf(found['folded']) ? change() : 'other-name';
     });
 
   return {
-    createRole: (role: RoleInput) =>
-      writing(database, () => {
+    createRole: (role: RoleInput, token: string) =>
+      changing(token, () => {
         if (byName.get(foldedBytes(role.name)) !== undefined) return 'name-taken';
         const id = Number(takeId.get()?.['id']);
         insertRole({ ...role, id });
@@ -77,8 +103,8 @@ export function createRoleOperations(database: DatabaseSync) {
         };
       }),
 
-    updateRole: (id: number, { name, description, contains }: RoleInput) =>
-      writing(database, () => {
+    updateRole: (id: number, { name, description, contains }: RoleInput, token: string) =>
+      changing(token, () => {
         if (byId.get(id) === undefined) return 'no-such-role';
         const folded = foldedBytes(name);
         const owner = byName.get(folded);
@@ -89,19 +115,19 @@ export function createRoleOperations(database: DatabaseSync) {
         return 'done';
       }),
 
-    removeRole: (id: number) =>
-      writing(database, () => (remove.run(id).changes === 0 ? 'no-such-role' : 'done')),
+    removeRole: (id: number, token: string) =>
+      changing(token, () => (remove.run(id).changes === 0 ? 'no-such-role' : 'done')),
 
-    addMember: (id: number, roleName: string, { name }: Member) =>
-      inRole(id, roleName, () => {
+    addMember: (id: number, roleName: string, { name }: Member, token: string) =>
+      inRole(id, roleName, token, () => {
         const folded = foldedBytes(name);
         if (memberOf.get(folded, id) !== undefined) return 'already-member';
         addMember.run(id, toBytes(name), folded);
         return 'done';
       }),
 
-    removeMember: (id: number, roleName: string, { name }: Member) =>
-      inRole(id, roleName, () =>
+    removeMember: (id: number, roleName: string, { name }: Member, token: string) =>
+      inRole(id, roleName, token, () =>
         removeMember.run(foldedBytes(name), id).changes === 0 ? 'not-a-member' : 'done',
       ),
 
@@ -118,10 +144,34 @@ export function createRoleOperations(database: DatabaseSync) {
         };
       }),
 
-    rolesOf: (userName: string) =>
-      reading(database, () =>
-        rolesOf.all(foldedBytes(userName)).map(({ role_id: id }) => Number(id)),
-      ),
+    roleSet: (userName: string): RoleSet =>
+      reading(database, () => ({
+        token: sharingNow().token,
+        ids: rolesOf.all(foldedBytes(userName)).map(({ role_id: id }) => Number(id)),
+      })),
+
+    /** @returns undefined when the lease must be noted first, by {@link noteLease} */
+    tokenNoted: (lease: number, now: number): string | undefined =>
+      reading(database, () => {
+        const noted = sharingNow();
+        const enough = noted.until - now >= SHARED_AT_LEAST && noted.lease >= lease;
+        return enough ? noted.token : undefined;
+      }),
+
+    /** @returns the token */
+    noteLease: (lease: number, now: number): string =>
+      writing(database, () => {
+        const noted = sharingNow();
+        const longest = noted.until > now ? Math.max(noted.lease, lease) : lease;
+        note.run(Math.max(noted.until, now + SHARED_FOR), longest);
+        return noted.token;
+      }),
+
+    leaseNoted: (now: number): number =>
+      reading(database, () => {
+        const { until, lease } = sharingNow();
+        return until > now ? lease : 0;
+      }),
 
     /** The next roles behind an id, at most so many. Within a transaction that is under way. */
     rolesAfter: (id: number, most: number) =>
@@ -134,5 +184,6 @@ export function createRoleOperations(database: DatabaseSync) {
 
     /** Within a transaction that is under way. */
     insertRole,
+    setToken: (token: string) => void setToken.run(token),
   };
 }

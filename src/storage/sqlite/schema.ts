@@ -9,6 +9,8 @@ import { reading, writing } from './transactions.ts';
 export interface Beginning {
   /** Its random id. */
   readonly id: string;
+  /** The first token of its roles. */
+  readonly rolesToken: string;
   readonly firstMembers: readonly string[];
 }
 
@@ -24,13 +26,16 @@ const APPLICATION_ID = 0x6d647867;
  */
 export const MIGRATIONS: readonly Migration[] = [makeTables];
 
-function makeTables(database: DatabaseSync, { id, firstMembers }: Beginning): void {
+function makeTables(database: DatabaseSync, { id, rolesToken, firstMembers }: Beginning): void {
   database.exec(`
     CREATE TABLE storage (
       only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
       id TEXT NOT NULL,
       next_role_id INTEGER NOT NULL,
-      next_dataset_id INTEGER NOT NULL
+      next_dataset_id INTEGER NOT NULL,
+      roles_token TEXT NOT NULL,
+      roles_shared_until INTEGER NOT NULL DEFAULT 0,
+      roles_lease INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE role (
       id INTEGER PRIMARY KEY,
@@ -58,9 +63,9 @@ function makeTables(database: DatabaseSync, { id, firstMembers }: Beginning): vo
   `);
   database
     .prepare(
-      'INSERT INTO storage (only_row, id, next_role_id, next_dataset_id) VALUES (1, ?, ?, 1)',
+      'INSERT INTO storage (only_row, id, next_role_id, next_dataset_id, roles_token) VALUES (1, ?, ?, 1, ?)',
     )
-    .run(id, ADMIN_ROLE.id + 1);
+    .run(id, ADMIN_ROLE.id + 1, rolesToken);
   database
     .prepare('INSERT INTO role (id, name, folded, description) VALUES (?, ?, ?, ?)')
     .run(

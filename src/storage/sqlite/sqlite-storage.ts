@@ -36,7 +36,8 @@ const LONGEST_CHECK = 1_500;
  */
 export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const { path, firstMembers, wallClock, onError, start = startWorker } = options;
-  const beginning = { id: options.randomBytes(16).toString('base64url'), firstMembers };
+  const newToken = () => options.randomBytes(16).toString('base64url');
+  const beginning = { id: newToken(), rolesToken: newToken(), firstMembers };
   const newThread = () => createSqliteThread({ setup: { path, beginning }, start, onError });
   const writer = newThread();
   const reader = newThread();
@@ -123,7 +124,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         }
       }
       await sendRoles();
-      await thread.call('endRestore', [nextRoleId, nextDatasetId]);
+      await thread.call('endRestore', [nextRoleId, nextDatasetId, newToken()]);
     } finally {
       await thread.close();
     }
@@ -138,14 +139,22 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 
   return {
     roles: {
-      create: (role) => write(() => writer.call('createRole', [role])),
+      create: (role) => write(() => writer.call('createRole', [role, newToken()])),
       read: (id) => read('readRole', [id]),
-      update: (id, role) => write(() => writer.call('updateRole', [id, role])),
-      remove: (id) => write(() => writer.call('removeRole', [id])),
-      addMember: (...args) => write(() => writer.call('addMember', args)),
-      removeMember: (...args) => write(() => writer.call('removeMember', args)),
+      update: (id, role) => write(() => writer.call('updateRole', [id, role, newToken()])),
+      remove: (id) => write(() => writer.call('removeRole', [id, newToken()])),
+      addMember: (...args) => write(() => writer.call('addMember', [...args, newToken()])),
+      removeMember: (...args) => write(() => writer.call('removeMember', [...args, newToken()])),
       list: (page) => read('listRoles', [page]),
-      rolesOf: (userName) => read('rolesOf', [userName]),
+      roleSet: (userName) => read('roleSet', [userName]),
+      async token(lease) {
+        const noted = [lease, wallClock()] as const;
+        return (
+          (await read('tokenNoted', [...noted])) ??
+          (await write(() => writer.call('noteLease', [...noted])))
+        );
+      },
+      lease: () => read('leaseNoted', [wallClock()]),
     },
     datasets: {
       create: (dataset) =>

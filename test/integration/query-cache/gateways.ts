@@ -1,4 +1,5 @@
 import { discover } from '../../support/envelopes.ts';
+import { checkedFetch } from '../../support/checked-requests.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../../support/test-gateway.ts';
@@ -25,7 +26,7 @@ export async function ask(
   gateway: TestGateway,
   { project = 'a', cube = 'Sales', user = 'alice' }: Question = {},
 ): Promise<Answer> {
-  const response = await fetch(`${gateway.url}/mdx/xmla/${project}`, {
+  const response = await checkedFetch(`${gateway.url}/mdx/xmla/${project}`, {
     method: 'POST',
     headers: { authorization: basic(user), 'content-type': 'text/xml', accept: 'text/xml' },
     body: new Uint8Array(
@@ -87,7 +88,7 @@ export async function purge(
   headers: Record<string, string> = {},
 ): Promise<PurgeAnswer> {
   const path = project === undefined ? '' : `/${encodeURIComponent(project)}`;
-  const response = await fetch(`${gateway.url}/mdx/xmla${path}/clearCache`, {
+  const response = await checkedFetch(`${gateway.url}/mdx/xmla${path}/clearCache`, {
     headers: { authorization: basic('ADMIN'), ...headers },
   });
   return { status: response.status, text: await response.text() };
@@ -97,7 +98,7 @@ export async function purge(
 export async function redisHealth(
   gateway: TestGateway,
 ): Promise<{ readonly state: string; readonly purges_owed: number }> {
-  const response = await fetch(`${gateway.url}/health/ready`, {
+  const response = await checkedFetch(`${gateway.url}/health/ready`, {
     headers: { authorization: basic('alice') },
   });
   const { redis } = (await response.json()) as {

@@ -70,7 +70,35 @@ test('a role neither goes nor changes its name while a member is being added', a
   await waiting(4);
   await release();
   expect(await Promise.all([...adds, removal, update])).toEqual(['done', 'done', 'done', 'done']);
-  expect(await storage.roles.rolesOf('ann')).toEqual([]);
+  expect((await storage.roles.roleSet('ann')).ids).toEqual([]);
+});
+
+/** A change of the roles that is not committed before the function that it resolves to is called. */
+async function changeOfRoles(): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: house.url });
+  await client.connect();
+  await client.query(`BEGIN; UPDATE mdx_gateway_storage SET roles_token = 'changed'`);
+  return async () => {
+    await client.query('COMMIT');
+    await client.end();
+  };
+}
+
+test('who is the first to ask for the token waits for a change that is being made, and gets its token', async () => {
+  const commit = await changeOfRoles();
+  const token = storage.roles.token(500);
+  await waiting(1);
+  await commit();
+  expect(await token).toBe('changed');
+});
+
+test('who gets the token of before a change that is being made is known when it is made', async () => {
+  const before = await storage.roles.token(500);
+  const commit = await changeOfRoles();
+  expect(await storage.roles.token(500)).toBe(before);
+  await commit();
+  expect(await storage.roles.lease()).toBe(500);
+  expect(await storage.roles.token(500)).toBe('changed');
 });
 
 test('one name that many roles are to get at one time is given once', async () => {

@@ -68,7 +68,7 @@ const operations: readonly (() => Promise<unknown>)[] = [
   () => storage.roles.remove(1),
   () => storage.roles.read(1),
   () => storage.roles.list(all),
-  () => storage.roles.rolesOf('ADMIN'),
+  () => storage.roles.roleSet('ADMIN'),
   () => storage.roles.addMember(1, 'Admin', { type: 'user', name: 'u' }),
   () => storage.roles.removeMember(1, 'Admin', { type: 'user', name: 'ADMIN' }),
   () => storage.datasets.create(large),

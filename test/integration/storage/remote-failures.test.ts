@@ -268,7 +268,7 @@ describe('a server that refuses a long body before it has come', () => {
     try {
       const body = `{"project":"Mart","dataset_name":"d","type":"MDX","x":"${'x'.repeat(5_000_000)}"}`;
       const answer = await ask(over, 'PUT', '/dataset', body);
-      expect([answer.status, answer.text]).toEqual([409, '{"status":1}']);
+      expect([answer.status, answer.text]).toEqual([413, '{"status":1}']);
       expect(finals(over)).toEqual([]);
     } finally {
       await over.close();
@@ -280,7 +280,7 @@ describe('a server that refuses a long body before it has come', () => {
   async function startEarlyServer() {
     const { createServer } = await import('node:http');
     const server = createServer((request, response) => {
-      response.writeHead(409, { 'content-type': 'application/json' }).end('{"status":1}');
+      response.writeHead(413, { 'content-type': 'application/json' }).end('{"status":1}');
       request.resume();
     });
     server.listen(0, '127.0.0.1');

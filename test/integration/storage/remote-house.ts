@@ -6,6 +6,7 @@ import { systemClock } from '../../../src/clock.ts';
 import type { RemoteConfig } from '../../../src/config/config.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { loginError } from '../../../src/http/error-answer.ts';
+import { createDocumentGate } from '../../../src/http/api/document-gate.ts';
 import { createRemoteApi } from '../../../src/http/api/remote-api.ts';
 import type { Login } from '../../../src/http/login.ts';
 import type { Invalidate } from '../../../src/invalidation.ts';
@@ -69,6 +70,7 @@ export async function openRemoteHouse(
       invalidated.push(call);
       return invalidate(...call);
     },
+    documents: createDocumentGate(),
     login,
     during: (request) => request,
     permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }),

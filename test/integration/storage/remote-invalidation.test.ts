@@ -92,7 +92,7 @@ describe.each([
     expect(story).toEqual([...before, 'write', 'after']);
   });
 
-  test.each([301, 302, 303, 307, 500, 502, 503, 504, 599])(
+  test.each([402, 406, 407, 408, 410, 412, 418, 422, 425, 429, 499, 500, 502, 503, 504, 599])(
     'that the server answers by %i may have been made, or be made yet',
     async (status) => {
       answerBy(status);
@@ -101,7 +101,33 @@ describe.each([
     },
   );
 
-  test.each([400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 499])(
+  test.each([300, 301, 302, 303, 304, 307, 308])(
+    'that the server redirects by %i is 503 without the address, and may have been made',
+    async (status) => {
+      remote.answerWith((response) => {
+        story.push('write');
+        response.writeHead(status, { location: 'http://10.0.0.7/api' }).end('http://10.0.0.7/api');
+      });
+      const answer = await ask(await open(), method, path, DOCUMENT);
+      expect(failureOf(answer)).toBe(
+        '503 [storage-unavailable] The storage answers with a redirect; its operator must correct storage.url. ' +
+          'Whether the change was made is not known.',
+      );
+      expect(answer.headers).not.toHaveProperty('location');
+      expect(story).toEqual([...before, 'write', 'unknown']);
+    },
+  );
+
+  test('that the server refuses as a conflict may have been made by an attempt before', async () => {
+    answerBy(409);
+    expect((await ask(await open(), method, path, DOCUMENT)).status).toBe(409);
+    expect(story).toEqual([...before, 'write', 'after']);
+    await house?.close();
+    const failing = await open(async () => false);
+    expect(failureOf(await ask(failing, method, path, DOCUMENT))).toMatch(/^503 \[not-cleared\] /);
+  });
+
+  test.each([400, 401, 403, 404, 405, 413, 415])(
     'that the server refuses by %i was not made',
     async (status) => {
       answerBy(status);

@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => house.close());
 
-const BEGINNING = { id: 'an id', firstMembers: ['ADMIN'] };
+const BEGINNING = { id: 'an id', rolesToken: 'a token', firstMembers: ['ADMIN'] };
 const opened = () => new DatabaseSync(house.path);
 
 /** Files as older programs left them are made by the first migrations, which never change. */
@@ -33,7 +33,7 @@ test.each(MIGRATIONS.map((_, i) => i + 1))(
     old.close();
     const storage = house.storage();
     expect(await storage.id()).toBe('an id');
-    expect(await storage.roles.rolesOf('B')).toEqual([2]);
+    expect((await storage.roles.roleSet('B')).ids).toEqual([2]);
     expect(await storage.roles.read(2)).toMatchObject({ name: 'Ann', description: '' });
     expect((await storage.datasets.read('p', 'd'))?.document.toString()).toBe('{}');
     expect(await storage.datasets.list('p')).toMatchObject([{ id: 1, lastModified: 5 }]);

@@ -160,7 +160,7 @@ describe('while another process holds the lock', () => {
     await storage.open();
     const lock = lockedBy(house.path);
     const write = storage.roles.create(role('a'));
-    expect(await storage.roles.rolesOf('admin')).toEqual([1]);
+    expect((await storage.roles.roleSet('admin')).ids).toEqual([1]);
     expect(await storage.roles.read(2)).toBeUndefined();
     expect(await storage.reachable()).toBe(true);
     lock.release();

@@ -108,8 +108,10 @@ describe('a users file', () => {
     ['width', 'ADMIN', 'ＡＤＭＩＮ'],
     ['sharp s', 'STRASSE', 'straße'],
   ])('is taken with a warning when two names differ only in %s', (_case, one, other) => {
-    const { hashes, warnings } = parse(`${one}:${HASHES.a}\nX:${HASHES.a}\n${other}:${HASHES.b}`);
+    const text = `${one}:${HASHES.a}\nX:${HASHES.a}\n${other}:${HASHES.b}`;
+    const { hashes, lookAlikes, warnings } = parse(text);
     expect(hashes.size).toBe(3);
+    expect(lookAlikes).toEqual(new Set([one, other]));
     expect(warnings).toEqual([expect.stringContaining('lines 1 and 3')]);
   });
 

@@ -9,6 +9,7 @@ import type { StorageConfig } from '../../../src/config/config.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import type { Storage, StorageRecord } from '../../../src/storage/storage.ts';
 
+const DOCUMENT = Buffer.from('{"project":"p","dataset_name":"n","type":"MDX"}');
 const RECORDS: readonly StorageRecord[] = [
   { kind: 'head', roles: 1, datasets: 1, nextRoleId: 2, nextDatasetId: 2 },
   { kind: 'role', role: { id: 1, name: 'Admin', description: '', contains: [] } },
@@ -16,7 +17,7 @@ const RECORDS: readonly StorageRecord[] = [
     kind: 'dataset',
     id: 1,
     lastModified: 1,
-    dataset: { project: 'p', name: 'n', type: 'MDX', document: Buffer.from('{}') },
+    dataset: { project: 'p', name: 'n', type: 'MDX', document: DOCUMENT },
   },
 ];
 
@@ -31,7 +32,8 @@ function fakeStorage(
 ) {
   const restored: StorageRecord[] = [];
   let closed = 0;
-  const storage: Pick<Storage, 'dump' | 'restore' | 'close'> = {
+  const storage: Pick<Storage, 'open' | 'dump' | 'restore' | 'close'> = {
+    open: async () => {},
     dump,
     async restore(records) {
       restored.push(...(await Array.fromAsync(records)));
@@ -128,7 +130,7 @@ describe('export-store', () => {
     [
       'is away',
       new StorageUnavailable('nothing-done', new Error('connection refused')),
-      'The storage cannot be reached; nothing was changed. (connection refused)',
+      'the storage cannot be reached (connection refused)',
     ],
     ['fails in two lines', new Error('a\n  b'), 'a b'],
   ])('leaves no file when the storage %s', async (_, error, line) => {
@@ -179,7 +181,9 @@ describe('import-store', () => {
       const { told, common } = parts(fake.storage);
       const status = await importStore(name, { ...common, input: Readable.from([bytes]) });
       expect([status, fake.restored, fake.closed()]).toEqual([0, RECORDS, 1]);
-      expect(told.at(-1)).toBe('mdx-gateway import-store: everything is imported\n');
+      expect(told.at(-1)).toBe(
+        'mdx-gateway import-store: everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)\n',
+      );
     }
   });
 

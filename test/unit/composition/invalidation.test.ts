@@ -5,29 +5,26 @@ import { purgedScopes } from '../../../src/query-cache/scopes.ts';
 
 const SALES = { project: 'Sales' };
 
-function setUp(given: { ok?: boolean; sharesRoles?: boolean } = {}) {
-  const { ok = true, sharesRoles = true } = given;
+function setUp(given: { ok?: boolean } = {}) {
+  const { ok = true } = given;
   const told: unknown[] = [];
   const invalidation = createInvalidation({
-    purges: {
-      async purge(stale: Stale, order) {
-        told.push(['purge', stale, order]);
-        const scopes = purgedScopes(stale);
-        const receipt = {
-          id: 'id',
-          scope: stale,
-          epochs_renewed: scopes,
-          waited: 0,
-          engine_calls: 0,
-        };
-        return ok ? { ok, receipt } : { ok };
-      },
-      async renew(stale) {
-        told.push(['renew', stale]);
-        return ok;
-      },
+    async purge(stale: Stale, order) {
+      told.push(['purge', stale, order]);
+      const scopes = purgedScopes(stale);
+      const receipt = {
+        id: 'id',
+        scope: stale,
+        epochs_renewed: scopes,
+        waited: 0,
+        engine_calls: 0,
+      };
+      return ok ? { ok, receipt } : { ok };
     },
-    sharesRoles: () => sharesRoles,
+    async renew(stale) {
+      told.push(['renew', stale]);
+      return ok;
+    },
   });
   return { ...invalidation, told };
 }
@@ -83,16 +80,4 @@ describe('a change', () => {
       expect(await setUp({ ok: false }).invalidate(SALES, 'ADMIN', state)).toBe(false);
     },
   );
-
-  test('of roles concerns nobody where nothing is shared by roles', async () => {
-    const { invalidate, told } = setUp({ ok: false, sharesRoles: false });
-    expect(await invalidate('roles', 'ADMIN', 'after')).toBe(true);
-    expect(told).toEqual([]);
-  });
-
-  test('of roles purges what is shared by roles', async () => {
-    const { invalidate, told } = setUp();
-    await invalidate('roles', 'ADMIN', 'after');
-    expect(told).toEqual([['purge', 'roles', { principal: 'ADMIN', cause: 'change' }]]);
-  });
 });

@@ -5,7 +5,7 @@ import { CERTIFICATE } from './pem-samples.ts';
 
 const DATABASE = 'postgres://gateway:hunter2@db.example:5432/mdx';
 const URL_RULE =
-  'storage.url: must be empty, or a URL such as postgres://user:password@db.example:5432/gateway or https://gateway.example/base, without query and fragment; an http:// or https:// URL also without user and password';
+  'storage.url: must be empty, or a URL such as postgres://user:password@db.example:5432/gateway or https://gateway.example/base, without query and fragment (storage.tls switches encryption on); a postgres:// URL has a user, an http:// or https:// URL neither user nor password';
 const FILES = { '/etc/gateway/ca.pem': CERTIFICATE };
 const ENCRYPTED = 'needs an encrypted connection: tls: true, or an https:// URL';
 
@@ -38,7 +38,7 @@ describe('the storage', () => {
 
   test.each([
     [
-      '{ url: "postgres://h/db" }',
+      '{ url: "postgres://u@h/db" }',
       'storage.url: must be empty with driver: sqlite, which takes storage.path',
     ],
     ['{ driver: postgres }', 'storage.url: must be a postgres:// URL with driver: postgres'],
@@ -47,7 +47,7 @@ describe('the storage', () => {
       'storage.url: must be a postgres:// URL with driver: postgres',
     ],
     [
-      '{ driver: http, url: "postgres://h/db" }',
+      '{ driver: http, url: "postgres://u@h/db" }',
       'storage.url: must be an http:// or https:// URL with driver: http',
     ],
     [
@@ -63,7 +63,7 @@ describe('the storage', () => {
       'storage.service: must only stand together with login: service (login is forward)',
     ],
     ['{ tls: true }', 'storage.tls: must only be true with driver: postgres'],
-    ['{ driver: postgres, url: "postgres://h/db", ca: ca.pem }', `storage.ca: ${ENCRYPTED}`],
+    ['{ driver: postgres, url: "postgres://u@h/db", ca: ca.pem }', `storage.ca: ${ENCRYPTED}`],
     ['{ ca: ca.pem }', `storage.ca: ${ENCRYPTED}`],
     ['{ driver: mysql }', 'storage.driver: must be one of sqlite, postgres, http (got "mysql")'],
     ['{ path: "" }', 'storage.path: must be the path of a file (got "")'],
@@ -74,9 +74,11 @@ describe('the storage', () => {
 
   test.each([
     'mysql://h/db',
-    'postgres://h',
-    'postgres://h/db?sslmode=disable',
-    'postgres://h/db#x',
+    'postgres://h/db',
+    'postgres://:pw@h/db',
+    'postgres://u@h',
+    'postgres://u@h/db?sslmode=disable',
+    'postgres://u@h/db#x',
     'https://user:pw@h/',
     'https://h/?q=1',
     'https://h/{project}',
@@ -101,24 +103,19 @@ describe('the storage', () => {
 describe('sharing by roles', () => {
   const shared = (rest: string) => mistakes({ yaml: `cache: { share: roles }\n${rest}` });
 
-  test('works with the roles of a file', () => {
+  test('works with the roles of a file, and of a database without Redis', () => {
     expect(shared('')).toEqual([]);
+    expect(shared(`storage: { driver: postgres, url: "${DATABASE}" }`)).toEqual([]);
   });
 
   test('is refused where the roles are elsewhere', () => {
     expect(shared('storage: { driver: http, url: "http://h" }')).toEqual([
       'cache.share: roles cannot be used with storage.driver: http; the roles are elsewhere',
     ]);
-  });
-
-  test('is refused where another gateway could change roles unseen', () => {
-    const yaml = `
-projects: { A: { share: roles } }
-storage: { driver: postgres, url: "${DATABASE}" }`;
+    const yaml = 'projects: { A: { share: roles } }\nstorage: { driver: http, url: "http://h" }';
     expect(mistakes({ yaml })).toEqual([
-      'projects.A.share: roles with storage.driver: postgres needs cache.redis.url, by which gateways that share the database learn of changed roles',
+      'projects.A.share: roles cannot be used with storage.driver: http; the roles are elsewhere',
     ]);
-    expect(mistakes({ yaml: `${yaml}\ncache: { redis: { url: "redis://h" } }` })).toEqual([]);
   });
 
   test('needs the word of the operator where the login of the client is forwarded', () => {

@@ -1,5 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import type { IncomingMessage } from 'node:http';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { readBody } from '../../../src/http/read-body.ts';
@@ -60,4 +61,63 @@ test('several gzip members are one body, as RFC 1952 §2.2 says', async () => {
   const body = Buffer.concat([gzipSync('ab'), gzipSync('cd')]);
   const read = await readBody(requestOf([body], { 'content-encoding': 'gzip' }), LIMIT);
   expect(read.toString()).toBe('abcd');
+});
+
+describe('a client that stands still', () => {
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  test('is broken off after a minute of silence, and not while it goes on', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const slow = new Readable({ read() {} });
+    const request = Object.assign(slow, { headers: {} }) as unknown as IncomingMessage;
+    let failure: unknown;
+    const reading = readBody(request, LIMIT).catch((error: unknown) => (failure = error));
+    for (let sent = 0; sent < 3; sent += 1) {
+      slow.push('a');
+      await setImmediate();
+      jest.advanceTimersByTime(59_999);
+      await setImmediate();
+      expect([slow.destroyed, failure]).toEqual([false, undefined]);
+    }
+    jest.advanceTimersByTime(1);
+    await reading;
+    expect(failure).toMatchObject({ reason: 'client-gone' });
+    expect(slow.destroyed).toBe(true);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('and whose body is read leaves nothing that waits', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    expect(await readBody(requestOf([fits]), LIMIT)).toEqual(fits);
+    await expect(readBody(requestOf([tooLong]), LIMIT)).rejects.toMatchObject({ status: 413 });
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
+
+test('a long body comes whole, and leaves the event loop to others while it is put together', async () => {
+  const chunks = Array.from({ length: 200 }, (_none, number) => Buffer.alloc(65_000, `${number},`));
+  let atEnd = 0;
+  let turns = 0;
+  const request = Object.assign(
+    Readable.from(
+      (function* () {
+        yield* chunks;
+        atEnd = turns;
+      })(),
+    ),
+    { headers: {} },
+  ) as unknown as IncomingMessage;
+  const counting = new AbortController();
+  const counted = (async () => {
+    for (; !counting.signal.aborted; turns += 1) await setImmediate();
+  })();
+  const body = await readBody(request, 20_000_000);
+  const afterwards = turns - atEnd;
+  counting.abort();
+  await counted;
+  expect(body.equals(Buffer.concat(chunks))).toBe(true);
+  // 13 MB in pieces of 2 MiB are seven, between which others have six turns; the first may begin in the same turn.
+  expect(afterwards).toBeGreaterThanOrEqual(5);
 });

@@ -27,6 +27,8 @@ const text = (longest: number) =>
     fc.string({ unit: 'binary', maxLength: 12 }),
     fc.constantFrom('', ' ', 'a b', ' a', 'a ', 'a\u00a0', '\ufeffa', 'a\u0085b', 'a\nb', '\u2028'),
     fc.constantFrom('\ud800', 'a\udfffb', '👩‍👩‍👧', '\u0000', 'a\u200eb', '\u180ea'),
+    fc.constantFrom('\u200b', '\u200d\ufe0f', '\u3164', '\u2800', '\u180e', 'a\u200b', '\u0301'),
+    fc.constantFrom('a\u202eb', '\u2066a', 'a\u2069', '\u200fa', '\u{e0020}', '\u00ad'),
     fc.constantFrom(longest - 1, longest, longest + 1).map((length) => 'x'.repeat(length)),
     fc.constantFrom(longest, longest + 1).map((length) => '😀'.repeat(length)),
   );

@@ -115,7 +115,9 @@ test('every operation of the API is described, and nothing else below /api', () 
   ).toEqual(API_OPERATIONS.map(inWords).sort());
   for (const { operation } of described) {
     const changes = API_OPERATIONS.find(({ name }) => name === operation.operationId)?.changes;
-    expect(Object.hasOwn(operation.responses, '403')).toBe(changes !== undefined);
+    const refusal = JSON.stringify(dereferenced(operation.responses['403'] as Answer));
+    expect(refusal).toContain('`identity-refused`');
+    expect(refusal.includes('`forbidden`')).toBe(changes !== undefined);
   }
 });
 

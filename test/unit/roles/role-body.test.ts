@@ -63,6 +63,11 @@ describe('a name', () => {
     ['👩‍👩‍👧'],
     ['%_\\\'";--'],
     ['e\u0301'],
+    ['a\u200bb'],
+    ['\u0301'],
+    ['\u200f\u0634'],
+    ['\u{1f469}\u200d'],
+    ['\ue000'],
     ['x'.repeat(128)],
     ['👍'.repeat(128)],
   ])('may be %j', (name) => {
@@ -81,6 +86,30 @@ describe('a name', () => {
         'must not hold control characters, line breaks or halves of surrogate pairs',
       ],
     ),
+    ...[
+      '\u200b',
+      '\u200d\ufe0f',
+      '\u2060',
+      '\u00ad',
+      '\u3164',
+      '\u2800',
+      '\u{e0020}',
+      '\u200b \u200b',
+    ].map((name) => [name, 'must hold a visible character']),
+    ...[
+      '\u202a',
+      '\u202b',
+      '\u202c',
+      '\u202d',
+      '\u202e',
+      '\u2066',
+      '\u2067',
+      '\u2068',
+      '\u2069',
+    ].map((control) => [
+      `a${control}b`,
+      'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)',
+    ]),
   ])('must not be %j', (name, problem) => {
     expect(named(name)).toEqual([`name ${problem}`]);
     expect(user(name)).toEqual([`contains.0.name ${problem}`]);

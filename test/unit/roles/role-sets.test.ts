@@ -1,141 +1,202 @@
 import { describe, expect, test } from '@jest/globals';
-import { createEpochs } from '../../../src/query-cache/epochs.ts';
-import type { Scope } from '../../../src/query-cache/scopes.ts';
 import { createRoleSets } from '../../../src/roles/role-sets.ts';
 import { gate } from '../../support/stub-engine.ts';
-import { sharedEpochs } from '../query-cache/fake-epoch-stores.ts';
 import { handClock } from '../query-cache/fakes.ts';
 
 const LEASE = 1_000;
 
-/** A storage whose roles a test changes by hand. */
+/** A storage whose roles a test changes by hand, and whose replies it holds up. */
 function fakeStorage(members: Record<string, number[]>) {
+  let changes = 0;
   const storage = {
     members,
-    asked: 0,
+    asked: { sets: 0, tokens: 0 },
     failing: false,
     /** Closed: a read waits before it answers what was true when it began. */
-    slow: gate(),
+    slowSets: gate(),
+    slowTokens: gate(),
+    change(user: string, ids: number[]) {
+      members[user] = ids;
+      changes += 1;
+    },
     async id() {
       return 'storage';
     },
     roles: {
-      async rolesOf(user: string) {
-        storage.asked += 1;
+      async roleSet(user: string) {
+        storage.asked.sets += 1;
         if (storage.failing) throw new Error('away');
-        const ids = storage.members[user] ?? [];
-        await storage.slow.opened;
-        return ids;
+        const set = { token: `token${changes}`, ids: storage.members[user] ?? [] };
+        await storage.slowSets.opened;
+        return set;
+      },
+      async token(lease: number) {
+        expect(lease).toBe(LEASE);
+        storage.asked.tokens += 1;
+        if (storage.failing) throw new Error('away');
+        const token = `token${changes}`;
+        await storage.slowTokens.opened;
+        return token;
       },
     },
   };
-  storage.slow.open();
+  storage.slowSets.open();
+  storage.slowTokens.open();
   return storage;
 }
 
 function setUp(members: Record<string, number[]>) {
   const clock = handClock();
-  const shared = sharedEpochs();
   const storage = fakeStorage(members);
   const errors: unknown[] = [];
-  const replica = () => {
-    const epochs = createEpochs({ store: shared.replica(LEASE), clock, lease: LEASE });
-    const sets = createRoleSets({ storage, epochs, clock, onError: (error) => errors.push(error) });
-    return { epochs, nameFor: sets.nameFor };
-  };
-  return { clock, shared, storage, errors, replica };
+  const replica = () =>
+    createRoleSets({ storage, lease: LEASE, clock, onError: (error) => errors.push(error) });
+  return { clock, storage, errors, replica, nameFor: replica().nameFor };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
 describe('users who share by roles', () => {
   test('have one name when they have the same roles, and another when they have not', async () => {
-    const { replica } = setUp({ alice: [1, 2], bob: [1, 2], carol: [2], dave: [12] });
-    const { nameFor } = replica();
+    const { nameFor } = setUp({ alice: [1, 2], bob: [1, 2], carol: [2], dave: [12] });
     const [alice, bob, carol, dave] = await Promise.all(
       ['alice', 'bob', 'carol', 'dave'].map(nameFor),
     );
-    expect(alice).toMatch(/^roles:storage:.+:1,2$/);
+    expect(alice).toBe('roles:storage:token0:1,2');
     expect(bob).toBe(alice);
     expect(new Set([alice, carol, dave]).size).toBe(3);
   });
 
   test('have no name without roles', async () => {
-    const { nameFor } = setUp({ alice: [1] }).replica();
+    const { nameFor } = setUp({ alice: [1] });
     expect(await nameFor('bob')).toBeUndefined();
   });
 
   test('do not share with the same role ids of another storage', async () => {
-    const { storage, replica } = setUp({ alice: [2] });
-    const { nameFor } = replica();
+    const { storage, replica, nameFor } = setUp({ alice: [2] });
     const here = await nameFor('alice');
     storage.id = async () => 'another storage';
     expect(await replica().nameFor('alice')).not.toBe(here);
   });
 
-  test('are looked up once while the epoch of roles holds', async () => {
-    const { storage, replica } = setUp({ alice: [2] });
-    const { nameFor } = replica();
-    const first = await nameFor('alice');
-    expect(await nameFor('alice')).toBe(first);
-    expect(storage.asked).toBe(1);
+  test('are looked up once while the roles stay, whatever the number of leases', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2], bob: [] });
+    for (let lease = 0; lease < 3; lease += 1) {
+      expect(await nameFor('alice')).toBe('roles:storage:token0:2');
+      expect(await nameFor('bob')).toBeUndefined();
+      clock.advance(LEASE);
+    }
+    expect(storage.asked).toEqual({ sets: 2, tokens: 3 });
+  });
+
+  test('wait for one read of the token when they come together', async () => {
+    const { storage, nameFor } = setUp({ alice: [2], bob: [2] });
+    storage.slowTokens = gate();
+    const names = ['alice', 'bob', 'alice'].map(nameFor);
+    storage.slowTokens.open();
+    expect(new Set(await Promise.all(names)).size).toBe(1);
+    expect(storage.asked.tokens).toBe(1);
   });
 });
 
 describe('a change of roles', () => {
-  test('holds on this gateway as soon as the epoch is renewed', async () => {
-    const { storage, replica } = setUp({ alice: [2], bob: [2] });
-    const { epochs, nameFor } = replica();
-    const before = await nameFor('alice');
-    storage.members['alice'] = [3];
-    await epochs.renew(['roles']);
-    expect(await nameFor('alice')).toMatch(/:3$/);
-    // Whose roles did not change finds nothing of what was fetched before either.
-    expect(await nameFor('bob')).not.toBe(before);
-  });
-
-  test('holds on another gateway after the lease, also when no message arrives', async () => {
-    const { clock, shared, storage, replica } = setUp({ alice: [2] });
-    const [one, other] = [replica(), replica()];
-    await other.nameFor('alice');
-    shared.delivering = false;
-    storage.members['alice'] = [];
-    const lease = await one.epochs.renew(['roles']);
-    clock.advance(lease * 1.1);
-    expect(await other.nameFor('alice')).toBeUndefined();
-  });
-
-  test('is not hidden by a read that began before it and ended after it', async () => {
-    const { storage, replica } = setUp({ alice: [2] });
-    const { epochs, nameFor } = replica();
-    storage.slow = gate();
-    const old = nameFor('alice');
-    while (storage.asked === 0) await new Promise((resolve) => setImmediate(resolve));
-    storage.members['alice'] = [3];
-    await epochs.renew(['roles']);
-    storage.slow.open();
-    expect(await old).toMatch(/:2$/);
-    expect(await nameFor('alice')).toMatch(/:3$/);
-  });
-
-  test('is not undone by an epoch of roles that comes back from a snapshot', async () => {
-    const { clock, storage } = setUp({ alice: [2] });
-    let tokens = ['everything 1', 'roles 1'];
-    const held = (scopes: readonly Scope[]) => ({ scopes, tokens, keySecret: 'secret' });
-    const { nameFor } = createRoleSets({
-      storage,
-      epochs: { held, obtain: async () => undefined },
-      clock,
-      onError: () => {},
-    });
+  test('holds everywhere when the lease is over', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2], bob: [2] });
+    const before = await nameFor('bob');
     await nameFor('alice');
-    storage.members['alice'] = [3];
-    // Another incarnation renews the epoch of everything, and knows the older epoch of roles.
-    tokens = ['everything 2', 'roles 1'];
+    storage.change('alice', []);
+    clock.advance(LEASE - 1);
+    expect(await nameFor('alice')).toBe(before);
+    clock.advance(1);
+    expect(await nameFor('alice')).toBeUndefined();
+    // Whose roles did not change finds nothing of what was fetched before either.
+    expect(await nameFor('bob')).toBe('roles:storage:token1:2');
+  });
+
+  test.each([
+    ['the monotonic clock', (clock: ReturnType<typeof handClock>) => clock.advance(LEASE)],
+    ['the wall clock alone', (clock: ReturnType<typeof handClock>) => clock.stepWall(LEASE)],
+    ['a wall clock that steps back', (clock: ReturnType<typeof handClock>) => clock.stepWall(-1)],
+  ])('holds when the lease is over by %s', async (_which, pass) => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
+    await nameFor('alice');
+    storage.change('alice', [3]);
+    pass(clock);
     expect(await nameFor('alice')).toMatch(/:3$/);
   });
 
-  test('that came past every gateway is seen after a minute', async () => {
-    const { clock, storage, replica } = setUp({ alice: [2] });
-    const { nameFor } = replica();
+  test('is not hidden by a token that was long on its way', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
+    await nameFor('alice');
+    clock.advance(LEASE);
+    storage.slowTokens = gate();
+    const old = nameFor('alice');
+    await until(() => storage.asked.tokens === 2);
+    storage.change('alice', [3]);
+    clock.advance(LEASE - 1);
+    storage.slowTokens.open();
+    expect(await old).toMatch(/:2$/);
+    clock.advance(1);
+    expect(await nameFor('alice')).toMatch(/:3$/);
+  });
+
+  test('is seen by who waits for a token that comes when its lease is over', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
+    await nameFor('alice');
+    clock.advance(LEASE);
+    storage.slowTokens = gate();
+    const first = nameFor('alice');
+    await until(() => storage.asked.tokens === 2);
+    storage.change('alice', [3]);
+    clock.advance(LEASE);
+    const second = nameFor('alice');
+    storage.slowTokens.open();
+    expect(await second).toMatch(/:3$/);
+    expect(await first).toMatch(/:3$/);
+  });
+
+  test('is not hidden by a role set that was read before it and came after it', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
+    storage.slowSets = gate();
+    const old = nameFor('alice');
+    await until(() => storage.asked.sets === 1);
+    storage.change('alice', [3]);
+    clock.advance(LEASE);
+    // Somebody else learns of the change before the old set is there.
+    const other = nameFor('bob');
+    await until(() => storage.asked.sets === 2);
+    storage.slowSets.open();
+    expect(await old).toBe('roles:storage:token0:2');
+    await other;
+    expect(await nameFor('alice')).toBe('roles:storage:token1:3');
+  });
+
+  test('between the token and the role set gives the name of after it', async () => {
+    const { storage, nameFor } = setUp({ alice: [2], bob: [2] });
+    await nameFor('bob');
+    storage.change('alice', [3]);
+    expect(await nameFor('alice')).toBe('roles:storage:token1:3');
+    storage.change('alice', [2]);
+    storage.change('bob', [4]);
+    // The set of before the last two changes is remembered, and not under their token.
+    expect(await nameFor('alice')).toBe('roles:storage:token3:2');
+    expect(await nameFor('bob')).toBe('roles:storage:token3:4');
+  });
+
+  test('that one read has shown is known to all from then on', async () => {
+    const { storage, nameFor } = setUp({ alice: [2], bob: [2] });
+    await nameFor('bob');
+    storage.change('bob', [4]);
+    const name = await nameFor('alice');
+    expect(await nameFor('bob')).toMatch(/:4$/);
+    expect(await nameFor('alice')).toBe(name);
+    expect(storage.asked).toEqual({ sets: 3, tokens: 2 });
+  });
+
+  test('that was made past every gateway is seen after a minute', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
     await nameFor('alice');
     storage.members['alice'] = [];
     clock.advance(61_000);
@@ -144,37 +205,46 @@ describe('a change of roles', () => {
 });
 
 describe('without what it takes to know the roles', () => {
-  test('nobody shares while the epochs are unknown', async () => {
-    const { shared, replica } = setUp({ alice: [2] });
-    shared.reachable = false;
-    expect(await replica().nameFor('alice')).toBeUndefined();
-  });
-
   test('nobody shares while the storage is away, and not every query asks it', async () => {
-    const { clock, storage, errors, replica } = setUp({ alice: [2] });
-    const { nameFor } = replica();
+    const { clock, storage, errors, nameFor } = setUp({ alice: [2], bob: [2] });
     storage.failing = true;
+    expect(await Promise.all([nameFor('alice'), nameFor('bob')])).toEqual([undefined, undefined]);
     expect(await nameFor('alice')).toBeUndefined();
-    expect(await nameFor('alice')).toBeUndefined();
-    expect([storage.asked, errors.length]).toEqual([1, 1]);
+    expect([storage.asked.tokens, errors.length]).toEqual([1, 1]);
     storage.failing = false;
     clock.advance(1_001);
     expect(await nameFor('alice')).toMatch(/:2$/);
   });
 
-  test('a storage that hangs holds a query up for a moment only', async () => {
-    const { storage, errors, replica } = setUp({ alice: [2] });
-    storage.slow = gate();
-    expect(await replica().nameFor('alice')).toBeUndefined();
-    expect(String(errors[0])).toContain('took too long');
-    storage.slow.open();
-  });
+  test.each(['slowSets', 'slowTokens'] as const)(
+    'a storage that hangs holds a query up for a moment only (%s)',
+    async (which) => {
+      const { storage, errors, nameFor } = setUp({ alice: [2] });
+      storage[which] = gate();
+      expect(await nameFor('alice')).toBeUndefined();
+      expect(String(errors[0])).toContain('took too long');
+      storage[which].open();
+    },
+  );
 
-  test('what was read before still counts while the storage is away', async () => {
-    const { storage, replica } = setUp({ alice: [2] });
-    const { nameFor } = replica();
+  test('what was read before counts until the lease is over', async () => {
+    const { clock, storage, nameFor } = setUp({ alice: [2] });
     const name = await nameFor('alice');
     storage.failing = true;
+    clock.advance(LEASE - 1);
     expect(await nameFor('alice')).toBe(name);
+    clock.advance(1);
+    expect(await nameFor('alice')).toBeUndefined();
+  });
+
+  test('a token that never comes in time is given up', async () => {
+    const { clock, storage, errors, nameFor } = setUp({ alice: [2] });
+    const { token } = storage.roles;
+    storage.roles.token = (lease) => {
+      clock.advance(LEASE);
+      return token(lease);
+    };
+    expect(await nameFor('alice')).toBeUndefined();
+    expect(String(errors[0])).toContain('longer to read than it may be used');
   });
 });

@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
+import { foldCase } from '../../../src/fold-case.ts';
+import { roleBody } from '../../../src/roles/role-body.ts';
 import { fromLines, toLines } from '../../../src/storage/dump-lines.ts';
 import type { StorageRecord } from '../../../src/storage/storage.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -25,27 +27,29 @@ async function refusalOf(file: Uint8Array | string): Promise<string> {
   return 'nothing';
 }
 
-const text = fc.string({ unit: 'binary' });
+const text = fc.string({ unit: 'binary', minLength: 1 });
+const name = fc
+  .string({ unit: 'grapheme', maxLength: 12 })
+  .map((middle) => `a${middle}b`)
+  .filter((name) => roleBody.safeParse({ name, description: '', contains: [] }).success);
+const member = fc.record({ type: fc.constant('user' as const), name });
 const id = fc.nat().map((least) => least + 1);
 const role = fc.record({
   kind: fc.constant('role' as const),
   role: fc.record({
     id,
-    name: text,
-    description: text,
-    contains: fc.array(fc.record({ type: fc.constant('user' as const), name: text })),
+    name,
+    description: fc.string({ unit: 'binary' }),
+    contains: fc.uniqueArray(member, { selector: (member) => foldCase(member.name) }),
   }),
 });
 const dataset = fc.record({
   kind: fc.constant('dataset' as const),
   id,
   lastModified: fc.nat(),
-  dataset: fc.record({
-    project: text,
-    name: text,
-    type: text,
-    document: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-  }),
+  dataset: fc
+    .tuple(fc.record({ project: text, name: text, type: text }), fc.jsonValue())
+    .map(([identity, more]) => Object.assign(identity, { document: documentOf(identity, more) })),
 });
 const head = fc.record({
   kind: fc.constant('head' as const),
@@ -58,27 +62,43 @@ const records = fc
   .tuple(head, fc.array(fc.oneof(role, dataset), { maxLength: 8 }))
   .map(([first, rest]) => [first as StorageRecord].concat(rest));
 
+function documentOf(
+  { project, name, type }: { project: string; name: string; type: string },
+  more: unknown,
+): Buffer {
+  return Buffer.from(JSON.stringify({ more, project, dataset_name: name, type }));
+}
+
+const IDENTITY = { project: 'p', name: 'n', type: 'MDX' };
+const DOCUMENT = documentOf(IDENTITY, 1.5).toString();
+
 const SMALL: readonly StorageRecord[] = [
   { kind: 'head', roles: 1, datasets: 1, nextRoleId: 2, nextDatasetId: 8 },
   {
     kind: 'role',
-    role: { id: 1, name: 'Größe\0', description: '', contains: [{ type: 'user', name: 'ADMIN' }] },
+    role: { id: 1, name: 'Größe', description: '\0', contains: [{ type: 'user', name: 'ADMIN' }] },
   },
   {
     kind: 'dataset',
     id: 7,
     lastModified: 1_700_000_000,
-    dataset: {
-      project: 'p',
-      name: 'n',
-      type: 'MDX',
-      document: Buffer.from('{"a":\xff}', 'latin1'),
-    },
+    dataset: { ...IDENTITY, document: Buffer.from(DOCUMENT) },
   },
 ];
 
 const HEAD =
   '{"format":"mdx-gateway-store","version":1,"roles":1,"datasets":0,"nextRoleId":2,"nextDatasetId":1}';
+
+/** The line of a dataset. */
+const datasetLine = (given: object) =>
+  JSON.stringify({ dataset: { id: 7, ...IDENTITY, lastModified: 0, ...given } });
+/** The lines of a dataset with its document. */
+const datasetLines = (document: string, given: object = {}) => [
+  datasetLine({ bytes: document.length, ...given }),
+  JSON.stringify({ part: Buffer.from(document).toString('base64') }),
+];
+const roleLine = (given: object) =>
+  JSON.stringify({ role: { id: 2, name: 'a', description: '', contains: [], ...given } });
 
 /** A file with these lines and an end that fits them, as only somebody with a purpose makes it. */
 function forged(...lines: readonly string[]): string {
@@ -105,23 +125,24 @@ describe('what was dumped', () => {
     const lines = (await write(SMALL)).toString().split('\n');
     expect(lines).toEqual([
       '{"format":"mdx-gateway-store","version":1,"roles":1,"datasets":1,"nextRoleId":2,"nextDatasetId":8}',
-      '{"role":{"id":1,"name":"Größe\\u0000","description":"","contains":[{"type":"user","name":"ADMIN"}]}}',
-      '{"dataset":{"id":7,"project":"p","name":"n","type":"MDX","lastModified":1700000000,"bytes":7}}',
-      '{"part":"eyJhIjr/fQ=="}',
+      '{"role":{"id":1,"name":"Größe","description":"\\u0000","contains":[{"type":"user","name":"ADMIN"}]}}',
+      '{"dataset":{"id":7,"project":"p","name":"n","type":"MDX","lastModified":1700000000,"bytes":58}}',
+      '{"part":"eyJtb3JlIjoxLjUsInByb2plY3QiOiJwIiwiZGF0YXNldF9uYW1lIjoibiIsInR5cGUiOiJNRFgifQ=="}',
       expect.stringMatching(/^\{"end":"[0-9a-f]{64}"\}$/),
       '',
     ]);
   });
 
   test('is never one line for a long document, and nothing of it is lost', async () => {
-    const document = Buffer.alloc(7 * 1024 * 1024 + 1, 'a long document ');
+    const filler = 'x'.repeat(7 * 1024 * 1024 + 1);
+    const document = documentOf(IDENTITY, filler);
     const dumped: StorageRecord[] = [
       { kind: 'head', roles: 0, datasets: 1, nextRoleId: 1, nextDatasetId: 2 },
       {
         kind: 'dataset',
         id: 1,
         lastModified: 0,
-        dataset: { project: 'p', name: 'n', type: 't', document },
+        dataset: { ...IDENTITY, document },
       },
     ];
     const lines = await Array.fromAsync(toLines(streamOf(dumped)));
@@ -218,7 +239,7 @@ describe('a file is refused', () => {
     [
       'a total that is none',
       forged(HEAD.replace('"roles":1', '"roles":-1')),
-      'line 1: "roles" must be a whole number between 0 and 9007199254740991',
+      'line 1: roles: must be a whole number between 0 and 9007199254740991',
     ],
     ['a line after the end', `${forged(HEAD)}{}\n`, 'line 3: nothing may follow the line "end"'],
     ['bytes after the end', `${forged(HEAD)} `, 'line 3: nothing may follow the line "end"'],
@@ -232,51 +253,91 @@ describe('a file is refused', () => {
       forged(HEAD, '{"part":""}'),
       'line 2: must hold "role", "dataset" or "end"',
     ],
-    ['a role that is none', forged(HEAD, '{"role":1}'), 'line 2: "role" must be an object'],
+    ['a role that is none', forged(HEAD, '{"role":1}'), 'line 2: role: must be an object'],
     [
       'a role without an id',
       forged(HEAD, '{"role":{"name":"a"}}'),
-      'line 2: "id" must be a whole number between 1 and 9007199254740991',
+      'line 2: role.id: must be a whole number between 1 and 9007199254740991',
     ],
     [
       'half a character',
-      forged(HEAD, '{"role":{"id":1,"name":"\\ud800"}}'),
-      'line 2: "name" must be well-formed text',
+      forged(HEAD, roleLine({ name: '\ud800' })),
+      'line 2: role.name: must not hold control characters, line breaks or halves of surrogate pairs',
     ],
     [
       'a member of another type',
-      forged(HEAD, '{"role":{"id":1,"name":"","description":"","contains":[{"type":"group"}]}}'),
-      'line 2: "type" must be "user"',
+      forged(HEAD, roleLine({ contains: [{ type: 'group', name: 'a' }] })),
+      'line 2: role.contains[0].type: must be "user"',
     ],
     [
       'members that are none',
-      forged(HEAD, '{"role":{"id":1,"name":"","description":"","contains":["a"]}}'),
-      'line 2: "contains" must be a list of objects',
+      forged(HEAD, roleLine({ contains: ['a'] })),
+      'line 2: role.contains[0]: must be an object with type and name',
+    ],
+    [
+      'a role with a name that is blank',
+      forged(HEAD, roleLine({ name: ' \0 ' })),
+      'line 2: role.name: must not begin or end with white space',
+    ],
+    [
+      'a member with a name that nobody sees',
+      forged(HEAD, roleLine({}), roleLine({ contains: [{ type: 'user', name: '\u200b' }] })),
+      'line 3: role.contains[0].name: must hold a visible character',
+    ],
+    [
+      'a role without a description',
+      forged(HEAD, roleLine({ description: undefined })),
+      'line 2: role.description: is missing',
+    ],
+    [
+      'a dataset without a name',
+      forged(HEAD, ...datasetLines('{"project":"p","dataset_name":"","type":"MDX"}', { name: '' })),
+      'line 2: the document is refused: dataset_name: must have 1 to 255 characters.',
+    ],
+    [
+      'a document that is no JSON',
+      forged(HEAD, roleLine({}), ...datasetLines('PK')),
+      'line 3: the document is refused: The document cannot be read as JSON: line 1, column 1: expected a value.',
+    ],
+    [
+      'a dataset of another project than its document',
+      forged(HEAD, ...datasetLines(DOCUMENT, { project: 'q' })),
+      'line 2: dataset.project: must be what the document says',
+    ],
+    [
+      'a dataset of another name than its document',
+      forged(HEAD, ...datasetLines(DOCUMENT, { name: 'N' })),
+      'line 2: dataset.name: must be what the document says',
+    ],
+    [
+      'a dataset of another type than its document',
+      forged(HEAD, ...datasetLines(DOCUMENT, { type: 'mdx' })),
+      'line 2: dataset.type: must be what the document says',
     ],
     [
       'a document of impossible size',
-      forged(HEAD, '{"dataset":{"bytes":1e15}}'),
-      'line 2: "bytes" must be a whole number between 0 and 1073741824',
+      forged(HEAD, datasetLine({ bytes: 1e15 })),
+      'line 2: dataset.bytes: must be a whole number between 0 and 1073741824',
     ],
     [
       'a document that is not there',
-      forged(HEAD, '{"dataset":{"bytes":5}}'),
+      forged(HEAD, datasetLine({ bytes: 5 })),
       'line 2: the last 5 bytes of the document are missing',
     ],
     [
       'a part that is too long',
-      forged(HEAD, '{"dataset":{"bytes":2}}', '{"part":"YWFh"}'),
-      'line 3: "part" must hold between 1 and 2 bytes (got 3)',
+      forged(HEAD, datasetLine({ bytes: 2 }), '{"part":"YWFh"}'),
+      'line 3: part: must hold between 1 and 2 bytes (got 3)',
     ],
     [
       'a part that is no base64',
-      forged(HEAD, '{"dataset":{"bytes":2}}', '{"part":"YW-="}'),
-      'line 3: "part" must be base64',
+      forged(HEAD, datasetLine({ bytes: 2 }), '{"part":"YW-="}'),
+      'line 3: part: must be base64',
     ],
     [
       'a record in a document',
-      forged(HEAD, '{"dataset":{"bytes":2}}', '{"role":{}}'),
-      'line 3: "part" must be base64',
+      forged(HEAD, datasetLine({ bytes: 2 }), '{"role":{}}'),
+      'line 3: part: must be base64',
     ],
   ])('that is %s', async (_, file, refusal) => {
     expect(await refusalOf(file)).toBe(refusal);

@@ -1,8 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { GatewayEvent } from '../../../../src/events.ts';
 import { API_OPERATIONS } from '../../../../src/http/api/operations.ts';
 import { loginError } from '../../../../src/http/error-answer.ts';
+import { basic } from '../../auth/support.ts';
 import { createTestApi, dataOf, failureOf } from './support-api.ts';
 
 const SALES = { name: 'Sales', contains: [], description: '' };
@@ -29,6 +33,63 @@ describe('a login', () => {
     expect(failureOf(answer)).toMatch(/^429 \[throttled\] /);
     expect(answer.headers['retry-after']).toBe('7');
   });
+});
+
+describe('the rights of another user', () => {
+  const KINDS: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
+    ['?EXECUTE_AS_USER_ID=ADMIN', {}],
+    ['?a=b&execute%5fas_user_id', {}],
+    ['', { EXECUTE_AS_USER_ID: 'ADMIN' }],
+    ['', { 'execute-as-user-id': '' }],
+  ];
+
+  test.each([
+    ...API_OPERATIONS.map(({ method, path }) => [method, path] as const),
+    ['OPTIONS', '/role'],
+    ['PATCH', '/role'],
+    ['GET', '/x'],
+  ])('are not given to %s %s', async (method, path) => {
+    const { ask, events } = createTestApi();
+    for (const [search, headers] of KINDS) {
+      const answer = await ask(method, `${targetOf(path)}${search}`, { user: 'alice', headers });
+      expect(failureOf(answer)).toMatch(/^403 \[identity-refused\] EXECUTE_AS_USER_ID /);
+    }
+    expect(events.map((event) => 'reason' in event && event.reason)).toEqual(
+      KINDS.map(() => 'identity-refused'),
+    );
+  });
+
+  test('are no matter of those who have no login', async () => {
+    const { ask } = createTestApi();
+    const answer = await ask('GET', '/role/1?EXECUTE_AS_USER_ID=ADMIN', { user: null });
+    expect(failureOf(answer)).toMatch(/^401 /);
+  });
+});
+
+test('a target with a fragment is refused, which some servers take for a part of a parameter', async () => {
+  const { app, events } = createTestApi();
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  try {
+    for (const path of ['/roles?pageNum=0&pageSize=1&containsDesc=true#x', '/role/1#', '/x#?a']) {
+      // Other clients would not send it.
+      const asked = httpRequest({
+        port,
+        path: `/api${path}`,
+        headers: { authorization: basic('alice', 'x') },
+      }).end();
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      const body = Buffer.concat((await answer.toArray()) as Buffer[]);
+      expect(failureOf({ status: answer.statusCode ?? 0, headers: {}, body })).toBe(
+        '400 [bad-request] The request target must not hold a fragment (#…).',
+      );
+    }
+    expect(events).toHaveLength(3);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 describe('only administrators', () => {

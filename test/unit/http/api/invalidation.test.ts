@@ -1,27 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { once } from 'node:events';
-import { request as httpRequest } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
 import { StorageUnavailable } from '../../../../src/errors.ts';
-import type { GatewayEvent } from '../../../../src/events.ts';
-import { basic, createGate, settle } from '../../auth/support.ts';
+import { createGate, settle } from '../../auth/support.ts';
 import { createTestApi, dataOf, failureOf } from './support-api.ts';
 
 const user = (name: string) => ({ type: 'user', name });
 const SALES = { name: 'Sales', contains: [user('alice')], description: '' };
-const BOB = { ...SALES, contains: [user('bob')] };
 const DOCUMENT = JSON.stringify({ project: 'Mart', dataset_name: 'd', type: 'MDX' });
-const ROLES = ['roles', 'ADMIN', 'after'];
 const BEFORE = [{ project: 'Mart' }, 'ADMIN', 'before'];
 const AFTER = [{ project: 'Mart' }, 'ADMIN', 'after'];
 
-/** Every change of a house with one role and one dataset: the store's method, the request, what it makes stale. */
+/** Every change of a dataset in a house with one: the store's method, the request, what it makes stale. */
 const CHANGES = [
-  ['create', 'POST', '/role', { ...SALES, name: 'Buying' }, [ROLES]],
-  ['update', 'PUT', '/role/2', SALES, [ROLES]],
-  ['remove', 'DELETE', '/role/2', undefined, [ROLES]],
-  ['addMember', 'POST', '/role/user/visibility/2', BOB, [ROLES]],
-  ['removeMember', 'DELETE', '/role/user/visibility/2', SALES, [ROLES]],
   ['create', 'POST', '/dataset?createType=import', DOCUMENT.replace('"d"', '"e"'), [AFTER]],
   ['update', 'PUT', '/dataset', DOCUMENT, [BEFORE, AFTER]],
 ] as const;
@@ -42,9 +31,6 @@ async function filled(given: Parameters<typeof createTestApi>[0] = {}) {
 const messageOf = (body: object | string | undefined) => ({ ...(body !== undefined && { body }) });
 
 describe.each(CHANGES)('a %s by %s %s', (write, method, path, body, expected) => {
-  const kind = path.startsWith('/role') ? 'roles' : 'datasets';
-  const stale = kind === 'roles' ? 'roles' : 'Mart';
-
   test('drops what it made stale', async () => {
     const { ask, invalidated } = await filled();
     expect((await ask(method, path, messageOf(body))).status).toBe(200);
@@ -64,7 +50,7 @@ describe.each(CHANGES)('a %s by %s %s', (write, method, path, body, expected) =>
         return true;
       },
     });
-    const store = storage[kind] as unknown as Record<string, (...values: unknown[]) => unknown>;
+    const store = storage.datasets as unknown as Record<string, (...values: unknown[]) => unknown>;
     const writing = store[write];
     store[write] = (...values) => {
       order.push('write');
@@ -85,14 +71,14 @@ describe.each(CHANGES)('a %s by %s %s', (write, method, path, body, expected) =>
   test('says what is saved and not yet cleared', async () => {
     const { ask } = await filled({ invalidate: async () => false });
     const answer = await ask(method, path, messageOf(body));
-    expect(failureOf(answer)).toBe(`503 [not-cleared] saved; cache of ${stale} not yet cleared`);
+    expect(failureOf(answer)).toBe(`503 [not-cleared] saved; cache of Mart not yet cleared`);
     expect(answer.headers['retry-after']).toBe('5');
   });
 
   test('of which nobody knows the outcome drops it all the same', async () => {
     const unknown = () => Promise.reject(new StorageUnavailable('unknown', new Error('gone')));
     const { ask, invalidated, storage, events } = await filled();
-    Object.assign(storage[kind], { [write]: unknown });
+    Object.assign(storage.datasets, { [write]: unknown });
     const answer = await ask(method, path, messageOf(body));
     expect(failureOf(answer)).toBe(
       '503 [storage-unavailable] The storage did not answer; whether the change was made is not known.',
@@ -105,7 +91,7 @@ describe.each(CHANGES)('a %s by %s %s', (write, method, path, body, expected) =>
   test('that fails in an unknown way drops it all the same', async () => {
     const failing = () => Promise.reject(new Error('a mistake'));
     const { ask, invalidated, storage } = await filled();
-    Object.assign(storage[kind], { [write]: failing });
+    Object.assign(storage.datasets, { [write]: failing });
     expect(failureOf(await ask(method, path, messageOf(body)))).toMatch(/^500 \[internal\] /);
     expect(invalidated).toEqual(asUnknown(expected));
   });
@@ -113,40 +99,12 @@ describe.each(CHANGES)('a %s by %s %s', (write, method, path, body, expected) =>
   test('of which nothing was done drops nothing', async () => {
     const nothing = () => Promise.reject(new StorageUnavailable('nothing-done', new Error('gone')));
     const { ask, invalidated, storage } = await filled();
-    Object.assign(storage[kind], { [write]: nothing });
+    Object.assign(storage.datasets, { [write]: nothing });
     expect(failureOf(await ask(method, path, messageOf(body)))).toBe(
       '503 [storage-unavailable] The storage cannot be reached; nothing was changed.',
     );
     expect(invalidated).toEqual(expected.filter(([, , state]) => state === 'before'));
   });
-});
-
-test('a change goes on when its client leaves, and is told with its outcome', async () => {
-  const began = createGate();
-  const end = createGate();
-  const told = Promise.withResolvers<GatewayEvent>();
-  const { app, storage } = await filled({
-    async invalidate() {
-      began.open();
-      await end.passed;
-      return true;
-    },
-    onEvent: told.resolve,
-  });
-  const server = app.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const headers = { authorization: basic('ADMIN', 'x') };
-  const left = once(server, 'connection').then(([socket]) => once(socket as Socket, 'close'));
-  const request = httpRequest({ port, path: '/api/role/2', method: 'DELETE', headers });
-  request.on('error', () => {}).end();
-  await began.passed;
-  request.destroy();
-  await left;
-  end.open();
-  expect(await told.promise).toMatchObject({ operation: 'deleteRole', status: 200 });
-  expect(await storage.roles.read(2)).toBeUndefined();
-  await new Promise((resolve) => server.close(resolve));
 });
 
 test('reads drop nothing', async () => {

@@ -4,6 +4,7 @@ import request from 'supertest';
 import { createPermissions } from '../../../../src/auth/permissions.ts';
 import type { GatewayEvent } from '../../../../src/events.ts';
 import { createApi } from '../../../../src/http/api/api.ts';
+import { createDocumentGate, type DocumentGate } from '../../../../src/http/api/document-gate.ts';
 import { API_ERROR_CODES } from '../../../../src/http/api/error-codes.ts';
 import { loginError } from '../../../../src/http/error-answer.ts';
 import type { Login } from '../../../../src/http/login.ts';
@@ -14,6 +15,8 @@ import { basic } from '../../auth/support.ts';
 const NOTHING = Buffer.alloc(0);
 
 export const LIMITS = { body: 20_000, dataset: 300_000 };
+
+export const LONGEST_LEASE = 2_000;
 
 export interface Answer {
   readonly status: number;
@@ -33,6 +36,8 @@ interface Message {
 export function createTestApi(
   given: {
     readonly invalidate?: Invalidate;
+    readonly sleep?: (milliseconds: number) => Promise<void>;
+    readonly documents?: DocumentGate;
     readonly login?: Login;
     readonly onEvent?: (event: GatewayEvent) => void;
   } = {},
@@ -56,6 +61,9 @@ export function createTestApi(
           invalidated.push(call);
           return true;
         }),
+      documents: given.documents ?? createDocumentGate(),
+      sleep: given.sleep ?? (async () => {}),
+      longestLease: LONGEST_LEASE,
       login: given.login ?? loginByName,
       during: (request) => request,
       permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }),

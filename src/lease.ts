@@ -1,4 +1,7 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from './clock.ts';
+
+/** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
+export const LEASE_MARGIN = 1.1;
 
 /** The moment from which a lease is counted, by both clocks. */
 export interface LeaseStart {
