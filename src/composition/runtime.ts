@@ -68,6 +68,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
         : createRoleSets({
             storage,
             lease: config.cache.lease,
+            isLookAlike: authenticator.isLookAlike,
             clock,
             onError: (error) =>
               emit({

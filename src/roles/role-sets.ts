@@ -20,7 +20,8 @@ export interface RoleSets {
    * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
    * the ids. Since the token is in it, an answer that was fetched under a set of before is never found
    * afterwards.
-   * @returns undefined for a user without roles, and when the roles cannot be known; never rejects
+   * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
+   *   rejects
    */
   nameFor(user: string): Promise<string | undefined>;
 }
@@ -37,6 +38,8 @@ export function createRoleSets(options: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
   /** Milliseconds. */
   lease: number;
+  /** Whether roles, which compare names without regard to case, cannot tell this user from another one. */
+  isLookAlike: (user: string) => boolean;
   clock: Clock;
   onError: (error: unknown) => void;
 }): RoleSets {
@@ -96,6 +99,7 @@ export function createRoleSets(options: {
 
   return {
     async nameFor(user) {
+      if (options.isLookAlike(user)) return undefined;
       const token = tokenNow();
       const known = token === undefined ? undefined : recall(user, token);
       if (known !== undefined) return known.name;

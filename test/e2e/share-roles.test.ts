@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hash } from 'bcrypt';
 import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
@@ -239,4 +240,29 @@ describe.each([ALONE, TWO])('a written dataset: %s', (which) => {
     expect(shortStatus(await ask(house(), other, 'alice'))).toBe('hit');
     expect(shortStatus(await ask(house(), sales, 'alice'))).toBe('miss stored');
   });
+});
+
+test('users whose names differ in letter case only get nothing of each other', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-twins-'));
+  const file = join(folder, 'users.htpasswd');
+  const lines = ['ADMIN:admin', 'alice:alice', 'Alice:other', 'bob:bob'].map(async (line) => {
+    const [name = '', password = ''] = line.split(':');
+    return `${name}:${await hash(password, 4)}\n`;
+  });
+  writeFileSync(file, (await Promise.all(lines)).join(''));
+  const gateway = await startTestGateway({ ...settings(), auth: { users: file } });
+  try {
+    await newRole({ changing: gateway }, 'alice', 'bob');
+    const query = newQuery();
+    const as = async (credentials: string) => {
+      const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
+      return computedFor(await askXmla(gateway.url, query, { headers: { authorization } }));
+    };
+    expect(await as('alice:alice')).toBe('alice');
+    expect(await as('Alice:other')).toBe('Alice');
+    expect(await as('bob:bob')).toBe('bob');
+  } finally {
+    await gateway.close();
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -50,7 +50,13 @@ function setUp(members: Record<string, number[]>) {
   const storage = fakeStorage(members);
   const errors: unknown[] = [];
   const replica = () =>
-    createRoleSets({ storage, lease: LEASE, clock, onError: (error) => errors.push(error) });
+    createRoleSets({
+      storage,
+      lease: LEASE,
+      isLookAlike: (user) => user.startsWith('twin'),
+      clock,
+      onError: (error) => errors.push(error),
+    });
   return { clock, storage, errors, replica, nameFor: replica().nameFor };
 }
 
@@ -59,6 +65,12 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe('users who share by roles', () => {
+  test('are not those whom roles cannot tell from another user', async () => {
+    const { nameFor } = setUp({ twin: [2], alice: [2] });
+    expect(await nameFor('twin')).toBeUndefined();
+    expect(await nameFor('alice')).toMatch(/:2$/);
+  });
+
   test('have one name when they have the same roles, and another when they have not', async () => {
     const { nameFor } = setUp({ alice: [1, 2], bob: [1, 2], carol: [2], dave: [12] });
     const [alice, bob, carol, dave] = await Promise.all(
