@@ -3,7 +3,7 @@ import type { Permissions } from '../auth/permissions.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { createApi } from '../http/api/api.ts';
 import { createDocumentGate, placesBeside } from '../http/api/document-gate.ts';
-import type { ApiFront } from '../http/api/guards.ts';
+import type { ApiFront } from '../http/api/front.ts';
 import { createRemoteApi } from '../http/api/remote-api.ts';
 import type { Login } from '../http/login.ts';
 import type { Invalidate } from '../invalidation.ts';

@@ -4,7 +4,7 @@ import type { Invalidate } from '../../invalidation.ts';
 import type { RoleStore } from '../../roles/role-store.ts';
 import { createDatasetOperations } from './dataset-operations.ts';
 import type { DocumentGate } from './document-gate.ts';
-import { createApiRouter, type ApiFront } from './guards.ts';
+import { createApiRouter, type ApiFront } from './front.ts';
 import { createRoleOperations } from './role-operations.ts';
 
 /** The role and dataset API over a storage of the gateway's own, to be mounted at /api. */

@@ -7,7 +7,7 @@ import { foldCase } from '../../fold-case.ts';
 import { invalidating, type Invalidate } from '../../invalidation.ts';
 import { checked } from './checked.ts';
 import type { DocumentGate } from './document-gate.ts';
-import type { ApiExchange, ApiHandlers } from './guards.ts';
+import type { ApiExchange, ApiHandlers } from './front.ts';
 import { queryParameters } from './query-parameters.ts';
 import { readJsonBytes } from './read-json.ts';
 import { sendDocument } from './send-document.ts';

@@ -28,9 +28,13 @@ export async function readJsonBytes(
   const empty =
     headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
   if (!empty && !isUtf8Json(headers['content-type'])) {
-    throw new ApiError('media-type', 'The Content-Type of the body must be application/json.', {
-      headers: { accept: 'application/json' },
-    });
+    throw new ApiError(
+      'media-type',
+      'The Content-Type of the body must be application/json, without a charset or with utf-8.',
+      {
+        headers: { accept: 'application/json' },
+      },
+    );
   }
   const body = await readBody(request, limit, limitName);
   if (body.length > 0) return body;

@@ -10,7 +10,7 @@ import {
 } from '../../storage/remote/remote-storage.ts';
 import { refuseClimbing } from '../../storage/remote/remote-target.ts';
 import type { DocumentGate } from './document-gate.ts';
-import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './guards.ts';
+import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './front.ts';
 import { API_OPERATIONS, QUERY_PARAMETERS } from './operations.ts';
 import { readJsonBytes } from './read-json.ts';
 

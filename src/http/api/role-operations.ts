@@ -5,7 +5,7 @@ import { membershipBody, ROLE_FIELDS, roleBody } from '../../roles/role-body.ts'
 import { roleIdPath, roleListQuery } from '../../roles/role-queries.ts';
 import type { RoleStore } from '../../roles/role-store.ts';
 import { checked } from './checked.ts';
-import type { ApiExchange, ApiHandlers } from './guards.ts';
+import type { ApiExchange, ApiHandlers } from './front.ts';
 import { queryParameters } from './query-parameters.ts';
 import { readJson } from './read-json.ts';
 import { sendData } from './send-json.ts';

@@ -5,7 +5,7 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { AddressInfo } from 'node:net';
 import { createPermissions } from '../../../../src/auth/permissions.ts';
 import type { GatewayEvent } from '../../../../src/events.ts';
-import { createApiRouter, type ApiHandler } from '../../../../src/http/api/guards.ts';
+import { createApiRouter, type ApiHandler } from '../../../../src/http/api/front.ts';
 import { API_OPERATIONS } from '../../../../src/http/api/operations.ts';
 import { createGate, settle } from '../../auth/support.ts';
 
