@@ -10,7 +10,7 @@ import { basic, startTestGateway, type TestGateway } from '../support/test-gatew
 const MIB = 1024 * 1024;
 /** As src/http/api/document-gate.ts has them. */
 const PLACES = 4;
-const QUEUE = 32;
+const QUEUE = 256;
 
 /** A document of so many bytes. */
 function documentOf(name: string, bytes: number, project = 'p'): Buffer {

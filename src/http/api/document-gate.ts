@@ -8,7 +8,7 @@ import { createGate } from '../../gate.ts';
  */
 const PLACES = 4;
 /** Requests that may wait for a place. */
-const QUEUE = 32;
+const QUEUE = 256;
 /** How long they may (ms): shorter than what clients usually wait for an answer. */
 const LONGEST_WAIT = 30_000;
 
