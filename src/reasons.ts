@@ -75,7 +75,7 @@ export const API_REASONS = {
   'media-type': 'The Content-Type of the request is not application/json in UTF-8.',
   'no-such-role': 'There is no role with this id.',
   'not-a-member': 'The user is not in the role.',
-  'no-such-dataset': 'The project has no dataset with this name and type.',
+  'no-such-dataset': 'The project has no dataset with this name (for an export: and type).',
   'name-taken': 'Another role has this name; letter case does not count.',
   'already-member': 'The user is in the role already; letter case does not count.',
   'dataset-exists': 'The project has a dataset with this name already.',

@@ -17,7 +17,7 @@ export function createStorage(
     wallClock: clock.wall,
     randomBytes,
     onError: (error: unknown) =>
-      emit({ type: 'warning', message: 'the storage lost a connection', error }),
+      emit({ type: 'warning', message: 'the storage failed while nobody waited for it', error }),
   };
   return config.driver === 'sqlite'
     ? createSqliteStorage({ path: config.path, ...parts })

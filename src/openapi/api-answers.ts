@@ -31,6 +31,18 @@ export const API_OTHER_PATHS: Answers = {
   ...apiFailures(['bad-request', 'not-found']),
 };
 
+/** What is told with these codes, where the code's meaning would not show the field that it is about. */
+const TEXTS = {
+  'no-such-role': 'roleId: there is no role with this id.',
+  'name-taken': 'name: another role has this name; letter case does not count.',
+  'already-member': 'contains[0].name: this user is in the role already.',
+  'not-a-member': 'contains[0].name: this user is not in the role.',
+  'built-in-role': 'roleId: the built-in role cannot be deleted.',
+  'dataset-exists': 'dataset_name: the project has a dataset of this name already; PUT updates it.',
+  'storage-unavailable': 'The storage cannot be reached; nothing was changed.',
+  'not-cleared': 'saved; cache of learn not yet cleared',
+};
+
 /** What an operation of the role and dataset API answers. */
 interface ApiAnswers {
   readonly success: Answer;
@@ -48,7 +60,9 @@ export function reading({ success, refusals = [], wrongInput }: ApiAnswers): Ans
     200: success,
     ...everywhere.refs,
     ...apiFailures(['bad-request', ...refusals, 'storage-unavailable'], {
+      ...TEXTS,
       'bad-request': wrongInput,
+      'no-such-dataset': 'The project has no dataset of this name and type.',
     }),
   };
 }
@@ -62,9 +76,9 @@ export function changing(answers: ApiAnswers): Answers {
     ...forChanges.refs,
     ...(hasBody && forBodies.refs),
     ...apiFailures([...failures, ...(purges ? (['not-cleared'] as const) : [])], {
+      ...TEXTS,
       'bad-request': wrongInput,
-      'storage-unavailable': 'The storage cannot be reached; nothing was changed.',
-      'not-cleared': 'saved; cache of learn not yet cleared',
+      'no-such-dataset': 'dataset_name: the project has no dataset of this name; POST imports it.',
     }),
   };
 }
