@@ -63,7 +63,7 @@ export function createOperations(database: DatabaseSync) {
         const { roles, datasets } = head();
         if (roles > 1 || datasets > 0) {
           throw new OperatorError(
-            `the storage is not empty: it must hold nothing but the built-in role (it holds ${roles} roles and ${datasets} datasets)`,
+            `the storage is not empty: it holds ${roles - 1} roles beside the built-in one, and ${datasets} datasets`,
           );
         }
         removeBuiltIn.run(ADMIN_ROLE.id);
