@@ -53,7 +53,7 @@ const SMALL: Sizes = {
   startProcesses: 2,
   outageTimeout: 400,
   loadedDocument: 4 * 1024 * 1024,
-  loadedTimeout: 600,
+  loadedTimeout: 5_000,
   outagesFromTheStart: false,
 };
 
@@ -74,7 +74,7 @@ const FULL: Sizes = {
   startProcesses: 8,
   outageTimeout: 1_500,
   loadedDocument: 16 * 1024 * 1024,
-  loadedTimeout: 1_500,
+  loadedTimeout: 5_000,
   outagesFromTheStart: true,
 };
 
