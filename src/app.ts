@@ -14,6 +14,8 @@ export function createApp(parts: {
   xmlaRoutes: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Everything below /api; it checks the login by itself. */
   api: RequestHandler;
+  /** `POST /admin/explain`; it checks the login by itself. */
+  explain: RequestHandler;
   login: Login;
   /** Pages that need no login. */
   open: readonly OpenPage[];
@@ -55,6 +57,7 @@ export function createApp(parts: {
     docsPages(),
   );
 
+  app.all('/admin/explain', onlyMethods('POST'), parts.explain);
   app.use('/api', parts.api);
   app.use(nothingHere());
   app.use(errorMapper('json', newId, emit));

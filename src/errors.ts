@@ -9,6 +9,9 @@ export const GATEWAY_STATUS: Readonly<Record<GatewayReason, number>> = {
   forbidden: 403,
   'purge-failed': 503,
   'identity-refused': 403,
+  // Engines send a Fault with 200, and clients look for it there.
+  'unknown-session': 200,
+  'session-unavailable': 503,
   'method-not-allowed': 405,
   'too-big': 413,
   'content-coding': 415,
@@ -39,6 +42,8 @@ export interface ErrorOptions {
   /** Seconds. */
   readonly retryAfter?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The code of XMLA that a SOAP Fault carries, an unsigned decimal. */
+  readonly faultCode?: string;
 }
 
 /** A failure that is answered in the shape that the path's protocol expects. */
@@ -47,11 +52,13 @@ abstract class AnsweredError<Reason extends string> extends Error {
   readonly status: number;
   /** Headers that belong to the answer, such as Allow and Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly faultCode: string | undefined;
 
   constructor(reason: Reason, status: number, message: string, options: ErrorOptions) {
     super(message, { cause: options.cause });
     this.reason = reason;
     this.status = status;
+    this.faultCode = options.faultCode;
     this.headers = {
       ...options.headers,
       ...(options.retryAfter !== undefined && { 'retry-after': String(options.retryAfter) }),

@@ -15,8 +15,8 @@ export type Outcome =
   | { readonly kind: 'bypass'; readonly detail: BypassReason }
   | { readonly kind: 'gateway'; readonly detail: GatewayReason };
 
-/** Why something was purged: somebody called clearCache, or changed roles or datasets. */
-export type PurgeCause = 'clear-cache' | 'change';
+/** Why something was purged: somebody called clearCache, changed datasets, or sent a statement to the engine. */
+export type PurgeCause = 'clear-cache' | 'change' | 'statement';
 
 /**
  * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
@@ -83,7 +83,7 @@ export type GatewayEvent =
   | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
   | {
       readonly type: 'redis-failed';
-      readonly operation: 'connect' | 'get' | 'set' | 'epochs' | 'renew';
+      readonly operation: 'connect' | 'get' | 'set' | 'epochs' | 'renew' | 'sessions';
       readonly error: unknown;
     }
   | { readonly type: 'redis-state'; readonly state: 'up' | 'down'; readonly error?: unknown }

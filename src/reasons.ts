@@ -15,7 +15,13 @@ export const BYPASS_REASONS = {
     'The Content-Type of the request is not text/xml or application/xml, or says more.',
   accept: 'The client did not ask for XML.',
   method: 'Only POST carries a query.',
-  session: 'The request begins, uses or ends a session.',
+  session: 'The request begins or ends a session, asks for its token, or names several.',
+  'unknown-session': 'The session is not known here, or another user began it.',
+  'dirty-session': 'Something was sent in the session on which its answers may depend.',
+  'session-unavailable': 'Redis cannot be reached, so nothing says what happened in the session.',
+  'first-catalog':
+    'The session moves to its first catalog, and the engine must see in which order.',
+  'no-store': 'The client asked by Cache-Control: no-store to keep its answer out of the cache.',
   security: 'The envelope carries WS-Security.',
   'identity-property': 'A property asks for the rights of another identity.',
   'duplicate-property': 'A property is named twice.',
@@ -31,7 +37,7 @@ export const BYPASS_REASONS = {
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
   'many-catalogs': 'The request names more catalogs than any client needs.',
   'discover-type': 'This Discover request type is not on the list of those that may be cached.',
-  'cache-off': 'The configuration switches the cache off for this project.',
+  'cache-off': 'The configuration switches the cache off for this project or cube.',
   'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',
 } as const;
 
@@ -46,7 +52,8 @@ export const REFUSAL_REASONS = {
   'answer-shape': 'The answer is not one rowset or one mddataset in the response of its method.',
   fault: 'The answer holds a Fault, Exception, Error, Messages or Warning.',
   'error-cell': 'A cell or member of the answer holds the text of an error.',
-  'session-in-answer': 'The engine answered with a session of its own making.',
+  'session-in-answer': 'The answer shows a session that is not plainly the one of its request.',
+  'session-changed': 'The session changed while the answer was made.',
   'too-large': 'The answer is larger than cache.max_entry.',
 } as const;
 
@@ -59,6 +66,10 @@ export const GATEWAY_REASONS = {
   forbidden: 'The user may not do this, or the request comes from another site.',
   'purge-failed': 'Redis did not confirm the purge.',
   'identity-refused': 'The request asks for the rights of another user.',
+  'unknown-session':
+    'The session is not known here, or another user began it; the client begins anew.',
+  'session-unavailable':
+    'Redis cannot be reached, so other gateways cannot be told that the session changes.',
   'method-not-allowed': 'The HTTP method has no meaning here.',
   'too-big': 'The body is larger than limits.body, or a dataset than limits.dataset.',
   'content-coding': 'The content coding of the body is neither gzip nor deflate.',

@@ -1,29 +1,30 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from './auth/authenticator.ts';
+import { canonicalAuthorization } from './auth/canonical-authorization.ts';
+import type { Permissions } from './auth/permissions.ts';
 import type { Clock } from './clock.ts';
-import type { EngineKind } from './config/config.ts';
-import type { Engine, EngineAddressee, QueryHeaders } from './engine/engine.ts';
-import { sortedQuery } from './engine/engine-target.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
-import { acceptedType, userAgentClass } from './http/client-class.ts';
-import { canonicalContentType } from './http/content-type.ts';
+import { clientControl } from './http/client-control.ts';
 import { refuseDelegation } from './http/delegation.ts';
+import type { ExplainXmla } from './http/explain.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
-import { forwardedQuery } from './proxy/forwarded-query.ts';
-import type { QueryPolicy } from './query-cache/project-policy.ts';
-import type { Query } from './query-cache/query.ts';
+import { createGzipMaker } from './query-cache/gzip-maker.ts';
+import { makeGzip } from './query-cache/gzip-variant.ts';
+import type { Purge } from './query-cache/purge.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
-import { entryScopes } from './query-cache/scopes.ts';
-import type { BypassReason } from './reasons.ts';
 import type { RoleSets } from './roles/role-sets.ts';
-import { namedCatalogs } from './xmla/catalogs.ts';
-import { classify } from './xmla/classify.ts';
-import { readRequest } from './xmla/read-request.ts';
-import { soapActionContradicts, soapActionOf } from './xmla/soap-action.ts';
-import type { XmlaRequest } from './xmla/xmla-request.ts';
+import type { Sessions } from './sessions/sessions.ts';
+import { readAsked, type Asked } from './xmla-line/asked.ts';
+import { destinationOf, type Destination, type EngineOf } from './xmla-line/destination.ts';
+import { createExplanation } from './xmla-line/explanation.ts';
+import { createKeepAlive } from './xmla-line/keep-alive.ts';
+import { refuseOtherIdentity } from './xmla-line/other-identity.ts';
+import { createPasser } from './xmla-line/pass-through.ts';
+import { createQueryOf, type CleanSession, type PolicyOf } from './xmla-line/query-of.ts';
+import { enterSession, judgeSession, type SessionContext } from './xmla-line/session-step.ts';
 
 /** Where an XMLA request is addressed to, read from its target. */
 export interface XmlaTarget {
@@ -40,45 +41,49 @@ export type XmlaHandler = (
   target: XmlaTarget,
 ) => Promise<void>;
 
-/** The engine of a project, and its kind, which decides what may be cached. */
-export type EngineOf = (project: string | undefined) => {
-  readonly engine: Engine;
-  readonly kind: EngineKind;
-};
-
 /** Would make the engine send the gateway's own credentials back to the client. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
-/** Each is an epoch to be read: thousands of them would hold everybody up. */
-const MAX_CATALOGS = 16;
-/** Headers by which a session or its token travels beside the envelope (SSAS). */
-const SESSION_HEADERS = ['x-as-sessionid', 'x-as-getsessiontoken'] as const;
 
 /**
- * One XMLA request, a straight line: authenticate, read, understand, classify, look up or ask. Knows nothing
- * of Express.
+ * One XMLA request, a straight line: authenticate, read, understand, judge its session, classify, look up or
+ * ask. Knows nothing of Express.
  */
 export function createXmlaHandler(options: {
   login: Login;
+  permissions: Permissions;
   engineOf: EngineOf;
-  policyOf: (projects: readonly string[], spans: boolean) => QueryPolicy;
+  policyOf: PolicyOf;
   roleSets: Pick<RoleSets, 'nameFor'>;
   cache: QueryCache;
+  sessions: Sessions;
+  purge: Purge;
+  /** Whether REFRESH CUBE purges. */
+  purgeOnRefresh: boolean;
   /** Largest request body in bytes. */
   maxBody: number;
   clock: Clock;
   newId: () => string;
   emit: Emit;
-}): XmlaHandler {
-  const { clock, emit } = options;
+}): {
+  readonly handle: XmlaHandler;
+  /** What would become of a request; nothing is changed and no engine asked. */
+  readonly explain: ExplainXmla;
+} {
+  const { permissions, sessions, clock, emit } = options;
+  const queryOf = createQueryOf(options);
+  const pass = createPasser(options);
+  const keepAlive = createKeepAlive(options);
+  const gzip = createGzipMaker({ make: makeGzip, most: 1 });
 
-  return async function handle(request, response, target) {
-    const client = createXmlaClient(request, response, { id: options.newId(), clock, emit });
+  async function handle(request: IncomingMessage, response: ServerResponse, target: XmlaTarget) {
+    const id = options.newId();
+    const client = createXmlaClient(request, response, { id, clock, emit, gzip });
     try {
       await answer(request, client, target);
     } catch (error) {
       client.fail(error);
     }
-  };
+  }
 
   async function answer(request: IncomingMessage, client: XmlaClient, target: XmlaTarget) {
     const { headers, method = '' } = request;
@@ -91,102 +96,89 @@ export function createXmlaHandler(options: {
     refuseForm(headers);
     refuseMethod(method);
     const body = await readBody(request, options.maxBody);
-
-    const { engine, kind } = options.engineOf(project);
-    const addressee: EngineAddressee = {
+    const authorization = canonicalAuthorization(headers.authorization);
+    const destination = destinationOf(options.engineOf, {
       project,
-      query: forwardedQuery(search),
+      search,
       user: principal.name,
-      authorization: headers.authorization,
-    };
-    const understood: Understood =
-      method === 'POST' ? understand(headers, body, kind) : { bypass: 'method' };
-    client.facts.subject = understood.subject ?? '';
-    client.facts.why = understood.why ?? '';
-    const query =
-      understood.bypass ?? (await queryOf(understood, engine, addressee, principal, body));
-    if (typeof query !== 'string') return options.cache.answer(query, client);
-    const passed = client.passingThrough({ kind: 'bypass', detail: query });
-    return engine.passThrough(
-      addressee,
-      passed,
-      method === 'POST' || body.length > 0 ? body : undefined,
-    );
+      authorization,
+    });
+    const all = { destination, principal, client };
+    // What another method carries is read all the same: some engine may take it for a POST.
+    if (method !== 'POST' && body.length === 0) {
+      return pass({ ...all, ...NOTHING_ASKED, reason: 'method' });
+    }
+
+    const asked = await readAsked(headers, body, destination.traits);
+    client.facts.subject = asked.subject;
+    client.facts.why = asked.why;
+    refuseOtherIdentity(asked, body, destination);
+    const control = clientControl(headers, permissions.mayControlCache(principal));
+    const context = sessionContext(asked, destination, principal);
+    const step = await enterSession(asked, await judgeSession(asked, context), context);
+    const begins =
+      step.kind === 'none'
+        ? // Where strange sessions are refused, one that the engine begins by itself must not be strange.
+          destination.traits.strangeSessions === 'refuse'
+        : step.kind === 'pass' && step.begins;
+    const known = step.kind === 'pass' ? step.known : step.kind === 'clean' ? step : undefined;
+    const passing = { ...all, asked, body, known, begins, purges: context.purges };
+    if (method !== 'POST') return pass({ ...passing, reason: 'method' });
+    if (step.kind === 'pass') return pass({ ...passing, reason: step.reason });
+    if (asked.bypass !== undefined) return pass({ ...passing, reason: asked.bypass });
+    if (control === 'no-store') return pass({ ...passing, reason: 'no-store' });
+
+    const own = step.kind === 'clean' ? step : undefined;
+    const fresh = control === 'no-cache';
+    const query = await queryOf(asked, destination, principal, body, own, fresh);
+    if (typeof query === 'string') return pass({ ...passing, reason: query });
+    if (own !== undefined && (await sessionIsGone(own, destination, client))) return undefined;
+    return options.cache.answer(query, client);
   }
 
-  /** The query to look up, or the reason why the configuration forbids that. */
-  async function queryOf(
-    { xmla, forwarded }: Cacheable,
-    engine: Engine,
-    addressee: EngineAddressee,
+  function sessionContext(
+    { change }: Asked,
+    { place, traits }: Destination,
     principal: Principal,
-    body: Buffer,
-  ): Promise<Query | BypassReason> {
-    const { project } = addressee;
-    const { catalogs, spansCatalogs } = namedCatalogs(xmla);
-    if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
-    const projects = project === undefined ? catalogs : [project, ...catalogs];
-    // A project in the path narrows the answer only where the engine is told of it.
-    const told = engine.tellsProject && project !== undefined && xmla.method === 'Execute';
-    const spans = spansCatalogs && !told;
-    const policy = options.policyOf(projects, spans);
-    if (policy.cache === 'off') return 'cache-off';
-    const query = sortedQuery(addressee.query);
-    return {
-      parts: {
-        engine: engine.id,
-        project: project ?? null,
-        query,
-        identity: await identity(policy, principal),
-        userAgentClass: forwarded['user-agent'] ?? null,
-        accept: forwarded.accept ?? null,
-        contentType: forwarded['content-type'],
-        request: xmla,
-      },
-      scopes: entryScopes(projects, spans),
-      ttl: policy.ttl,
-      project: project ?? '',
-      ask: (signal) => engine.ask({ ...addressee, query }, forwarded, body, signal),
-    };
+  ): SessionContext {
+    const purges =
+      change !== undefined &&
+      permissions.mayPurge(principal) &&
+      (!change.refresh || options.purgeOnRefresh);
+    return { sessions, place, principal: principal.name, engine: traits, purges };
   }
 
-  /** Whose answers a query may be given (design: `cache.share`). */
-  async function identity({ share }: QueryPolicy, { name }: Principal): Promise<string> {
-    if (share === 'everyone') return 'everyone';
-    const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
-    return shared ?? `user:${name}`;
+  /** Whether the engine has dropped the session, which the client is told as the engine does. */
+  async function sessionIsGone(
+    { name, record }: CleanSession,
+    { engine, addressee, settings }: Destination,
+    client: XmlaClient,
+  ): Promise<boolean> {
+    const fault = await keepAlive.before({
+      engine,
+      addressee: { ...addressee, replica: record.replica },
+      name,
+      record,
+      idle: settings.session_idle,
+      signal: client.signal,
+    });
+    if (fault === undefined) return false;
+    client.open(fault.head, { kind: 'bypass', detail: 'unknown-session' }, fault.body.length);
+    client.write(fault.body);
+    client.end();
+    return true;
   }
+
+  return { handle, explain: createExplanation({ ...options, queryOf, sessionContext }) };
 }
 
-interface Cacheable {
-  readonly xmla: XmlaRequest;
-  readonly forwarded: QueryHeaders;
-}
-
-/** What a POST asks, or why it is passed through; `subject` and `why` are for the log. */
-type Understood =
-  | (Cacheable & {
-      readonly bypass?: undefined;
-      readonly subject: string;
-      readonly why?: undefined;
-    })
-  | { readonly bypass: BypassReason; readonly subject?: string; readonly why?: string | undefined };
-
-/** @throws GatewayError `bad-request` for what must not reach an engine */
-function understand(headers: IncomingHttpHeaders, body: Buffer, kind: EngineKind): Understood {
-  const reading = readRequest(body, headers['content-type']);
-  if (reading.kind === 'refused') {
-    throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
-  }
-  if (reading.kind === 'not-understood') return { bypass: reading.reason, why: reading.detail };
-  const xmla = reading.request;
-  const subject = xmla.method === 'Discover' ? xmla.requestType : xmla.method;
-  const forwarded = queryHeaders(headers, xmla);
-  if (typeof forwarded === 'string') return { bypass: forwarded, subject };
-  const bypass = classify(xmla, kind);
-  if (bypass === undefined) return { xmla, forwarded, subject };
-  return { bypass, subject, why: bypass === 'unknown-shape' ? xmla.unexpected : undefined };
-}
+const NOTHING_ASKED = {
+  asked: undefined,
+  body: undefined,
+  known: undefined,
+  begins: false,
+  purges: false,
+} as const;
 
 /** @throws GatewayError `bad-request`: engines take logins from the fields of a form */
 function refuseForm(headers: IncomingHttpHeaders): void {
@@ -203,27 +195,4 @@ function refuseMethod(method: string): void {
   throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
     headers: { allow: 'POST, GET, HEAD, OPTIONS' },
   });
-}
-
-/**
- * The headers with which a cacheable request goes to the engine, built from what is in the key, or the
- * reason why they cannot be built.
- */
-function queryHeaders(
-  headers: IncomingHttpHeaders,
-  { method }: XmlaRequest,
-): QueryHeaders | BypassReason {
-  if (SESSION_HEADERS.some((name) => headers[name] !== undefined)) return 'session';
-  const action = headers.soapaction;
-  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
-  const contentType = canonicalContentType(headers['content-type']);
-  if (contentType === undefined) return 'content-type';
-  const accept = acceptedType(headers.accept);
-  if (accept === 'not-xml') return 'accept';
-  return {
-    'content-type': contentType,
-    soapaction: soapActionOf(method),
-    accept,
-    'user-agent': userAgentClass(headers['user-agent']),
-  };
 }

@@ -1,13 +1,23 @@
-/** Somebody whose credentials were checked. `name` is the exact spelling of the users file. */
+/**
+ * Somebody whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
+ * checks logins, of the credentials.
+ */
 export interface Principal {
   readonly name: string;
 }
 
 /**
- * Why a login was refused. Clients are told the same text for all of them but `throttled`, so that nobody
- * learns which user names exist; the word itself is for the log and the metrics.
+ * Why a login was refused. Clients are told the same text for all of them but the last two, so that nobody
+ * learns which user names exist; the word itself is for the log and the metrics. `unavailable` says nothing of
+ * the credentials: who knows the users could not be asked.
  */
-export type LoginRefusal = 'missing' | 'scheme' | 'malformed' | 'rejected' | 'throttled';
+export type LoginRefusal =
+  | 'missing'
+  | 'scheme'
+  | 'malformed'
+  | 'rejected'
+  | 'throttled'
+  | 'unavailable';
 
 export type Authentication =
   | { readonly ok: true; readonly principal: Principal }
@@ -22,13 +32,18 @@ export type Authentication =
 export interface Authenticator {
   /**
    * Checks the value of a request header `Authorization` (undefined when there is none).
-   * Never rejects: a failing back end is a refused login. Answers without a promise when the credentials
+   * Never rejects: a failing back end is a login that is refused or could not be checked. Answers without a promise when the credentials
    * were verified a short time ago, because this stands on the path of every request.
    */
   authenticate(
     authorization: string | undefined,
     clientAddress: string,
   ): Authentication | Promise<Authentication>;
+  /**
+   * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
+   * without regard to these, as roles do, cannot tell the two apart.
+   */
+  isLookAlike(name: string): boolean;
   /** Stops watching and forgets everything. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
  * What a client hears when its login is refused. There is one text for every reason but throttling, so that
- * the answer tells nobody which user names exist.
+ * the answer tells nobody which user names exist; and one for a login that could not be checked.
  */
 
 /** The value of the header `WWW-Authenticate` (RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1). */
@@ -12,3 +12,7 @@ export const LOGIN_REFUSED_TEXT =
 
 /** For the reason `throttled`, whether or not the password was right. */
 export const LOGIN_THROTTLED_TEXT = 'Too many failed logins. Try again later.';
+
+/** For the reason `unavailable`: nothing was said of the password. */
+export const LOGIN_UNCHECKED_TEXT =
+  'The login could not be checked, because the engine that knows the users did not say. Try again later.';

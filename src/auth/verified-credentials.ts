@@ -9,44 +9,48 @@ const MAX_VERIFIED = 10_000;
 export interface VerifiedCredentialsOptions {
   /** Random bytes of this process, so that a digest is worth nothing anywhere else. */
   readonly secret: Uint8Array;
-  /** For how long credentials are believed without hashing, in milliseconds. 0: nothing is kept at all. */
+  /** For how long credentials are believed without a check, in milliseconds. 0: nothing is kept at all. */
   readonly verifiedFor: number;
   readonly clock: Pick<Clock, 'now'>;
   /** Default: 10,000. The longest unused entry makes room. */
   readonly max?: number;
 }
 
-/** The hash of a user now, or undefined when there is no such user. */
-type HashOf = (name: string) => string | undefined;
+/**
+ * What the right password of a user is compared with now, such as its hash; undefined when there is no such user.
+ */
+type ProofOf = (name: string) => string | undefined;
 
 export interface VerifiedCredentials {
   /** HMAC-SHA-256 of the exact header value: what stands here instead of the password. */
   digest(authorization: string): string;
   /** The login of these credentials, if they were verified less than `verifiedFor` ago. */
-  find(digest: string, hashOf: HashOf): Authentication | undefined;
+  find(digest: string, proofOf: ProofOf): Authentication | undefined;
   /**
-   * Whether these credentials were right when they were last compared, with the hash that the user still
+   * Whether these credentials were right when they were last compared, with the proof that the user still
    * has. Time does not matter. Not a login: it only says that this is no guess.
    */
-  wasRight(digest: string, hashOf: HashOf): boolean;
-  /** Keeps credentials that were just found right by comparing them with this hash. */
-  remember(digest: string, name: string, hash: string): void;
+  wasRight(digest: string, proofOf: ProofOf): boolean;
+  /** Keeps credentials that were found right by comparing them with this proof, `at` that time (default: now). */
+  remember(digest: string, name: string, proof: string, at?: number): void;
+  /** Forgets credentials that turned out wrong. */
+  forget(digest: string): void;
   /** Forgets the credentials of users that changed or went. */
-  forgetChanged(hashOf: HashOf): void;
+  forgetChanged(proofOf: ProofOf): void;
   clear(): void;
 }
 
 interface Entry {
   readonly name: string;
-  readonly hash: string;
+  readonly proof: string;
   readonly until: number;
   readonly authentication: Authentication;
 }
 
 /**
- * Remembers verified credentials under a keyed digest, so that not every request costs a hash. The time runs
- * from the comparison and is not extended by use. An entry counts only while its user has the very hash it
- * was compared with, so a changed or removed user is out at once.
+ * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs
+ * from the check and is not extended by use. An entry counts only while its user has the very proof it was
+ * compared with, so a user that was changed or removed in the users file is out at once.
  */
 export function createVerifiedCredentials({
   secret,
@@ -56,33 +60,35 @@ export function createVerifiedCredentials({
 }: VerifiedCredentialsOptions): VerifiedCredentials {
   const entries = new LRUCache<string, Entry>({ max });
 
-  const current = (digest: string, hashOf: HashOf): Entry | undefined => {
+  const current = (digest: string, proofOf: ProofOf): Entry | undefined => {
     const entry = entries.get(digest);
-    return entry !== undefined && hashOf(entry.name) === entry.hash ? entry : undefined;
+    return entry !== undefined && proofOf(entry.name) === entry.proof ? entry : undefined;
   };
 
   return {
     digest: (authorization) =>
       createHmac('sha256', secret).update(authorization).digest('base64url'),
 
-    find(digest, hashOf) {
-      const entry = current(digest, hashOf);
+    find(digest, proofOf) {
+      const entry = current(digest, proofOf);
       return entry !== undefined && clock.now() < entry.until ? entry.authentication : undefined;
     },
 
-    wasRight: (digest, hashOf) => current(digest, hashOf) !== undefined,
+    wasRight: (digest, proofOf) => current(digest, proofOf) !== undefined,
 
-    remember(digest, name, hash) {
+    remember(digest, name, proof, at = clock.now()) {
       if (verifiedFor <= 0) return;
       const authentication: Authentication = Object.freeze({
         ok: true,
         principal: Object.freeze({ name }),
       });
-      entries.set(digest, { name, hash, until: clock.now() + verifiedFor, authentication });
+      entries.set(digest, { name, proof, until: at + verifiedFor, authentication });
     },
 
-    forgetChanged(hashOf) {
-      const gone = [...entries.entries()].filter(([, { name, hash }]) => hashOf(name) !== hash);
+    forget: (digest) => void entries.delete(digest),
+
+    forgetChanged(proofOf) {
+      const gone = [...entries.entries()].filter(([, { name, proof }]) => proofOf(name) !== proof);
       for (const [digest] of gone) entries.delete(digest);
     },
 

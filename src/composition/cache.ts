@@ -13,6 +13,11 @@ import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
 import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
 import { createRedisValueTier } from '../redis/redis-value-tier.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
+import { createRedisSessionStore } from '../redis/redis-session-store.ts';
+import { createMemorySessionStore } from '../sessions/memory-session-store.ts';
+import { createSessions } from '../sessions/registry.ts';
+import { SESSION_LIFE, type SessionStore } from '../sessions/session-store.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import { newToken, type Parts } from './parts.ts';
 
 /** Redis is not asked for a while after so many failures in a row. */
@@ -26,6 +31,7 @@ const MAX_UNSHAREABLE = 10_000;
 export interface Cache {
   readonly queryCache: QueryCache;
   readonly purges: Purges;
+  readonly sessions: Sessions;
   readonly redisState: () => 'off' | 'up' | 'down';
   readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
   readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
@@ -79,9 +85,18 @@ export async function createCache(
     maxEntry: settings.max_entry,
     processSecret: newToken(parts),
   });
+  const sessions = createSessions({
+    store: backend.sessionStore,
+    clock,
+    lease: backend.lease,
+    sleep: parts.sleep,
+    newToken: () => newToken(parts),
+    onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
+  });
   await backend.settled();
   return {
     queryCache,
+    sessions,
     purges: createPurges({
       epochs,
       clearMemory: memory.clear,
@@ -101,6 +116,7 @@ export async function createCache(
     },
     async close() {
       await epochs.close();
+      await backend.sessionStore.close();
       await backend.close();
     },
   };
@@ -109,6 +125,7 @@ export async function createCache(
 /** What differs between a gateway that is alone and one that shares a Redis with others. */
 interface Backend {
   readonly epochStore: EpochStore;
+  readonly sessionStore: SessionStore;
   readonly values: ValueTier | undefined;
   /** Milliseconds; Infinity where nobody else can renew an epoch. */
   readonly lease: number;
@@ -125,6 +142,7 @@ function inProcess(settings: ReturnType<typeof cacheSettings>, parts: Parts): Ba
       newToken: () => newToken(parts),
       keySecret: settings.key_secret ?? newToken(parts),
     }),
+    sessionStore: createMemorySessionStore({ clock: parts.clock, life: SESSION_LIFE }),
     values: undefined,
     lease: Infinity,
     purgeTakes: 0,
@@ -157,6 +175,16 @@ function inRedis(settings: ReturnType<typeof cacheSettings>, parts: Parts): Back
       newToken: () => newToken(parts),
       keySecret: { configured: settings.key_secret, fresh: newToken(parts) },
       onError,
+    }),
+    sessionStore: createRedisSessionStore({
+      connections,
+      breaker,
+      namespace,
+      replica: newToken(parts),
+      lease: settings.lease,
+      longestLease: LEASE_LIMITS.longest,
+      life: SESSION_LIFE,
+      newToken: () => newToken(parts),
     }),
     values: createRedisValueTier({ connections, breaker, namespace }),
     lease: settings.lease,

@@ -3,29 +3,43 @@ import { createAdmission } from '../engine/admission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
 import { projectScope } from '../query-cache/scopes.ts';
-import type { EngineOf } from '../xmla-handler.ts';
+import type { ChosenEngine, EngineOf } from '../xmla-line/destination.ts';
 import type { Parts } from './parts.ts';
+
+/** What can be reached at this moment. */
+export interface EngineStates {
+  /** Whether every engine has a replica that accepts connections. */
+  readonly ready: boolean;
+  /** Every replica once, in the order of the configuration. */
+  readonly replicas: readonly { readonly url: string; readonly state: 'up' | 'down' }[];
+}
 
 export interface Engines {
   readonly engineOf: EngineOf;
-  /** Every engine once, with the URL that the configuration gives it. */
-  readonly all: readonly { readonly url: string; readonly engine: Engine }[];
+  /** Tries every replica. Never rejects. */
+  states(): Promise<EngineStates>;
   readonly usage: () => { readonly atEngine: number; readonly waiting: number };
   close(): void;
+}
+
+interface MadeEngine extends ChosenEngine {
+  readonly settings: EngineConfig;
 }
 
 /** One engine for each distinct set of engine settings; projects that share the settings share it. */
 export function createEngines(config: Config, parts: Parts): Engines {
   const admission = createAdmission(config.limits);
-  const bySettings = new Map<string, { url: string; kind: EngineConfig['kind']; engine: Engine }>();
+  const bySettings = new Map<string, MadeEngine>();
 
-  function engineFor(settings: EngineConfig) {
+  function engineFor(settings: EngineConfig): MadeEngine {
     const name = JSON.stringify(settings);
     const known = bySettings.get(name);
     if (known !== undefined) return known;
     const { clock, emit } = parts;
-    const engine = createHttpEngine({ config: settings, admission, clock, emit });
-    const made = { url: settings.url, kind: settings.kind, engine };
+    const made = {
+      settings,
+      engine: createHttpEngine({ config: settings, admission, clock, emit }),
+    };
     bySettings.set(name, made);
     return made;
   }
@@ -37,10 +51,29 @@ export function createEngines(config: Config, parts: Parts): Engines {
   return {
     engineOf: (project) =>
       (project === undefined ? undefined : byProject.get(projectScope(project))) ?? general,
-    all: [...bySettings.values()],
+    states: () => statesOf([...bySettings.values()]),
     usage: admission.usage,
     close() {
       for (const { engine } of bySettings.values()) engine.close();
     },
+  };
+}
+
+/** Engines that differ in their login only have the same replicas: each is tried once. */
+async function statesOf(engines: readonly MadeEngine[]): Promise<EngineStates> {
+  const byUrl = new Map<string, Engine>();
+  for (const { settings, engine } of engines) {
+    for (const url of settings.url) if (!byUrl.has(url)) byUrl.set(url, engine);
+  }
+  const replicas = await Promise.all(
+    [...byUrl].map(async ([url, engine]) => ({
+      url,
+      state: (await engine.reachable(url)) ? ('up' as const) : ('down' as const),
+    })),
+  );
+  const up = new Set(replicas.filter(({ state }) => state === 'up').map(({ url }) => url));
+  return {
+    ready: engines.every(({ settings }) => settings.url.some((url) => up.has(url))),
+    replicas,
   };
 }

@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createApp } from '../app.ts';
-import { createFileAuthenticator, type AuthEvent } from '../auth/file-authenticator.ts';
 import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
-import type { Emit } from '../events.ts';
 import type { Invalidate } from '../invalidation.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
+import { createExplainHandler } from '../http/explain.ts';
 import type { Readiness } from '../http/health.ts';
 import { createLogin } from '../http/login.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';
@@ -17,6 +16,7 @@ import { createXmlaHandler } from '../xmla-handler.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { createApiBackend, type ApiBackend } from './api-backend.ts';
+import { createAuthenticator } from './authenticator.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -47,19 +47,14 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
   const { clock, emit } = parts;
   const newId = () => newToken(parts);
   const work = createWorkCounter();
-  const authenticator = await createFileAuthenticator({
-    file: config.auth.users,
-    verifiedFor: config.auth.verified_for,
-    clock,
-    random: parts.randomBytes,
-    onEvent: reportAuth(emit),
-  });
+  const authenticator = await createAuthenticator(config, parts);
   const engines = createEngines(config, parts);
-  const permissions = createPermissions(config.auth);
+  const permissions = createPermissions(config.auth, config.cache.client_control);
   const login = createLogin(authenticator, clientAddressReader(config.listen.trusted_proxies));
 
   const xmla = createXmlaHandler({
     login,
+    permissions,
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets:
@@ -78,6 +73,9 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
               }),
           }),
     cache: cache.queryCache,
+    sessions: cache.sessions,
+    purge,
+    purgeOnRefresh: config.cache.purge_on_refresh_cube,
     maxBody: config.limits.body,
     clock,
     newId,
@@ -91,7 +89,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     emit,
   });
   const xmlaRoutes = createXmlaRoutes({
-    xmla: (...exchange) => work.during(xmla(...exchange)),
+    xmla: (...exchange) => work.during(xmla.handle(...exchange)),
     clearCache: (...exchange) => work.during(clearCache(...exchange)),
     clock,
     newId,
@@ -103,6 +101,12 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
   const app = createApp({
     xmlaRoutes,
     api: api.router,
+    explain: createExplainHandler({
+      login,
+      permissions,
+      explain: xmla.explain,
+      maxBody: config.limits.body,
+    }),
     login,
     open: config.listen.open,
     ready,
@@ -125,41 +129,15 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
 
 /** Without its engine a gateway is of no use; without Redis or storage its queries go on. */
 async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promise<Readiness> {
-  const states = await Promise.all(
-    engines.all.map(async ({ url, engine }) => ({
-      url,
-      state: (await engine.reachable()) ? 'up' : 'down',
-    })),
-  );
+  const states = await engines.states();
   const storage = (await api.reachable()) ? 'up' : 'down';
   return {
-    ready: states.every(({ state }) => state === 'up'),
+    ready: states.ready,
     parts: {
-      engines: states,
+      engines: states.replicas,
       redis: { state: cache.redisState(), purges_owed: cache.owed().length },
       storage: { driver: api.driver, state: storage },
     },
-  };
-}
-
-function reportAuth(emit: Emit): (event: AuthEvent) => void {
-  return (event) => {
-    switch (event.type) {
-      case 'users-loaded':
-        emit({ type: 'users-loaded', count: event.count });
-        for (const message of event.warnings) emit({ type: 'warning', message });
-        return;
-      case 'users-kept':
-        return emit({ type: 'warning', message: `the users of before stay: ${event.problem}` });
-      case 'login-refused':
-        return emit(event);
-      case 'comparison-failed':
-        return emit({
-          type: 'warning',
-          message: 'a login could not be checked',
-          error: event.error,
-        });
-    }
   };
 }
 

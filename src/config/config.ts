@@ -4,14 +4,16 @@
  * Durations are milliseconds, sizes are bytes, paths are absolute.
  */
 
+import type { EngineKind } from '../engine-kinds.ts';
+
 /** A page that may be read without a login when it is listed in `listen.open`. */
 export type OpenPage = 'metrics' | 'health' | 'docs';
 
-/** Which engine stands behind the gateway; what each kind changes stands in docs/CONFIGURATION.md. */
-export type EngineKind = 'generic' | 'mondrian' | 'emondrian' | 'kylin' | 'ssas';
-
 /** Whose entries a user may be answered from. */
 export type CacheShare = 'user' | 'roles' | 'everyone';
+
+/** Whose header Cache-Control counts. */
+export type ClientControl = 'nobody' | 'purgers' | 'everybody';
 
 export interface ListenConfig {
   readonly host: string;
@@ -26,6 +28,8 @@ export interface ListenConfig {
 }
 
 export interface AuthConfig {
+  /** Where logins are checked: against the users file, or by trying them at the engine. */
+  readonly provider: 'file' | 'engine';
   /** The password file, lines of `name:hash` as written by `htpasswd -B`. */
   readonly users: string;
   readonly admins: readonly string[];
@@ -35,12 +39,16 @@ export interface AuthConfig {
 }
 
 export interface EngineConfig {
-  /** May hold `{project}`, which the project of the request path replaces. */
-  readonly url: string;
+  /** One for each replica; each may hold `{project}`, which the project of the request path replaces. */
+  readonly url: readonly string[];
   readonly kind: EngineKind;
   readonly login: 'forward' | 'service' | 'none';
   /** Present exactly when `login` is `service`. */
   readonly service: { readonly name: string; readonly password: string } | undefined;
+  /** Whether requests that ask for the rights of another identity go to the engine. */
+  readonly delegation: 'forward' | 'refuse';
+  /** Milliseconds after which the engine drops an idle session; undefined when it never does. */
+  readonly session_idle: number | undefined;
   /** To the first byte of the answer, and between two bytes of it. */
   readonly timeout: number;
   /** PEM file of the certificate authority that signed the engine's certificate. */
@@ -69,6 +77,9 @@ export interface CacheConfig {
   readonly max_entry: number;
   readonly share: CacheShare;
   readonly engine_permissions_ignored: boolean;
+  readonly client_control: ClientControl;
+  /** Whether REFRESH CUBE purges. */
+  readonly purge_on_refresh_cube: boolean;
   readonly lease: number;
   /** Shared by all replicas; undefined: made once and kept in Redis, or in this process. */
   readonly key_secret: string | undefined;
@@ -80,6 +91,8 @@ export interface ProjectConfig {
   readonly cache: 'on' | 'off';
   readonly ttl: number;
   readonly share: CacheShare;
+  /** By the name of the cube; a cube that is not here is cached as its project. */
+  readonly cubes: ReadonlyMap<string, 'on' | 'off'>;
   readonly engine: EngineConfig;
 }
 

@@ -50,9 +50,10 @@ function escapeReferences(_key: unknown, value: unknown): unknown {
 }
 
 function describeEngine(engine: EngineConfig) {
-  const { service, timeout, ca, certificate, key } = engine;
+  const { service, session_idle, timeout, ca, certificate, key } = engine;
   return {
     ...engine,
+    session_idle: session_idle === undefined ? 0 : formatDuration(session_idle),
     service: service === undefined ? null : { name: service.name, password: SECRET_MASK },
     timeout: formatDuration(timeout),
     ca: ca ?? null,

@@ -203,8 +203,35 @@ export function loginName(): Kind<string> {
 // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
 const mayHoldCredentials = (text: string) => /[@?#]/.test(text);
 
-export function engineUrl(): Kind<string> {
+function engineUrl(): Kind<string> {
   return textKind('URL', ENGINE_URL_RULE, isEngineUrl, mayHoldCredentials);
+}
+
+const MAX_REPLICAS = 16;
+
+/** One URL, or one for each replica. Either all of them name the project or none does. */
+export function engineUrls(): Kind<readonly string[]> {
+  const one = engineUrl();
+  return {
+    type: 'URL or list of URLs',
+    allowed: `${ENGINE_URL_RULE}; or a list of up to ${MAX_REPLICAS} different ones for the replicas of the engine, all with {project} or none`,
+    secret: one.secret,
+    read(input) {
+      const urls = (Array.isArray(input) ? input : [input]).map(one.read);
+      const read = urls.filter((url) => url !== undefined);
+      const alike = new Set(read.map((url) => url.includes('{project}'))).size === 1;
+      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
+      return sound ? read : undefined;
+    },
+  };
+}
+
+export function cubeName(): Kind<string> {
+  return textKind(
+    'cube name',
+    'a name of 1 to 255 characters without control characters, as it stands in MDX without its brackets',
+    (text) => text.trim() !== '' && text.length <= 255 && !/\p{Cc}/u.test(text),
+  );
 }
 
 export function redisUrl(): Kind<string> {

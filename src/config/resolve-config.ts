@@ -1,6 +1,7 @@
 /** From checked keys to the configuration of the program: paths, what projects inherit, what must fit together. */
 
 import { resolve } from 'node:path';
+import { engineTraits } from '../engine-kinds.ts';
 import type { Config, EngineConfig, ProjectConfig, StorageConfig } from './config.ts';
 import type { WrittenPath } from './kinds.ts';
 import type { KeyPath, Problem } from './problems.ts';
@@ -95,8 +96,12 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
   }
 
   function resolveEngine({ ca, certificate, key, service, ...rest }: CheckedEngine): EngineConfig {
+    const { login, kind, delegation, session_idle } = rest;
+    const idle = session_idle ?? engineTraits(kind).sessionIdle;
     return {
       ...rest,
+      delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
+      session_idle: idle === 0 ? undefined : idle,
       service: service ?? undefined,
       ca: absoluteOrNone(ca),
       certificate: absoluteOrNone(certificate),
@@ -106,7 +111,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
 
   function resolveProject(name: string, project: CheckedProject): ProjectConfig {
     const path = ['projects', name];
-    const { cache: switched, ttl = file.cache.ttl, share = file.cache.share } = project;
+    const { cache: switched, ttl = file.cache.ttl, share = file.cache.share, cubes } = project;
     const engine = inheritEngine(project.engine ?? {}, file.engine);
     const { login, service } = project.engine ?? {};
     noteTlsFiles(project.engine ?? {}, [...path, 'engine']);
@@ -117,7 +122,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     } else if (login !== undefined) {
       checkShare(share, login, [...path, 'engine', 'login'], `forward with share: ${share}`);
     }
-    return { cache: switched, ttl, share, engine: resolveEngine(engine) };
+    return { cache: switched, ttl, share, cubes, engine: resolveEngine(engine) };
   }
 
   function checkStorage(storage: CheckedStorage): void {
@@ -168,7 +173,19 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     return { driver, url, login, service: storage.service ?? undefined, ...files, timeout };
   }
 
-  files.push({ kind: 'users', file: named(file.auth.users, 'auth', 'users') });
+  /** Where the engine knows the users, it must be told who asks; and roles are compared with names of the file. */
+  function checkProvider(): void {
+    if (file.auth.provider === 'file') {
+      files.push({ kind: 'users', file: named(file.auth.users, 'auth', 'users') });
+    } else if (file.engine.login !== 'forward') {
+      complain(
+        ['auth', 'provider'],
+        `engine needs engine.login: forward (it is ${file.engine.login})`,
+      );
+    }
+  }
+
+  checkProvider();
   noteTlsFiles(file.listen, ['listen']);
   noteTlsFiles(file.engine, ['engine']);
   checkService(file.engine, ['engine']);
@@ -216,6 +233,8 @@ function inheritEngine(own: Optional<CheckedEngine>, common: CheckedEngine): Che
     kind: own.kind ?? common.kind,
     login,
     service: own.service === undefined ? inheritedService : own.service,
+    delegation: own.delegation ?? (own.login === undefined ? common.delegation : null),
+    session_idle: own.session_idle ?? (own.kind === undefined ? common.session_idle : null),
     timeout: own.timeout ?? common.timeout,
     ca: own.ca === undefined ? common.ca : own.ca,
     certificate,

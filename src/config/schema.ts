@@ -8,8 +8,9 @@ import { z } from 'zod';
 import {
   addressRange,
   choice,
+  cubeName,
   duration,
-  engineUrl,
+  engineUrls,
   filePath,
   flag,
   integer,
@@ -64,6 +65,10 @@ const listen = section(
 
 const auth = section(
   {
+    provider: leaf(
+      choice(['file', 'engine']),
+      'Where logins are checked: file compares with the users file; engine tries them at the engine, which must be asked with the login of the client (engine.login: forward).',
+    ).prefault('file'),
     users: leaf(
       filePath(),
       'The password file: lines of name:hash as written by htpasswd -B or mdx-gateway hash-password. It is read again when it changes.',
@@ -86,18 +91,26 @@ const SERVICE_MEANING = 'The service account. It stands here exactly when engine
 
 const engineKeys = {
   url: leaf(
-    engineUrl(),
-    'The XMLA endpoint of the engine. {project} in it is replaced by the project of the request path.',
+    engineUrls(),
+    'The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its replica. {project} is replaced by the project of the request path.',
   ),
   kind: leaf(
     choice(['generic', 'mondrian', 'emondrian', 'kylin', 'ssas']),
-    'Which engine it is. kylin (MDX for Kylin) is always asked for DBSCHEMA_CATALOGS, by which it reads its datasets anew; generic fits all others.',
+    'Which engine it is; docs/SESSIONS.md shows what that changes. generic fits all others.',
   ),
   login: leaf(
     choice(['forward', 'service', 'none']),
     'What the engine gets as a login: the one of the client (forward), that of a service account (service), or none.',
   ),
   service: optionalSection(service, SERVICE_MEANING),
+  delegation: leaf(
+    orNull(choice(['forward', 'refuse'])),
+    'What becomes of requests that ask for the rights of another identity (properties such as EffectiveUserName, Roles and CustomData; WS-Security): forward sends them to the engine past the cache, refuse answers with a Fault. null: refuse with login: service, whose rights everybody could lend to himself otherwise, else forward.',
+  ),
+  session_idle: leaf(
+    orNull(duration({ min: SECOND, max: 30 * DAY, off: true })),
+    'After how long without a request the engine drops a session. Before a third of it has passed, a session that is answered from the cache touches the engine. null: what is usual for the kind of engine; 0: it never drops one.',
+  ),
   timeout: leaf(
     duration({ min: SECOND, max: HOUR }),
     'How long the engine may take to the first byte of its answer, and between two bytes of it.',
@@ -122,6 +135,8 @@ const engine = section(
     kind: engineKeys.kind.prefault('generic'),
     login: engineKeys.login.prefault('none'),
     service: engineKeys.service.prefault(null),
+    delegation: engineKeys.delegation.prefault(null),
+    session_idle: engineKeys.session_idle.prefault(null),
     timeout: engineKeys.timeout.prefault('300s'),
     ca: engineKeys.ca.prefault(null),
     certificate: engineKeys.certificate.prefault(null),
@@ -171,6 +186,14 @@ const cache = section(
       flag(),
       'Must be true where share is roles or everyone and the login is forwarded: then users see answers that the engine might have refused them.',
     ).prefault(false),
+    client_control: leaf(
+      choice(['nobody', 'purgers', 'everybody']),
+      'Whose request header Cache-Control counts: no-cache asks the engine and stores its answer, no-store asks the engine and stores nothing. purgers are the users of auth.admins and auth.purgers.',
+    ).prefault('purgers'),
+    purge_on_refresh_cube: leaf(
+      flag(),
+      'Whether a statement REFRESH CUBE of a user who may purge clears the cache of its project. Excel sends one for each Refresh All.',
+    ).prefault(false),
     lease: leaf(
       duration({ min: LEASE_LIMITS.shortest, max: LEASE_LIMITS.longest }),
       'For how long a replica may go on without asking Redis whether something was purged, and with share: roles the storage whether a role was changed. A purge, or a change of a role, waits that long before it is acknowledged.',
@@ -199,6 +222,14 @@ const project = section(
     ).prefault('on'),
     ttl: cacheKeys.ttl.optional(),
     share: cacheKeys.share.optional(),
+    cubes: byName(
+      cubeName(),
+      leaf(
+        choice(['on', 'off']),
+        'off passes every request to the engine whose answer may hold data of this cube.',
+      ),
+      'Cubes of this project that differ, by name. Needed where a measure of the server hides what changes by time or user.',
+    ).prefault({}),
     engine: section(
       z.object(engineKeys).partial().shape,
       'The engine of this project, with the same keys as the section engine. What is left out is taken from there; null takes nothing from there.',

@@ -1,8 +1,9 @@
+import { foldCase } from '../fold-case.ts';
 import { parameterName, type QueryParameter } from '../proxy/forwarded-query.ts';
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */
 export function namesParameter(search: string, name: string): boolean {
-  return search.split('&').some((piece) => parameterName(piece).toLowerCase() === name);
+  return search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
 }
 
 /** The parameters in the one order that a key needs: by name; equal names keep their order. */

@@ -11,6 +11,8 @@ export interface EngineAddressee {
   readonly user: string;
   /** The client's own header Authorization, for `engine.login: forward`. */
   readonly authorization: string | undefined;
+  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined: whichever can be reached. */
+  readonly replica: string | undefined;
 }
 
 /** The headers of a cacheable request: these and nothing else of the client's. */
@@ -19,7 +21,32 @@ export interface QueryHeaders {
   readonly soapaction: string;
   readonly accept: string | undefined;
   readonly 'user-agent': string | undefined;
+  /** The caller's session, where it named it in this header (SSAS). */
+  readonly 'x-as-sessionid': string | undefined;
 }
+
+/** Sees an answer that is passed through, with its content coding removed. */
+export interface AnswerWatch {
+  /** Whether the client must not have the last piece before the watch has agreed to the end. */
+  readonly holdsLast: boolean;
+  /** Before anything else. Bytes are handed on only after what it returned has resolved. */
+  head(head: AnswerHead): void;
+  /** Each piece in order. The client is given the piece after what this returned has resolved. */
+  write(chunk: Buffer): void | Promise<void>;
+  /**
+   * After the last byte, or when the answer broke off; the client has the end after it has resolved. When it
+   * rejects, the client is told that instead of the answer, or, when that has begun, broken off.
+   */
+  end(whole: boolean): void | Promise<void>;
+}
+
+/** What became of an empty Execute by which a session is kept alive. */
+export type Touch =
+  | { readonly kind: 'alive' }
+  /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
+  | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
+  /** The engine could not be asked. */
+  | { readonly kind: 'failed' };
 
 /** What becomes of a request that is passed through. */
 export interface PassThroughClient {
@@ -54,13 +81,22 @@ export interface Engine {
    * Replays a request through to the engine, with the client's own headers less the identity ones, and
    * streams the answer. Resolves when it is over; failures go to `client.fail`.
    * @param body the whole body, its content coding removed; undefined without one
+   * @param watch sees the answer on its way; the engine is then asked for no content coding
    */
   passThrough(
     addressee: EngineAddressee,
     client: PassThroughClient,
     body: Buffer | undefined,
+    watch?: AnswerWatch,
   ): Promise<void>;
-  /** Whether a connection to it can be made. */
-  reachable(): Promise<boolean>;
+  /**
+   * The replica on which a request goes: for a new session one that can be reached, for a session of which
+   * nothing is known always the same.
+   */
+  replicaFor(sessionId: string | undefined): string;
+  /** Sends an empty Execute in a session, so that the engine does not drop it. Never rejects. */
+  touch(addressee: EngineAddressee, sessionId: string, signal: AbortSignal): Promise<Touch>;
+  /** Whether a connection to one of its replicas, or to the named one, can be made. */
+  reachable(replica?: string): Promise<boolean>;
   close(): void;
 }

@@ -1,21 +1,20 @@
-import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { answerHead } from '../proxy/answer-head.ts';
-import { acceptsConnections } from '../proxy/probe.ts';
-import { endOnSilence } from '../proxy/silence.ts';
-import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { NoAnswer } from '../proxy/upstream-failure.ts';
+import { decodedAnswer } from '../proxy/decoded-answer.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
-import type { Engine, EngineAddressee, QueryHeaders } from './engine.ts';
-import { engineFailure, engineLoginFailure, EngineSilence } from './engine-failure.ts';
-import { engineOrigin, engineTarget, tellsProject } from './engine-target.ts';
+import type { Engine, EngineAddressee } from './engine.ts';
+import { engineFailure, engineLoginFailure } from './engine-failure.ts';
+import { engineTarget, tellsProject } from './engine-target.ts';
 import { createPassThrough } from './pass-through.ts';
+import { sendQuery } from './query-request.ts';
+import { createReplicas } from './replicas.ts';
+import { createTouch } from './touch.ts';
 
 /** An engine that is spoken to by XMLA over HTTP or HTTPS. */
 export function createHttpEngine(options: {
@@ -25,63 +24,12 @@ export function createHttpEngine(options: {
   emit: Emit;
 }): Engine {
   const { config, admission, clock, emit } = options;
-  const origin = engineOrigin(config.url);
-  const { agent, certificate } = createUpstreamAgent({ ...config, url: origin.href }, true);
-  const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
+  const { login, service, timeout } = config;
+  const replicas = createReplicas({ config, clock });
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
-    if (config.login === 'forward') return addressee.authorization;
-    return config.service === undefined ? undefined : serviceAuthorization(config.service);
-  }
-
-  const target = (addressee: EngineAddressee) =>
-    engineTarget(config.url, addressee.project, addressee.query);
-
-  /** Sends a request and waits for the head of its answer. */
-  function send(
-    addressee: EngineAddressee,
-    headers: QueryHeaders,
-    body: Buffer,
-    signal: AbortSignal,
-  ): Promise<IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      const authorization = authorizationOf(addressee);
-      let answer: IncomingMessage | undefined;
-      const request: ClientRequest = start(
-        new URL(origin),
-        {
-          method: 'POST',
-          path: target(addressee),
-          agent,
-          signal,
-          headers: {
-            'content-type': headers['content-type'],
-            'content-length': body.length,
-            soapaction: headers.soapaction,
-            ...(headers.accept !== undefined && { accept: headers.accept }),
-            ...(headers['user-agent'] !== undefined && { 'user-agent': headers['user-agent'] }),
-            'accept-encoding': 'identity',
-            ...(authorization !== undefined && { authorization }),
-          },
-        },
-        (response) => {
-          answer = response;
-          resolve(response);
-        },
-      );
-      endOnSilence(request, config.timeout, () => new EngineSilence());
-      request.on('error', (error: Error) => {
-        answer?.destroy(error);
-        reject(brokenBeforeItBegan(request, error) ? new StaleConnection() : error);
-      });
-      // Nothing else tells of an engine that changes the protocol without being asked to.
-      request.on('close', () => reject(new NoAnswer()));
-      request.end(body);
-    });
-  }
-
-  function closeIdle(): void {
-    for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+    if (login === 'forward') return addressee.authorization;
+    return service === undefined ? undefined : serviceAuthorization(service);
   }
 
   function report(project: string, error: unknown): GatewayError {
@@ -95,7 +43,7 @@ export function createHttpEngine(options: {
   function acceptedHead(answer: IncomingMessage): AnswerHead {
     try {
       const head = answerHead(answer);
-      if (refusedLogin(head.status, config.login)) throw engineLoginFailure();
+      if (refusedLogin(head.status, login)) throw engineLoginFailure();
       return head;
     } catch (error) {
       answer.destroy();
@@ -103,58 +51,70 @@ export function createHttpEngine(options: {
     }
   }
 
-  return {
-    tellsProject: tellsProject(config.url),
-    id: JSON.stringify([
-      config.url,
-      config.kind,
-      config.login,
-      config.service?.name ?? null,
-      certificate,
-    ]),
-    async ask(addressee, headers, body, signal) {
-      const leave = await admission.admit(addressee.user, signal);
-      const project = addressee.project ?? '';
-      const began = { now: clock.now(), wall: clock.wall() };
-      try {
-        const answer = await send(addressee, headers, body, signal).catch((error: unknown) => {
-          if (!(error instanceof StaleConnection)) throw error;
-          // A query changes nothing, so that it may be sent again, on a new connection: an engine that closed
-          // one has most likely closed them all.
-          closeIdle();
-          return send(addressee, headers, body, signal);
-        });
-        answer.once('error', (error) => {
-          if (!signal.aborted) report(project, error);
-        });
-        answer.once('close', () => {
-          leave();
-          emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
-        });
-        return { head: acceptedHead(answer), body: answer, began };
-      } catch (error) {
+  const ask: Engine['ask'] = async (addressee, asked, body, signal) => {
+    const leave = await admission.admit(addressee.user, signal);
+    const project = addressee.project ?? '';
+    // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
+    const began = { now: clock.now(), wall: clock.wall() };
+    const authorization = authorizationOf(addressee);
+    const sessionId = asked['x-as-sessionid'];
+    const headers = {
+      'content-type': asked['content-type'],
+      'content-length': body.length,
+      soapaction: asked.soapaction,
+      ...(asked.accept !== undefined && { accept: asked.accept }),
+      ...(asked['user-agent'] !== undefined && { 'user-agent': asked['user-agent'] }),
+      ...(sessionId !== undefined && { 'x-as-sessionid': sessionId }),
+      'accept-encoding': 'identity',
+      ...(authorization !== undefined && { authorization }),
+    };
+    try {
+      const { answer, url } = await replicas.reach(
+        addressee.replica,
+        signal,
+        async (replica, connectLimit) => {
+          const path = engineTarget(replica.url, addressee.project, addressee.query);
+          const query = { path, headers, body, signal, timeout };
+          return { answer: await sendQuery(replica, query, connectLimit), url: replica.url };
+        },
+      );
+      const tell = (error: unknown) => {
+        if (!signal.aborted) report(project, error);
+      };
+      answer.once('error', tell);
+      answer.once('close', () => {
         leave();
-        throw report(project, error);
-      }
-    },
+        emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+      });
+      return { ...decodedAnswer(answer, acceptedHead(answer), tell), began, replica: url };
+    } catch (error) {
+      leave();
+      throw report(project, error);
+    }
+  };
+
+  return {
+    tellsProject: config.url.every(tellsProject),
+    id: JSON.stringify([
+      config.url.toSorted(),
+      config.kind,
+      login,
+      service?.name ?? null,
+      replicas.certificate,
+    ]),
+    ask,
     passThrough: createPassThrough({
       config,
-      origin,
-      agent,
+      replicas,
       admission,
       clock,
       emit,
-      target,
       authorizationOf,
+      acceptedHead,
     }),
-    reachable: () => acceptsConnections(origin),
-    close: () => agent.destroy(),
+    touch: createTouch(ask),
+    replicaFor: replicas.nameFor,
+    reachable: replicas.reachable,
+    close: replicas.close,
   };
-}
-
-/** A kept-alive connection that the engine had already closed when the request went out on it. */
-class StaleConnection extends Error {}
-
-function brokenBeforeItBegan(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
-  return request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
 }

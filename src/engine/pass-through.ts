@@ -1,98 +1,184 @@
-import type { Agent, IncomingMessage, ServerResponse } from 'node:http';
+import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
-import { answerHead } from '../proxy/answer-head.ts';
+import { watchConnection, type ConnectionWatch } from '../proxy/connection.ts';
 import { requestHeaders } from '../proxy/forwarded-headers.ts';
 import { proxyThrough } from '../proxy/proxy.ts';
 import { endOnSilence } from '../proxy/silence.ts';
 import { NoAnswer } from '../proxy/upstream-failure.ts';
-import { refusedLogin } from '../proxy/upstream-login.ts';
+import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
-import { engineFailure, engineLoginFailure, EngineSilence } from './engine-failure.ts';
+import { engineFailure, EngineSilence } from './engine-failure.ts';
+import { engineTarget } from './engine-target.ts';
+import { NotConnected, type Replica, type Replicas } from './replicas.ts';
+import { guardWatch, relayWatched, WatchRefusal, type GuardedWatch } from './watched-answer.ts';
 
 /** Passes requests through to an engine: the client's own headers, its pace, its end. */
 export function createPassThrough(options: {
   config: EngineConfig;
-  origin: URL;
-  agent: Agent;
+  replicas: Replicas;
   admission: Admission;
   clock: Clock;
   emit: Emit;
-  target: (addressee: EngineAddressee) => string;
   authorizationOf: (addressee: EngineAddressee) => string | undefined;
+  acceptedHead: (answer: IncomingMessage) => AnswerHead;
 }): Engine['passThrough'] {
-  const { config, origin, agent, admission, clock, emit } = options;
+  const { config, replicas, admission, clock, emit, acceptedHead } = options;
 
-  function relay(client: PassThroughClient, answer: IncomingMessage, response: ServerResponse) {
-    const head = answerHead(answer);
-    if (refusedLogin(head.status, config.login)) throw engineLoginFailure();
-    client.open(head);
-    answer.on('data', (chunk: Buffer) => client.sent(chunk.length));
-    answer.pipe(response);
+  /** Tells the failure of one exchange, in the log, to the watch and then to the client. */
+  function failer(project: string, client: PassThroughClient, watch: GuardedWatch | undefined) {
+    let failed = false;
+    let told: Promise<void> | undefined;
+
+    async function tell(error: unknown): Promise<void> {
+      let said = error;
+      if (error instanceof WatchRefusal) said = error.cause;
+      else {
+        const failure = engineFailure(error);
+        said = failure;
+        if (!client.signal.aborted && failure.reason !== 'client-gone') {
+          emit({ type: 'engine-failed', project, reason: failure.reason, error });
+        }
+      }
+      if (watch !== undefined) await watch.giveUp();
+      client.fail(said);
+    }
+
+    return {
+      /** One failure shows in several events; the first counts. */
+      fail(error: unknown): void {
+        if (failed) return;
+        failed = true;
+        told = tell(error);
+      },
+      /** Resolves when what failed, if anything did, was told. */
+      told: () => told,
+    };
   }
 
-  return async function passThrough(addressee, client, body) {
-    const { request, response } = client;
+  return async function passThrough(addressee, client, body, watch) {
+    const { request } = client;
     const project = addressee.project ?? '';
+    const guarded = watch === undefined ? undefined : guardWatch(watch);
+    const failure = failer(project, client, guarded);
     let leave: () => void;
     try {
       leave = await admission.admit(addressee.user, client.signal);
     } catch (error) {
+      await guarded?.giveUp();
       client.fail(error);
       return;
     }
     const began = clock.now();
-    request.headers = requestHeaders(
-      request.headers,
-      options.authorizationOf(addressee),
-      body?.length,
-    );
-    request.url = options.target(addressee);
-    let answered = false;
-    let failed = false;
-
-    /** One failure shows in several events; the first counts. */
-    function fail(error: unknown): void {
-      if (failed) return;
-      failed = true;
-      const failure = engineFailure(error);
-      if (!client.signal.aborted && failure.reason !== 'client-gone') {
-        emit({ type: 'engine-failed', project, reason: failure.reason, error });
-      }
-      client.fail(failure);
-    }
-
+    request.headers = {
+      ...requestHeaders(request.headers, options.authorizationOf(addressee), body?.length),
+      ...(watch !== undefined && { 'accept-encoding': 'identity' }),
+    };
+    makeRoomForListeners(client, config.url.length);
     try {
-      await proxyThrough({
-        request,
-        response,
-        body,
-        origin,
-        agent,
-        onRequest(sent) {
-          endOnSilence(sent, config.timeout, () => new EngineSilence());
-          // Nothing else tells of an engine that changes the protocol without being asked to.
-          sent.once('close', () => {
-            if (!answered) fail(new NoAnswer());
-          });
-        },
-        onAnswer(answer) {
-          answered = true;
-          answer.on('error', fail);
-          try {
-            relay(client, answer, response);
-          } catch (error) {
-            answer.destroy();
-            fail(error);
-          }
-        },
-        onError: fail,
+      await replicas.reach(addressee.replica, client.signal, (replica, connectLimit) => {
+        request.url = engineTarget(replica.url, addressee.project, addressee.query);
+        return exchange({ replica, connectLimit, body, client, guarded, fail: failure.fail });
       });
+    } catch (error) {
+      failure.fail(error);
     } finally {
+      await failure.told();
+      // A client that went away may leave nothing behind that tells of it.
+      await guarded?.giveUp();
       leave();
       emit({ type: 'engine-answered', project, milliseconds: clock.now() - began });
     }
   };
+
+  /**
+   * One attempt at one replica. Resolves when it is over, however it ended.
+   * @throws NotConnected when nothing was sent, and nobody was told
+   */
+  async function exchange(attempt: {
+    replica: Replica;
+    connectLimit: number | undefined;
+    body: Buffer | undefined;
+    client: PassThroughClient;
+    guarded: GuardedWatch | undefined;
+    fail: (error: unknown) => void;
+  }): Promise<void> {
+    const { replica, client, guarded, fail } = attempt;
+    const { request } = client;
+    const response = guarded === undefined ? client.response : standIn(client);
+    let connection: ConnectionWatch | undefined;
+    let notConnected: NotConnected | undefined;
+    let answered = false;
+    let relayed: Promise<void> | undefined;
+
+    await proxyThrough({
+      request,
+      response,
+      body: attempt.body,
+      origin: replica.origin,
+      agent: replica.agent,
+      onRequest(sent) {
+        connection = watchConnection(sent, attempt.connectLimit);
+        endOnSilence(sent, config.timeout, () => new EngineSilence());
+        // Nothing else tells of an engine that changes the protocol without being asked to.
+        sent.once('close', () => {
+          if (!answered && notConnected === undefined) fail(new NoAnswer());
+        });
+      },
+      onAnswer(answer) {
+        answered = true;
+        if (guarded === undefined) return relay(answer, client, fail);
+        answer.on('error', () => {});
+        relayed = relayAccepted(answer, guarded).catch(fail);
+      },
+      onError(error) {
+        // What the loop over a watched answer throws comes after what was read before.
+        if (relayed !== undefined) return;
+        if (connection?.failed() === true) notConnected ??= new NotConnected(error);
+        else fail(error);
+      },
+    });
+    await relayed;
+    if (notConnected !== undefined) throw notConnected;
+
+    async function relayAccepted(answer: IncomingMessage, watch: GuardedWatch): Promise<void> {
+      await relayWatched(answer, acceptedHead(answer), client, watch);
+    }
+  }
+
+  /** In one turn: the proxy must find the response ended when its answer is refused. */
+  function relay(
+    answer: IncomingMessage,
+    client: PassThroughClient,
+    fail: (error: unknown) => void,
+  ): void {
+    answer.on('error', fail);
+    try {
+      client.open(acceptedHead(answer));
+      answer.on('data', (chunk: Buffer) => client.sent(chunk.length));
+      answer.pipe(client.response);
+    } catch (error) {
+      answer.destroy();
+      fail(error);
+    }
+  }
+}
+
+/**
+ * What the proxy is given for the response of a watched answer, since it destroys a response whose answer breaks
+ * off, before the client could be told. It closes when the client's does, which ends the request.
+ */
+function standIn({ request, response }: PassThroughClient): ServerResponse {
+  const stand = new ServerResponse(request);
+  response.once('close', () => stand.emit('close'));
+  return stand;
+}
+
+/** Each attempt leaves listeners of the proxy on both. */
+function makeRoomForListeners({ request, response }: PassThroughClient, attempts: number): void {
+  for (const emitter of [request, response]) {
+    emitter.setMaxListeners(emitter.getMaxListeners() + 4 * attempts);
+  }
 }

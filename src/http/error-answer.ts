@@ -1,5 +1,10 @@
 import type { ServerResponse } from 'node:http';
-import { BASIC_CHALLENGE, LOGIN_REFUSED_TEXT, LOGIN_THROTTLED_TEXT } from '../auth/challenge.ts';
+import {
+  BASIC_CHALLENGE,
+  LOGIN_REFUSED_TEXT,
+  LOGIN_THROTTLED_TEXT,
+  LOGIN_UNCHECKED_TEXT,
+} from '../auth/challenge.ts';
 import type { Authentication } from '../auth/authenticator.ts';
 import { ApiError, GatewayError } from '../errors.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
@@ -7,10 +12,16 @@ import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 /** The shapes in which an error can be told, one for each protocol that the gateway speaks. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
 
-/** A refused login as an error: the same text for every reason but throttling. */
+/**
+ * A refused login as an error: the same text for every reason but throttling. One that could not be checked is no
+ * refusal, and asks nobody for another password.
+ */
 export function loginError(refused: Extract<Authentication, { ok: false }>): GatewayError {
   if (refused.reason === 'throttled') {
     return new GatewayError('throttled', LOGIN_THROTTLED_TEXT, { retryAfter: refused.retryAfter });
+  }
+  if (refused.reason === 'unavailable') {
+    return new GatewayError('engine-unreachable', LOGIN_UNCHECKED_TEXT);
   }
   return new GatewayError('unauthenticated', LOGIN_REFUSED_TEXT, {
     headers: { 'www-authenticate': BASIC_CHALLENGE },
@@ -62,6 +73,7 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
     body: soapFault({
       side: error.status < 500 ? 'Client' : 'Server',
       message: error.status === 500 ? `${error.message} (${id})` : error.message,
+      ...(error.faultCode !== undefined && { code: error.faultCode }),
     }),
   }),
   // The envelope of the interface document §2.2, with the error text where its reference server puts it.

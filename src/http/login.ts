@@ -4,7 +4,7 @@ import { loginError } from './error-answer.ts';
 
 /**
  * Who sends this request.
- * @throws GatewayError `unauthenticated` or `throttled`
+ * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` when the engine checks logins
  */
 export type Login = (request: IncomingMessage) => Promise<Principal>;
 

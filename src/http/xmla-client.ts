@@ -6,13 +6,28 @@ import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
 import { breakOff } from '../proxy/break-off.ts';
 import { answerHeaders } from '../proxy/forwarded-headers.ts';
+import type { GzipMaker } from '../query-cache/gzip-maker.ts';
+import { GZIP_FROM, gzipWithSession } from '../query-cache/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
+import { withSession } from '../query-cache/session-place.ts';
+import type { StoredAnswer } from '../query-cache/stored-answer.ts';
+import { acceptsGzip } from './accepted-coding.ts';
 import { cacheStatus } from './cache-status.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
 
+/** The facts of a replay. */
+type Replay = Parameters<Client['replay']>[1];
+
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
+const SESSION_ID = 'x-as-sessionid';
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
+
+/**
+ * What may stand in a header and arrives as it was sent (RFC 9110 §5.5): no control characters, no white space at
+ * the ends. A session id of XML may be anything.
+ */
+const HEADER_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 /** What the event of an answered request says; filled in as the request becomes known. */
 export interface RequestFacts {
@@ -32,11 +47,13 @@ export interface XmlaClient extends Client {
 /**
  * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
  * Cache-Status, Age and the transport flags are on all of them.
+ *
+ * @param options.gzip makes compressed answers for later; undefined where nothing stored is ever replayed
  */
 export function createXmlaClient(
   request: IncomingMessage,
   response: ServerResponse,
-  options: { id: string; clock: Clock; emit: Emit },
+  options: { id: string; clock: Clock; emit: Emit; gzip?: GzipMaker },
 ): XmlaClient {
   const { clock, emit } = options;
   const began = clock.now();
@@ -82,6 +99,44 @@ export function createXmlaClient(
     response.writeHead(head.status, head.statusMessage, headers);
   }
 
+  function replay(
+    answer: StoredAnswer,
+    { outcome: said, ttl, age, sessionId, gzip }: Replay,
+  ): void {
+    if (gone.signal.aborted) return;
+    const wantsGzip =
+      gzip !== undefined &&
+      answer.body.length >= GZIP_FROM &&
+      acceptsGzip(request.headers['accept-encoding']);
+    const variant = wantsGzip ? gzip.variant : undefined;
+    // Before the head: nothing of an answer that cannot be given to this client may be sent.
+    const pieces =
+      variant === undefined
+        ? withSession(answer, sessionId)
+        : gzipWithSession(variant, answer, sessionId);
+    outcome = said;
+    saved = answer.engineMilliseconds;
+    bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    response.writeHead(200, {
+      'content-type': answer.contentType,
+      'content-length': bytes,
+      ...(answer.contentLanguage !== undefined && { 'content-language': answer.contentLanguage }),
+      ...(variant !== undefined && { 'content-encoding': 'gzip' }),
+      ...(answer.body.length >= GZIP_FROM && { vary: 'accept-encoding' }),
+      ...(answer.sessionHeader &&
+        sessionId !== undefined &&
+        HEADER_VALUE.test(sessionId) && { [SESSION_ID]: sessionId }),
+      ...gatewayHeaders(ttl, age),
+    });
+    // Held together until the end, so that head and pieces go to the system in one call.
+    response.cork();
+    for (const piece of pieces) response.write(piece);
+    response.end();
+    if (wantsGzip && variant === undefined) {
+      options.gzip?.prepare(answer, (made) => gzip.keep(made));
+    }
+  }
+
   function fail(error: unknown): void {
     if (gone.signal.aborted) return;
     const failure = asGatewayError(error);
@@ -98,19 +153,7 @@ export function createXmlaClient(
     signal: gone.signal,
     open,
     fail,
-    replay(answer, { outcome: said, ttl, age }) {
-      if (gone.signal.aborted) return;
-      outcome = said;
-      saved = answer.engineMilliseconds;
-      bytes = answer.body.length;
-      response.writeHead(200, {
-        'content-type': answer.contentType,
-        'content-length': answer.body.length,
-        ...(answer.contentLanguage !== undefined && { 'content-language': answer.contentLanguage }),
-        ...gatewayHeaders(ttl, age),
-      });
-      response.end(answer.body);
-    },
+    replay,
     write(chunk) {
       if (gone.signal.aborted) return true;
       bytes += chunk.length;

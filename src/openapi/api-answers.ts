@@ -1,11 +1,11 @@
 import type { ApiReason } from '../reasons.ts';
-import { apiFailures } from './failures.ts';
+import { apiFailures, LOGIN_FAILURES } from './failures.ts';
 import { ALLOW } from './headers.ts';
 import type { Answer, Answers, MediaType, Schema } from './openapi-types.ts';
 import { shared } from './shared-answers.ts';
 
 /** What can end any request below /api. */
-const EVERYWHERE = ['unauthenticated', 'identity-refused', 'throttled', 'internal'] as const;
+const EVERYWHERE = [...LOGIN_FAILURES, 'identity-refused', 'internal'] as const;
 
 const everywhere = shared('Api', apiFailures(EVERYWHERE));
 const forChanges = shared('ApiChange', apiFailures(['forbidden', 'identity-refused']));

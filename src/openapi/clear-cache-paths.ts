@@ -1,4 +1,4 @@
-import { clearCacheFailures, faults } from './failures.ts';
+import { clearCacheFailures, faults, LOGIN_FAILURES } from './failures.ts';
 import type { Answer, Answers, Operation, Paths, Schema } from './openapi-types.ts';
 import { shared } from './shared-answers.ts';
 import { project } from './xmla-paths.ts';
@@ -38,7 +38,7 @@ export const CLEAR_CACHE_SCHEMAS: Readonly<Record<string, Schema>> = {
   },
 };
 
-const FAILURES = ['unauthenticated', 'throttled', 'forbidden', 'purge-failed', 'internal'] as const;
+const FAILURES = [...LOGIN_FAILURES, 'forbidden', 'purge-failed', 'internal'] as const;
 const TEXTS = {
   forbidden: 'Nothing was done: alice is neither in auth.admins nor in auth.purgers.',
 };

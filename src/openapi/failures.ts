@@ -22,6 +22,9 @@ const HEADERS: Readonly<Record<number, Headers>> = {
   503: { 'Retry-After': RETRY_AFTER },
 };
 
+/** What can end any request that needs a login; the last where the engine checks logins (`auth.provider`). */
+export const LOGIN_FAILURES = ['unauthenticated', 'throttled', 'engine-unreachable'] as const;
+
 export const FAILURE_SCHEMAS: Readonly<Record<string, Schema>> = {
   Failure: {
     description: 'A failure of the role and dataset API.',

@@ -5,6 +5,7 @@ import {
   CLEAR_CACHE_SHARED_ANSWERS,
 } from './clear-cache-paths.ts';
 import { DATASET_PATHS, DATASET_SCHEMAS } from './dataset-paths.ts';
+import { EXPLAIN_PATHS, EXPLAIN_SCHEMAS, EXPLAIN_SHARED_ANSWERS } from './explain-paths.ts';
 import { FAILURE_SCHEMAS } from './failures.ts';
 import { SHARED_HEADERS } from './headers.ts';
 import type { OpenApiDocument } from './openapi-types.ts';
@@ -20,7 +21,8 @@ import { XMLA_OTHER_PATHS, XMLA_PATHS, XMLA_SHARED_ANSWERS } from './xmla-paths.
 const ABOUT = `A caching reverse proxy in front of an OLAP engine that speaks XMLA, with an API for roles and datasets.
 
 **Login.** Every operation but \`/health/live\` needs HTTP Basic credentials. Every known user may query and read; those
-in \`auth.admins\` may change roles and datasets, and clear the cache; those in \`auth.purgers\` may clear the cache.
+in \`auth.admins\` may change roles and datasets, clear the cache, and ask what it holds; those in \`auth.purgers\` may
+clear the cache.
 
 **Failures.** Each has a status from 400 on and a word of a closed list. The role and dataset API tells it as
 \`{"status":1,"data":"failure","errorMesg":"[word] text"}\`, XMLA as a SOAP Fault, clearCache as text or JSON, and every
@@ -54,7 +56,11 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
     tags: [
       { name: 'Roles', description: 'Roles and who is in them.' },
       { name: 'Datasets', description: 'Datasets: export, import, update, list.' },
-      { name: 'Cache', description: 'Dropping what a data load made stale.' },
+      {
+        name: 'Cache',
+        description:
+          'Dropping what a data load made stale, and why a query is not answered from the cache.',
+      },
       { name: 'XMLA', description: 'Queries of BI tools.' },
       { name: 'Operation', description: 'For those who run the gateway, and this document.' },
     ],
@@ -62,6 +68,7 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
       ...ROLE_PATHS,
       ...DATASET_PATHS,
       ...CLEAR_CACHE_PATHS,
+      ...EXPLAIN_PATHS,
       ...XMLA_PATHS,
       ...OPERATION_PATHS,
     },
@@ -77,12 +84,14 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
         ...ROLE_SCHEMAS,
         ...DATASET_SCHEMAS,
         ...CLEAR_CACHE_SCHEMAS,
+        ...EXPLAIN_SCHEMAS,
         ...OPERATION_SCHEMAS,
         ...FAILURE_SCHEMAS,
       },
       responses: {
         ...API_SHARED_ANSWERS,
         ...CLEAR_CACHE_SHARED_ANSWERS,
+        ...EXPLAIN_SHARED_ANSWERS,
         ...XMLA_SHARED_ANSWERS,
         ...PAGE_SHARED_ANSWERS,
       },

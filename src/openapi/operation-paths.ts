@@ -1,4 +1,4 @@
-import { pageFailures } from './failures.ts';
+import { LOGIN_FAILURES, pageFailures } from './failures.ts';
 import { ETAG } from './headers.ts';
 import type {
   Answer,
@@ -13,7 +13,7 @@ import { shared } from './shared-answers.ts';
 
 /** Of pages that `listen.open` can open. */
 const LOGIN_OR_OPEN: Security = [{ basic: [] }, {}];
-const failures = shared('Page', pageFailures(['unauthenticated', 'throttled', 'internal']));
+const failures = shared('Page', pageFailures([...LOGIN_FAILURES, 'internal']));
 const otherMethods = shared('PageOtherMethod', pageFailures(['method-not-allowed']));
 
 export const PAGE_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {

@@ -1,3 +1,4 @@
+import { GATEWAY_REASONS } from '../reasons.ts';
 import { faults } from './failures.ts';
 import { XMLA_HEADERS } from './headers.ts';
 import type {
@@ -49,7 +50,7 @@ const xml: MediaType = {
   },
 };
 
-const requestBody: RequestBody = {
+export const requestBody: RequestBody = {
   description:
     'A SOAP 1.1 envelope with one Discover or Execute, at most `limits.body` long; it may be compressed with gzip ' +
     'or deflate. What does not have the known shape of XMLA reaches the engine as it came.',
@@ -57,7 +58,7 @@ const requestBody: RequestBody = {
   content: { 'text/xml': xml, 'application/xml': xml },
 };
 
-const soapAction: Parameter = {
+export const soapAction: Parameter = {
   name: 'SOAPAction',
   in: 'header',
   description: 'The method; quotes are optional, and so is the header.',
@@ -80,6 +81,7 @@ const passed = shared('Xmla', {
       'engine-unreachable',
       'engine-login',
       'overloaded',
+      'session-unavailable',
       'engine-timeout',
     ],
     true,
@@ -98,13 +100,20 @@ export const XMLA_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
   ...refused.responses,
 };
 
+/** The status with which engines send it. */
+const { 200: unknownSession } = faults(['unknown-session'], true);
+
 const answered: Answers = {
   200: {
     description:
-      'The answer of the engine, as it came or from the cache. Engines send a `Fault` with this status too.',
+      'The answer of the engine, as it came or from the cache. Engines send a `Fault` with this status too, and so ' +
+      `does the gateway for one word.\n\n\`unknown-session\`: ${GATEWAY_REASONS['unknown-session']}`,
     headers: XMLA_HEADERS,
     content: {
-      'text/xml': { schema: { type: 'string' } },
+      'text/xml': {
+        schema: { type: 'string' },
+        examples: unknownSession?.content?.['text/xml']?.examples ?? {},
+      },
       'application/xml': { schema: { type: 'string' } },
       '*/*': {},
     },

@@ -24,6 +24,8 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'x-remote-user',
   'x-auth-user',
   'remote-user',
+  // Refused before it comes here; no engine is ever to see it.
+  'execute-as-user-id',
   'x-transport-caps-negotiation-flags',
   // The gateway is the one who waits for `100 Continue`.
   'expect',
@@ -50,9 +52,10 @@ function without(
   const listed = connectionNames(headers);
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || HOP_BY_HOP.has(name) || listed.has(name)) continue;
-    // Servers behind CGI-like gateways cannot tell `_` from `-`.
-    if (left.has(name.replaceAll('_', '-'))) continue;
+    if (value === undefined || listed.has(name)) continue;
+    // Servers behind CGI-like gateways cannot tell `_` from `-`, and some no sign from any other.
+    const read = name.replaceAll(/[^a-z0-9]/g, '-');
+    if (HOP_BY_HOP.has(read) || left.has(read)) continue;
     kept[name] = value;
   }
   return kept;

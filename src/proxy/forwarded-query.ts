@@ -1,3 +1,5 @@
+import { foldCase } from '../fold-case.ts';
+
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS: ReadonlySet<string> = new Set(['username', 'password', 'userid']);
 
@@ -11,13 +13,11 @@ export function parameterName(parameter: QueryParameter): string {
 
 /**
  * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
- * left out, however their names are spelt (letter case, percent-encoding).
+ * left out, however their names are spelt (letter case in the widest sense, percent-encoding).
  * @param search what follows the `?`; '' without one
  */
 export function forwardedQuery(search: string): readonly QueryParameter[] {
   return search
     .split('&')
-    .filter(
-      (piece) => piece !== '' && !IDENTITY_PARAMETERS.has(parameterName(piece).toLowerCase()),
-    );
+    .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(foldCase(parameterName(piece))));
 }

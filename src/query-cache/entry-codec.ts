@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { AnswerEncoding } from '../xmla/answer-encoding.ts';
+import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -18,7 +19,7 @@ const decompress = promisify(zstdDecompress);
  *  52+n   coded body
  */
 const MAGIC = 0x4d445847;
-const VERSION = 1;
+const VERSION = 2;
 const HEADER = 52;
 const CODING = { identity: 0, zstd: 1 } as const;
 /** Bodies below this size gain nothing from compression. */
@@ -32,7 +33,18 @@ interface Description {
   readonly lifetime: number;
   readonly engineMilliseconds: number;
   readonly bodyLength: number;
+  readonly session: SessionPlace | null;
+  readonly sessionHeader: boolean;
 }
+
+/** All of them, as the compiler checks: another gateway may know of more. */
+const ENCODINGS: Readonly<Record<AnswerEncoding, true>> = {
+  'utf-8': true,
+  'utf-16le': true,
+  'utf-16be': true,
+  'iso-8859-1': true,
+  'us-ascii': true,
+};
 
 /**
  * Makes the value that is kept in tier 2.
@@ -45,6 +57,8 @@ export async function encodeEntry(key: string, answer: StoredAnswer): Promise<Bu
     lifetime: answer.lifetime,
     engineMilliseconds: answer.engineMilliseconds,
     bodyLength: answer.body.length,
+    session: answer.session ?? null,
+    sessionHeader: answer.sessionHeader,
   };
   const described = Buffer.from(JSON.stringify(description));
   const compressed =
@@ -90,6 +104,8 @@ export async function decodeEntry(key: string, value: Buffer, maxBody: number): 
     ok: true,
     answer: {
       body,
+      session: description.session ?? undefined,
+      sessionHeader: description.sessionHeader,
       contentType: description.contentType,
       contentLanguage: description.contentLanguage ?? undefined,
       requestedAt: Number(value.readBigUInt64BE(8)),
@@ -113,11 +129,22 @@ function readDescription(bytes: Buffer): Description | undefined {
     const sound =
       typeof read.contentType === 'string' &&
       (read.contentLanguage === null || typeof read.contentLanguage === 'string') &&
-      [read.lifetime, read.engineMilliseconds, read.bodyLength].every(Number.isFinite);
+      [read.lifetime, read.engineMilliseconds, read.bodyLength].every(Number.isFinite) &&
+      (read.session === null || isPlace(read.session, read.bodyLength)) &&
+      typeof read.sessionHeader === 'boolean';
     return sound ? (read as Description) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** An id stands between two quotes, never at an end of the body. */
+function isPlace(place: Partial<SessionPlace> | undefined, bodyLength = 0): boolean {
+  if (place === undefined) return false;
+  const { at = NaN, encoding = '' } = place;
+  return (
+    Number.isSafeInteger(at) && at > 0 && at < bodyLength && Object.hasOwn(ENCODINGS, encoding)
+  );
 }
 
 async function decodeBody(

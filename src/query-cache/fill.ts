@@ -3,8 +3,10 @@ import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
 import type { RefusalReason } from '../reasons.ts';
 import { inspectAnswer, refuseByHead } from '../xmla/inspect-answer.ts';
+import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
 import type { Flight } from './flight.ts';
 import { holdBack } from './held-back.ts';
+import { inPieces } from './in-pieces.ts';
 import type { Client, EngineAnswer, Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
@@ -66,11 +68,14 @@ export async function fill(
     { head, body, began }: EngineAnswer,
     abort: AbortController,
   ): Promise<StoredAnswer | RefusalReason> {
-    let refusal = refuseByHead(head);
+    const { errorsAsData, successHeader } = query.engineTraits;
+    let refusal = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query, head);
     const inspector = inspectAnswer({
       contentType: head.headers['content-type'],
       method: query.parts.request.method,
+      errorsAsData,
     });
+    const begun = tellBegun(query, head);
     let kept: Buffer[] = [];
     let size = 0;
     const out = holdBack(client, head, outcome);
@@ -84,21 +89,36 @@ export async function fill(
     function refuse(reason: RefusalReason): void {
       refusal = reason;
       kept = [];
-      job.refused?.();
+      // What became of one session says nothing of the next answer, in another session.
+      if (reason !== 'session-changed') job.refused?.();
       flight?.land(undefined);
+    }
+
+    /** What may be kept of the whole answer, or why nothing may. */
+    async function verdict() {
+      if (refusal !== undefined) return refusal;
+      const inspected = inspector.end();
+      if (!inspected.ok) return inspected.reason;
+      const shared = withoutSession(query, head, Buffer.concat(kept), inspected.session);
+      if (shared === undefined) return 'session-in-answer';
+      // After the last byte: whatever made the session another one before that may have shaped the answer.
+      if (query.session && !(await query.session.confirm())) return 'session-changed';
+      return shared;
     }
 
     if (refusal !== undefined) refuse(refusal);
     try {
-      for await (const chunk of body) {
+      // From here on somebody listens to the body: nothing may be awaited before.
+      for await (const piece of inPieces(body)) {
         if (refusal === undefined) {
-          size += chunk.length;
-          if (size <= options.maxEntry) inspector.write(chunk);
+          size += piece.length;
+          if (size <= options.maxEntry) inspector.write(piece);
           const found = size > options.maxEntry ? 'too-large' : inspector.refusal;
-          if (found === undefined) kept.push(chunk);
+          if (found === undefined) kept.push(piece);
           else refuse(found);
         }
-        const taken = out.write(chunk);
+        await begun(piece);
+        const taken = out.write(piece);
         if (refusal === undefined) continue;
         // Only what nobody else waits for moves at the pace of this client, and ends when it goes away.
         if (!taken) await client.drained();
@@ -114,14 +134,15 @@ export async function fill(
       );
       return refusal ?? 'truncated';
     }
-    const verdict = refusal ?? inspector.end();
-    if (verdict !== undefined) {
-      refuse(verdict);
+    await begun();
+    const shared = await verdict();
+    if (typeof shared === 'string') {
+      refuse(shared);
       out.end();
-      return verdict;
+      return shared;
     }
     const answer: StoredAnswer = {
-      body: Buffer.concat(kept),
+      ...shared,
       contentType: head.headers['content-type'] ?? '',
       contentLanguage: head.headers['content-language'],
       requestedAt: began.wall,

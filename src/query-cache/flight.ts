@@ -32,7 +32,9 @@ export interface Flights {
     signal: AbortSignal,
     youngerThan?: number,
   ): Promise<Landing | 'late'> | undefined;
-  /** Enters a flight. The caller must let it land. */
+  /** Whether there is one that could be joined (see {@link Flights.join}). */
+  underWay(key: string, youngerThan?: number): boolean;
+  /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
   lead(key: string): Flight;
   /** Flights and waiters now. */
   usage(): { readonly flights: number; readonly waiters: number };
@@ -60,14 +62,19 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
   const entries = new Map<string, Entry>();
   let waiters = 0;
 
+  function joinable(key: string, youngerThan = options.deadline): Entry | undefined {
+    const entry = entries.get(key);
+    if (entry === undefined || entry.waiters >= MAX_WAITERS) return undefined;
+    const youngEnough = Math.min(youngerThan, options.deadline);
+    return leaseHolds(entry.flight.since, youngEnough, clock) ? entry : undefined;
+  }
+
   return {
-    join(key, signal, youngerThan = options.deadline) {
-      const entry = entries.get(key);
+    underWay: (key, youngerThan) => joinable(key, youngerThan) !== undefined,
+    join(key, signal, youngerThan) {
+      const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
-      const { since } = entry.flight;
-      if (!leaseHolds(since, Math.min(youngerThan, options.deadline), clock)) return undefined;
-      if (entry.waiters >= MAX_WAITERS) return undefined;
-      const age = clock.now() - since.now;
+      const age = clock.now() - entry.flight.since.now;
       entry.waiters += 1;
       waiters += 1;
       return orSooner(entry.landing, options.deadline - age, signal).finally(() => {
@@ -80,7 +87,7 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
       const flight: Flight = {
         since: leaseStart(clock),
         land(answer) {
-          // A flight that was given up for its age may have been replaced by a younger one.
+          // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key)?.flight === flight) entries.delete(key);
           resolve(
             answer === undefined

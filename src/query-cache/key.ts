@@ -5,7 +5,7 @@ import { keyedProperties } from '../xmla/property-policy.ts';
 import type { CapturedEpochs } from './epochs.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 1;
+const KEY_VERSION = 2;
 
 /**
  * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
@@ -26,39 +26,76 @@ export interface KeyParts {
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling. */
   readonly contentType: string;
+  /**
+   * What the session of the request adds (its profile, how it is named); null without a session. Never its id:
+   * sessions with equal profiles share.
+   */
+  readonly session: string | null;
   /** Method, request type or statement, parameters, restrictions, properties. */
   readonly request: XmlaRequest;
 }
 
+type Part = readonly [
+  name: string,
+  /** Undefined where requests of this method have no such part. */
+  value: (parts: KeyParts, epochs: CapturedEpochs) => unknown,
+];
+
+/**
+ * The parts by the names under which they are explained, each with what the key takes of it. Only a Discover has
+ * `request-type` and `restrictions`, only an Execute `statement` and `parameters`, which tells the two apart.
+ */
+export const KEY_PARTS = [
+  ['engine', ({ engine }) => engine],
+  ['project', ({ project }) => project],
+  ['query', ({ query }) => query],
+  ['identity', ({ identity }) => identity],
+  ['user-agent', ({ userAgentClass }) => userAgentClass],
+  ['accept', ({ accept }) => accept],
+  ['content-type', ({ contentType }) => contentType],
+  ['session', ({ session }) => session],
+  [
+    'headers',
+    ({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content]),
+  ],
+  [
+    'statement',
+    ({ request }) =>
+      request.method === 'Execute' ? normalizeStatement(request.statement) : undefined,
+  ],
+  ['request-type', ({ request: r }) => (r.method === 'Discover' ? r.requestType : undefined)],
+  [
+    'restrictions',
+    ({ request }) =>
+      request.method === 'Discover'
+        ? request.restrictions.map(({ name, form, values }) => [name, form, values])
+        : undefined,
+  ],
+  [
+    'parameters',
+    ({ request }) =>
+      request.method === 'Execute'
+        ? request.parameters.map(({ name, type, value }) => [name, type, value])
+        : undefined,
+  ],
+  [
+    'properties',
+    ({ request }) => keyedProperties(request.properties).map(({ name, value }) => [name, value]),
+  ],
+  ['epochs', (_parts, { scopes, tokens }) => [scopes, tokens]],
+] as const satisfies readonly Part[];
+
+export type KeyPartName = (typeof KEY_PARTS)[number][0];
+
 /**
  * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43
  * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of
- * parts look alike (lone surrogates are escaped). Keyed with a secret of the deployment, so that somebody
- * who can read the Redis keys cannot test guesses of what was asked.
+ * parts look alike (lone surrogates are escaped; no part that is there is null where it could be absent). Keyed
+ * with a secret of the deployment, so that somebody who can read the Redis keys cannot test guesses of what was
+ * asked.
  */
 export function queryKey(parts: KeyParts, epochs: CapturedEpochs): string {
-  const encoded = JSON.stringify([
-    KEY_VERSION,
-    parts.engine,
-    parts.project,
-    parts.query,
-    parts.identity,
-    parts.userAgentClass,
-    parts.accept,
-    parts.contentType,
-    requestParts(parts.request),
-    epochs.scopes,
-    epochs.tokens,
-  ]);
+  const values = KEY_PARTS.map(([, value]) => value(parts, epochs));
+  const encoded = JSON.stringify([KEY_VERSION, ...values]);
   return createHmac('sha256', epochs.keySecret).update(encoded).digest('base64url');
-}
-
-function requestParts(request: XmlaRequest): readonly unknown[] {
-  const properties = keyedProperties(request.properties).map(({ name, value }) => [name, value]);
-  if (request.method === 'Discover') {
-    const restrictions = request.restrictions.map((r) => [r.name, r.form, r.values]);
-    return ['Discover', request.requestType, restrictions, properties];
-  }
-  const parameters = request.parameters.map((p) => [p.name, p.type, p.value]);
-  return ['Execute', normalizeStatement(request.statement), parameters, properties];
 }

@@ -1,14 +1,37 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import type { GzipVariant } from './gzip-variant.ts';
+import type { PartDigests } from './part-digests.ts';
+import type { GzipSource } from './query.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 
-/** What an entry needs beside its body: key, headers, the LRU's own bookkeeping (measured, rounded up). */
-const ENTRY_OVERHEAD = 512;
+/**
+ * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
+ * LRU's own bookkeeping (measured, rounded up).
+ */
+const ENTRY_OVERHEAD = 832;
+
+/** An entry as it is looked at without being used. */
+export interface PeekedEntry {
+  readonly answer: StoredAnswer;
+  readonly digests: PartDigests;
+  /** Milliseconds for which it may still be used, by both clocks; 0 or less when it is too old. */
+  readonly left: number;
+}
 
 export interface MemoryTier {
   get(key: string): StoredAnswer | undefined;
-  /** Keeps the answer, unless one is there whose engine request began later. */
-  set(key: string, answer: StoredAnswer): void;
+  /**
+   * Keeps the answer, unless one is there whose engine request began later.
+   * @param digests those of the parts of its key, for who looks for similar ones
+   */
+  set(key: string, answer: StoredAnswer, digests: PartDigests): void;
+  /** The compressed variant of this very answer; undefined when the entry holds another, or is gone. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
+  /** Looks at an entry: that does not count as use. */
+  peek(key: string): PeekedEntry | undefined;
+  /** Looks at so many entries, the most recently used first; that does not count as use. */
+  peekRecent(most: number): readonly PeekedEntry[];
   clear(): void;
   /** What it holds now. */
   usage(): { readonly entries: number; readonly bytes: number };
@@ -16,41 +39,77 @@ export interface MemoryTier {
 
 /** Tier 1: the answers in the memory of this process, the least recently used dropped first. */
 export function createMemoryTier(options: {
-  /** Bytes of all entries together, bodies and overhead. 0 keeps nothing. */
+  /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
 }): MemoryTier {
-  if (options.maxBytes === 0) {
-    return { get: () => undefined, set() {}, clear() {}, usage: () => ({ entries: 0, bytes: 0 }) };
-  }
-  const { clock } = options;
-  const entries = new LRUCache<string, Entry>({
-    maxSize: options.maxBytes,
-    sizeCalculation: ({ answer }, key) => answer.body.length + key.length + ENTRY_OVERHEAD,
+  const { maxBytes, clock } = options;
+  if (maxBytes === 0) return NO_MEMORY;
+  const entries = new LRUCache<string, Entry>({ maxSize: maxBytes, sizeCalculation: bytesOf });
+  const left = ({ answer, until }: Entry) =>
+    Math.min(until - clock.now(), remaining(answer, clock.wall()));
+  const peeked = (entry: Entry): PeekedEntry => ({
+    answer: entry.answer,
+    digests: entry.digests,
+    left: left(entry),
   });
-  const isFresh = ({ answer, until }: Entry) =>
-    clock.now() < until && remaining(answer, clock.wall()) > 0;
+
+  function keepVariant(key: string, answer: StoredAnswer, variant: GzipVariant): void {
+    const entry = entries.peek(key);
+    if (entry?.answer !== answer) return;
+    const grown = { ...entry, variant };
+    // What is too large alone would be dropped, and the answer with it.
+    if (bytesOf(grown, key) <= maxBytes) entries.set(key, grown);
+  }
 
   return {
     get(key) {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
-      if (isFresh(entry)) return entry.answer;
+      if (left(entry) > 0) return entry.answer;
       entries.delete(key);
       return undefined;
     },
-    set(key, answer) {
+    set(key, answer, digests) {
       const present = entries.peek(key);
-      if (present && isFresh(present) && present.answer.requestedAt > answer.requestedAt) return;
-      entries.set(key, { answer, until: clock.now() + remaining(answer, clock.wall()) });
+      const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
+      if (later && left(present) > 0) return;
+      const until = clock.now() + remaining(answer, clock.wall());
+      entries.set(key, { answer, digests, until, variant: undefined });
     },
+    gzipOf(key, answer) {
+      const entry = entries.peek(key);
+      if (entry?.answer !== answer) return undefined;
+      return { variant: entry.variant, keep: (variant) => keepVariant(key, answer, variant) };
+    },
+    peek(key) {
+      const entry = entries.peek(key);
+      return entry && peeked(entry);
+    },
+    peekRecent: (most) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
 }
 
+const NO_MEMORY: MemoryTier = {
+  get: () => undefined,
+  set() {},
+  gzipOf: () => undefined,
+  peek: () => undefined,
+  peekRecent: () => [],
+  clear() {},
+  usage: () => ({ entries: 0, bytes: 0 }),
+};
+
 interface Entry {
   readonly answer: StoredAnswer;
+  readonly digests: PartDigests;
   /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
   readonly until: number;
+  readonly variant: GzipVariant | undefined;
+}
+
+function bytesOf({ answer, variant }: Entry, key: string): number {
+  return answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
 }

@@ -1,4 +1,6 @@
-import type { CacheShare, Config } from '../config/config.ts';
+import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
+import { foldCase } from '../fold-case.ts';
+import type { NamedCubes } from '../xmla/cubes.ts';
 import { projectScope } from './scopes.ts';
 
 export interface QueryPolicy {
@@ -11,31 +13,64 @@ export interface QueryPolicy {
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
 
+/** A policy and the cubes whose data is not cached under it, in the spelling of {@link cubeName}. */
+interface ProjectPolicy extends QueryPolicy {
+  readonly uncached: ReadonlySet<string>;
+}
+
 /**
  * What the configuration says of a query that names these projects: the strictest of all that is said of any
  * of them. Where it may answer for projects that it does not name, and where no configured project is named,
  * the general section counts too. Project names are compared as purges do.
+ *
+ * The cache is off too where the answer may hold data of a cube that is off in any of these projects; a query
+ * that leaves open which cubes it reads may hold data of all of them. A cube that is on in a project whose
+ * cache is off stays off: the name of a cube switches caching off, never on.
  */
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,
-): (projects: readonly string[], spans: boolean) => QueryPolicy {
-  const byScope = new Map([...config.projects].map(([name, p]) => [projectScope(name), p]));
-  const general: QueryPolicy = { cache: 'on', ttl: config.cache.ttl, share: config.cache.share };
+): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
+  const byScope = new Map(
+    [...config.projects].map(([name, project]) => [projectScope(name), policyOf(project)]),
+  );
+  const { ttl, share } = config.cache;
+  const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
   // An answer that spans projects may hold data of one whose cache is off.
-  const spanning = strictest([general, ...config.projects.values()]);
+  const spanning = strictest([general, ...byScope.values()]);
 
-  return (projects, spans) => {
-    if (spans) return spanning;
+  return (projects, spans, cubes) => {
     const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
-    return strictest(policies.length === 0 ? [general] : policies);
+    const { uncached, ...policy } = spans
+      ? spanning
+      : strictest(policies.length === 0 ? [general] : policies);
+    return mayRead(cubes, uncached) ? { ...policy, cache: 'off' } : policy;
   };
 }
 
-function strictest(policies: readonly QueryPolicy[]): QueryPolicy {
+function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
+  const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
+  return { cache, ttl, share, uncached: new Set(off.map(cubeName)) };
+}
+
+function mayRead({ cubes, certain }: NamedCubes, uncached: ReadonlySet<string>): boolean {
+  if (uncached.size === 0) return false;
+  return !certain || cubes.some((cube) => uncached.has(cubeName(cube)));
+}
+
+/**
+ * One spelling for all spellings of a cube's name that some engine might take for the same one: case, outer
+ * white space, composed accents, wide and narrow letters (the collations of SSAS). Uncached too much is safe.
+ */
+function cubeName(name: string): string {
+  return foldCase(name.normalize('NFKC').trim());
+}
+
+function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
   const shares = new Set(policies.map(({ share }) => share));
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
     ttl: Math.min(...policies.map(({ ttl }) => ttl)),
     share: STRICTEST_FIRST.find((share) => shares.has(share)) ?? 'user',
+    uncached: new Set(policies.flatMap(({ uncached }) => [...uncached])),
   };
 }

@@ -5,10 +5,12 @@ import type { Gate } from '../gate.ts';
 import type { HitSource } from '../reasons.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { CapturedEpochs, Epochs } from './epochs.ts';
+import { createExplain, type Explain } from './explain.ts';
 import { fill } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
 import { queryKey } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
+import { partDigests } from './part-digests.ts';
 import type { Client, Query } from './query.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 import type { ValueTier } from './value-tier.ts';
@@ -28,6 +30,15 @@ export interface QueryCache {
    * for what the cache or the engine do; a client that goes away ends it early.
    */
   answer(query: Query, client: Client): Promise<void>;
+  /** Says what would become of a query, and changes nothing. */
+  readonly explain: Explain;
+}
+
+/** Where an answer is looked for and kept. */
+interface Place {
+  readonly key: string;
+  /** The epochs under which the key was made. */
+  readonly captured: CapturedEpochs;
 }
 
 export function createQueryCache(options: {
@@ -72,6 +83,11 @@ export function createQueryCache(options: {
     client: Client,
   ): Promise<boolean> {
     const key = queryKey(query.parts, captured);
+    const at = { key, captured };
+    if (query.fresh) {
+      await lead(at, query, client);
+      return true;
+    }
     const outside = memory.get(key) === undefined && values !== undefined;
     const inValues = outside ? await fromValues(values, key) : undefined;
     // No await from here to the replay, the join or the lead: what is decided holds when it happens. The
@@ -82,43 +98,48 @@ export function createQueryCache(options: {
     const inMemory = memory.get(key);
     const found = inMemory ?? inValues;
     if (found !== undefined && timeLeft(found, query) > 0) {
-      if (inMemory === undefined) memory.set(key, found);
-      replay(found, inMemory === undefined ? 'redis' : 'memory', query, client);
+      if (inMemory === undefined) memory.set(key, found, partDigests(query.parts, captured));
+      replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
       return true;
     }
-    const mayShare = (unshareable.get(key) ?? 0) <= clock.now();
-    const landing = mayShare ? flights.join(key, client.signal) : undefined;
-    if (landing === undefined) {
-      const flight = mayShare ? flights.lead(key) : undefined;
-      await toValues(key, await fillAndKeep(key, query, client, flight));
-      return true;
-    }
-    await afterLanding(await landing.catch(() => 'gone' as const), captured, key, query, client);
+    const landing = mayShare(key) ? flights.join(key, client.signal) : undefined;
+    if (landing === undefined) await lead(at, query, client);
+    else await afterLanding(await landing.catch(() => 'gone' as const), at, query, client);
     return true;
+  }
+
+  function mayShare(key: string): boolean {
+    return (unshareable.get(key) ?? 0) <= clock.now();
+  }
+
+  /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
+  async function lead(at: Place, query: Query, client: Client): Promise<void> {
+    const flight = mayShare(at.key) ? flights.lead(at.key) : undefined;
+    await toValues(at.key, await fillAndKeep(at, query, client, flight));
   }
 
   /** What a request does that waited for a flight. */
   async function afterLanding(
     landed: Awaited<ReturnType<Flights['join']>> | 'gone',
-    captured: CapturedEpochs,
-    key: string,
+    at: Place,
     query: Query,
     client: Client,
   ): Promise<void> {
+    const { key } = at;
     if (landed === 'gone' || landed === undefined) return;
     if (landed === 'late') {
-      return toValues(key, await fillAndKeep(key, query, client, undefined));
+      return toValues(key, await fillAndKeep(at, query, client, undefined));
     }
     // It was joined under the epochs in force when this request came, and its engine request began under
     // them: that is all the promise asks. A purge that came while it waited does not concern it.
-    if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', query, client);
+    if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', key, query, client);
     const filled = await inTurn(landed.turns, client, () => {
       const found = memory.get(key);
       const usable = found !== undefined && timeLeft(found, query) > 0;
-      if (!usable || !epochs.areCurrent(captured)) {
-        return fillAndKeep(key, query, client, undefined);
+      if (!usable || !epochs.areCurrent(at.captured)) {
+        return fillAndKeep(at, query, client, undefined);
       }
-      replay(found, 'coalesced', query, client);
+      replay(found, 'coalesced', key, query, client);
       return undefined;
     });
     await toValues(key, filled);
@@ -126,13 +147,13 @@ export function createQueryCache(options: {
 
   /** Asks the engine and keeps its answer in memory. Undefined when it may not be kept. */
   async function fillAndKeep(
-    key: string,
+    { key, captured }: Place,
     query: Query,
     client: Client,
     flight: Flight | undefined,
   ): Promise<StoredAnswer | undefined> {
     const keep = (answer: StoredAnswer) => {
-      memory.set(key, answer);
+      memory.set(key, answer, partDigests(query.parts, captured));
       unshareable.delete(key);
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
@@ -148,7 +169,7 @@ export function createQueryCache(options: {
   async function answerWithoutEpochs(query: Query, client: Client): Promise<void> {
     if (client.signal.aborted) return;
     const key = queryKey(query.parts, withoutEpochs);
-    const joined = flights.join(key, client.signal, options.purgeTakes);
+    const joined = query.fresh ? undefined : flights.join(key, client.signal, options.purgeTakes);
     const flight = joined === undefined ? flights.lead(key) : undefined;
     const landed = await joined?.catch(() => 'gone' as const);
     if (landed === 'gone') return;
@@ -156,7 +177,7 @@ export function createQueryCache(options: {
       fill({ query, client, flight, keep: undefined, bypass: EPOCHS_UNKNOWN }, fillOptions);
     if (landed === undefined || landed === 'late') await pass();
     else if (landed.kind === 'nothing') await inTurn(landed.turns, client, pass);
-    else replay(landed.answer, 'coalesced', query, client);
+    else replay(landed.answer, 'coalesced', key, query, client);
   }
 
   const fillOptions = {
@@ -167,16 +188,24 @@ export function createQueryCache(options: {
   };
 
   /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
-  function timeLeft(answer: StoredAnswer, query: Query): number {
+  function timeLeft(answer: StoredAnswer, query: Pick<Query, 'ttl'>): number {
     const lifetime = Math.min(answer.lifetime, query.ttl * (1 + TTL_JITTER));
     return remaining({ ...answer, lifetime }, clock.wall());
   }
 
-  function replay(answer: StoredAnswer, source: HitSource, query: Query, client: Client): void {
+  function replay(
+    answer: StoredAnswer,
+    source: HitSource,
+    key: string,
+    query: Query,
+    client: Client,
+  ): void {
     client.replay(answer, {
       outcome: { kind: 'hit', detail: source },
       ttl: Math.max(0, timeLeft(answer, query)),
       age: Math.max(0, clock.wall() - answer.requestedAt),
+      sessionId: query.session?.id,
+      gzip: memory.gzipOf(key, answer),
     });
   }
 
@@ -206,7 +235,7 @@ export function createQueryCache(options: {
     }
   }
 
-  return { answer };
+  return { answer, explain: createExplain({ ...options, withoutEpochs, timeLeft }) };
 }
 
 /** Waits for a turn and does the work in it; undefined when the client went away before. */

@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { EngineTraits } from '../engine-kinds.ts';
 import type { Outcome } from '../events.ts';
+import type { GzipVariant } from './gzip-variant.ts';
 import type { KeyParts } from './key.ts';
 import type { Scope } from './scopes.ts';
 import type { StoredAnswer } from './stored-answer.ts';
@@ -13,11 +15,29 @@ export interface Query {
   readonly ttl: number;
   /** The project of the request path, '' without one; for events. */
   readonly project: string;
+  /** How the engine that is asked tells errors as data. */
+  readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
+  /** The session of the engine in which it is asked; undefined without one. */
+  readonly session: QuerySession | undefined;
+  /** The client wants a fresh answer: nothing stored, and no flight that began before it. */
+  readonly fresh: boolean;
+  /**
+   * Told when the engine answered a query without session with a session of its own making, before the client
+   * has the end of that answer. Never rejects.
+   */
+  began(sessionId: string): Promise<void>;
   /**
    * Asks the engine.
    * @throws GatewayError when no answer begins
    */
   ask(signal: AbortSignal): Promise<EngineAnswer>;
+}
+
+export interface QuerySession {
+  /** The caller's id, which stands in his answers instead of anybody else's. */
+  readonly id: string;
+  /** Whether the session is still the same and clean: else nothing that ran in it may be kept or shared. */
+  confirm(): boolean | Promise<boolean>;
 }
 
 export interface AnswerHead {
@@ -33,6 +53,16 @@ export interface EngineAnswer {
   readonly body: AsyncIterable<Buffer>;
   /** When the first byte was handed to the engine: monotonic and wall clock, ms. */
   readonly began: { readonly now: number; readonly wall: number };
+  /** The replica that answered. */
+  readonly replica: string;
+}
+
+/** The compressed variant of an answer in memory. */
+export interface GzipSource {
+  /** Undefined as long as nobody has made one. */
+  readonly variant: GzipVariant | undefined;
+  /** Keeps it beside the answer. Does nothing when that is no longer in memory. */
+  keep(variant: GzipVariant): void;
 }
 
 /** Port: the client that waits for an answer. Nothing here throws when it has gone away. */
@@ -42,7 +72,15 @@ export interface Client {
   /** Sends a stored answer whole. `ttl` and `age` in milliseconds. */
   replay(
     answer: StoredAnswer,
-    facts: { readonly outcome: Outcome; readonly ttl: number; readonly age: number },
+    facts: {
+      readonly outcome: Outcome;
+      readonly ttl: number;
+      readonly age: number;
+      /** The id of the client's own session, to be put where the answer shows one. */
+      readonly sessionId: string | undefined;
+      /** Undefined or left out where nobody would find a compressed variant again. */
+      readonly gzip?: GzipSource | undefined;
+    },
   ): void;
   /** Begins an answer of the engine. `length` is given when the whole body is known already. */
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void;

@@ -1,10 +1,27 @@
+import type { AnswerEncoding } from '../xmla/answer-encoding.ts';
+
+/** Where a session id goes into a stored body. */
+export interface SessionPlace {
+  /** Bytes of the body in front of it. */
+  readonly at: number;
+  /** In which the id is written there. */
+  readonly encoding: AnswerEncoding;
+}
+
 /**
  * An answer of the engine that passed inspection, as it is kept and replayed. What is not here (cookies,
  * connection headers, ids of the engine's own) is never replayed.
  */
 export interface StoredAnswer {
-  /** The exact bytes that the engine sent. Never changed, so that it may be shared by all who read it. */
+  /**
+   * The exact bytes that the engine sent, less the id of the session. Never changed, so that it may be shared by
+   * all who read it.
+   */
   readonly body: Buffer;
+  /** Where the caller's session id belongs; undefined when the answer shows none. */
+  readonly session: SessionPlace | undefined;
+  /** Whether the engine answered with the header X-AS-SessionID, which then carries the caller's id as well. */
+  readonly sessionHeader: boolean;
   /** The exact header. */
   readonly contentType: string;
   readonly contentLanguage: string | undefined;

@@ -9,13 +9,15 @@ import type { AnswerEncoding } from './answer-encoding.ts';
 export interface AnswerDecoder {
   /** The text of the characters that are complete now. After `broken` it is always ''. */
   decode(bytes: Buffer): string;
+  /** The same in UTF-8. It may be a view of the bytes that were given, so that UTF-8 costs nothing. */
+  toUtf8(bytes: Buffer): Buffer;
   /** True once a byte came that the encoding does not allow. */
   readonly broken: boolean;
   /** True when a character has begun whose last byte has not come. */
   readonly pending: boolean;
 }
 
-/** A byte order mark stays in the text as U+FEFF: the parser takes one and refuses a second. */
+/** A byte order mark stays in the text as U+FEFF: the scanner takes one and refuses a second. */
 export function answerDecoder(encoding: AnswerEncoding): AnswerDecoder {
   switch (encoding) {
     case 'utf-8':
@@ -25,7 +27,7 @@ export function answerDecoder(encoding: AnswerEncoding): AnswerDecoder {
     case 'utf-16be':
       return decoderOf({ cut: cutUtf16be, read: readUtf16be });
     case 'iso-8859-1':
-      return decoderOf({ cut: whole, read: (bytes) => ({ text: latin1(bytes), broken: false }) });
+      return decoderOf({ cut: whole, read: readLatin1 });
     case 'us-ascii':
       return decoderOf({ cut: whole, read: readAscii });
   }
@@ -35,23 +37,28 @@ interface Coding {
   /** How many bytes from the start hold complete characters; the rest, at most three bytes, waits. */
   readonly cut: (bytes: Buffer) => number;
   /** Reads complete characters, up to the first that is not allowed. */
-  readonly read: (bytes: Buffer) => { text: string; broken: boolean };
+  readonly read: (bytes: Buffer) => { text: Buffer; broken: boolean };
 }
+
+const NOTHING = Buffer.alloc(0);
 
 function decoderOf(coding: Coding): AnswerDecoder {
   let rest = Buffer.alloc(0);
   let broken = false;
+  function toUtf8(bytes: Buffer): Buffer {
+    if (broken) return NOTHING;
+    const all = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
+    const length = coding.cut(all);
+    // A copy: the view would keep the caller's whole chunk alive, or change under it.
+    rest = Buffer.from(all.subarray(length));
+    const read = coding.read(all.subarray(0, length));
+    broken = read.broken;
+    return read.text;
+  }
+
   return {
-    decode(bytes) {
-      if (broken) return '';
-      const all = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
-      const length = coding.cut(all);
-      // A copy: the view would keep the caller's whole chunk alive, or change under it.
-      rest = Buffer.from(all.subarray(length));
-      const read = coding.read(all.subarray(0, length));
-      broken = read.broken;
-      return read.text;
-    },
+    decode: (bytes) => toUtf8(bytes).toString(),
+    toUtf8,
     get broken() {
       return broken;
     },
@@ -63,12 +70,15 @@ function decoderOf(coding: Coding): AnswerDecoder {
 
 const whole = (bytes: Buffer): number => bytes.length;
 
-const latin1 = (bytes: Buffer): string => bytes.toString('latin1');
+function readLatin1(bytes: Buffer): { text: Buffer; broken: boolean } {
+  if (isAscii(bytes)) return { text: bytes, broken: false };
+  return { text: Buffer.from(bytes.toString('latin1'), 'utf8'), broken: false };
+}
 
-function readAscii(bytes: Buffer): { text: string; broken: boolean } {
-  if (isAscii(bytes)) return { text: latin1(bytes), broken: false };
+function readAscii(bytes: Buffer): { text: Buffer; broken: boolean } {
+  if (isAscii(bytes)) return { text: bytes, broken: false };
   const bad = bytes.findIndex((byte) => byte > 0x7f);
-  return { text: latin1(bytes.subarray(0, bad)), broken: true };
+  return { text: bytes.subarray(0, bad), broken: true };
 }
 
 /** Leaves off a last sequence whose lead byte promises more bytes than are there (RFC 3629). */
@@ -86,8 +96,8 @@ function cutUtf8(bytes: Buffer): number {
   return length;
 }
 
-function readUtf8(bytes: Buffer): { text: string; broken: boolean } {
-  if (isUtf8(bytes)) return { text: bytes.toString('utf8'), broken: false };
+function readUtf8(bytes: Buffer): { text: Buffer; broken: boolean } {
+  if (isUtf8(bytes)) return { text: bytes, broken: false };
   // Bisects for the longest start that is well-formed when a last unfinished character is left off.
   let good = 0;
   let bad = bytes.length;
@@ -97,7 +107,7 @@ function readUtf8(bytes: Buffer): { text: string; broken: boolean } {
     else bad = middle;
   }
   const length = cutUtf8(bytes.subarray(0, good));
-  return { text: bytes.toString('utf8', 0, length), broken: true };
+  return { text: bytes.subarray(0, length), broken: true };
 }
 
 const cutUtf16le = (bytes: Buffer): number => cutUtf16(bytes, 1);
@@ -110,12 +120,12 @@ function cutUtf16(bytes: Buffer, back: 1 | 2): number {
   return high >= 0xd8 && high <= 0xdb ? even - 2 : even;
 }
 
-function readUtf16le(bytes: Buffer): { text: string; broken: boolean } {
+function readUtf16le(bytes: Buffer): { text: Buffer; broken: boolean } {
   const text = bytes.toString('utf16le');
-  if (text.isWellFormed()) return { text, broken: false };
-  return { text: text.slice(0, text.search(/\p{Surrogate}/u)), broken: true };
+  if (text.isWellFormed()) return { text: Buffer.from(text), broken: false };
+  return { text: Buffer.from(text.slice(0, text.search(/\p{Surrogate}/u))), broken: true };
 }
 
-function readUtf16be(bytes: Buffer): { text: string; broken: boolean } {
+function readUtf16be(bytes: Buffer): { text: Buffer; broken: boolean } {
   return readUtf16le(Buffer.from(bytes).swap16());
 }

@@ -1,7 +1,13 @@
-import type { SaxesTagNS } from 'saxes';
+import type { ErrorAsData } from '../engine-kinds.ts';
 import type { RefusalReason } from '../reasons.ts';
-import { textRun } from './answer-error-text.ts';
+import { mayTellError, textRun } from './answer-error-text.ts';
+import type { ScannerSink } from './scanner-sink.ts';
+import { closeSession, isSession, openSession } from './header-session.ts';
+import type { TextSession } from './header-session.ts';
 import { SOAP, XMLA, XSD, XSI } from './namespaces.ts';
+import { isBlank } from './xml-bytes.ts';
+import { hasNumber, withoutReferences } from './xml-references.ts';
+import type { StartTag } from './xml-tag.ts';
 
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;
@@ -19,6 +25,22 @@ const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Warning',
 ]);
 
+const NO_ERROR = 0;
+const ERROR = 1;
+
+/** The flag of a local name for the scanner: whether it tells an error. */
+export function errorFlagOf(local: string): number {
+  return ERROR_ELEMENTS.has(local) ? ERROR : NO_ERROR;
+}
+
+/** The type that MDX for Kylin gives the values of its error datasets; a genuine value says `xsd:string`. */
+const PLAIN_STRING = Buffer.from('string');
+
+/**
+ * Bytes of the text in UTF-8 within which the SOAP body must begin. What an engine says before it takes some hundred.
+ */
+export const HEAD_LIMIT = 16 * 1024;
+
 /** Real answers reach about 20 (levels of nested types in the inline schema). */
 const DEEPEST = 64;
 
@@ -33,31 +55,34 @@ const PART = 6;
 /** The parts of an mddataset in their order. The inline schema before them is optional. */
 const MDDATASET_PARTS = ['OlapInfo', 'Axes', 'CellData'];
 
-/** Receives what the parser reads, in document order. */
-export interface AnswerShape {
-  open(tag: SaxesTagNS): void;
-  text(piece: string): void;
-  close(): void;
+export interface AnswerShape extends ScannerSink {
+  /** The session of the SOAP header, when that was read and has one. */
+  session(): TextSession | undefined;
 }
 
 /**
  * Holds the elements of an answer against the one shape that may be stored: a SOAP 1.1 envelope, an empty
- * header or none, the response of the method, `return`, and one rowset or mddataset in `root` (XMLA 1.1,
- * "Discover" and "Execute"). Well-formedness is the parser's part.
+ * header, one with a session or none, the response of the method, `return`, and one rowset or mddataset in `root` (XMLA 1.1,
+ * "Discover" and "Execute"). Well-formedness is the scanner's part.
  *
+ * @param errorsAsData in which ways of its own the engine tells errors as data
  * @param refuse called with the first refusal; it throws, and the shape is of no use afterwards
  */
 export function answerShape(
   method: 'Discover' | 'Execute',
+  errorsAsData: readonly ErrorAsData[],
   refuse: (reason: RefusalReason) => never,
 ): AnswerShape {
-  const run = textRun();
+  const run = textRun(errorsAsData);
+  const errorDataset = errorsAsData.includes('error-dataset');
   const response = `${method}Response`;
   let depth = 0;
   /** the depth that must not be left before its one child was seen; index is the depth of the parent */
   const hasChild = [false, false, false, false, false, false];
   let inHeader = false;
   let headerSeen = false;
+  let opened: ReturnType<typeof openSession>;
+  let session: TextSession | undefined;
   let inSchema = false;
   let schemaSeen = false;
   let rootNamespace = '';
@@ -66,22 +91,25 @@ export function answerShape(
   /** true from an opening tag to the next tag: the text between is the text of a leaf */
   let leaf = false;
 
-  function open(tag: SaxesTagNS): void {
+  function open(tag: StartTag): void {
     depth += 1;
     if (!inSchema && !run.blank()) refuse('answer-shape');
     run.reset();
     leaf = true;
     if (depth > DEEPEST) refuse('answer-shape');
-    if (ERROR_ELEMENTS.has(tag.local) && !(inSchema && tag.uri === XSD)) refuse('fault');
-    if (!inSchema && hasPlainStringType(tag)) refuse('error-cell');
-    if (depth <= PART) {
-      if (!fits(tag))
-        refuse(inHeader && tag.local === 'Session' ? 'session-in-answer' : 'answer-shape');
-    }
+    if (tag.flag === ERROR && !(inSchema && tag.uri === XSD)) refuse('fault');
+    if (errorDataset && !inSchema && tag.hasAttribute(XSI, 'type', PLAIN_STRING))
+      refuse('error-cell');
+    if (depth > PART) return;
+    if (!hasChild[ENVELOPE] && tag.start > HEAD_LIMIT) refuse('answer-shape');
+    if (!fits(tag))
+      refuse(
+        inHeader && (opened ?? tag.local === 'Session') ? 'session-in-answer' : 'answer-shape',
+      );
   }
 
   /** Whether an element that frames the data stands where it may, for the first time where once is the rule. */
-  function fits(tag: SaxesTagNS): boolean {
+  function fits(tag: StartTag): boolean {
     const { local, uri } = tag;
     switch (depth) {
       case ENVELOPE:
@@ -95,7 +123,8 @@ export function answerShape(
         return local === 'Body' && uri === SOAP && onlyChild();
       case RESPONSE:
         // What a header may hold besides a session is made for one request or one client.
-        return !inHeader && local === response && uri === XMLA && onlyChild();
+        if (inHeader) return beginsSession(tag);
+        return local === response && uri === XMLA && onlyChild();
       case RETURN:
         // The examples of XMLA 1.1 show it in both ways.
         return local === 'return' && (uri === XMLA || uri === '') && onlyChild();
@@ -105,6 +134,12 @@ export function answerShape(
       default:
         return fitsRoot(local, uri);
     }
+  }
+
+  function beginsSession(tag: StartTag): boolean {
+    if (!isSession(tag) || session !== undefined) return false;
+    opened = openSession(tag);
+    return opened !== undefined;
   }
 
   function isRoot(uri: string): boolean {
@@ -134,7 +169,20 @@ export function answerShape(
     return uri === MDDATASET && !rowSeen && local === MDDATASET_PARTS[nextPart - 1];
   }
 
-  function close(): void {
+  function text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
+    // Whoever puts another id into a session looks whether it is plain; its content is of no interest.
+    if (inSchema || opened !== undefined) return;
+    if (closes && leaf && depth >= PART && run.empty()) {
+      // None of the texts that tell an error has a character that is spelt by a name.
+      const numbered = escaped && hasNumber(bytes, from, to);
+      if (!numbered && !mayTellError(bytes, from, to)) return;
+    }
+    if (!leaf && !escaped && isBlank(bytes, from, to)) return;
+    const piece = bytes.toString('utf8', from, to);
+    run.add(escaped ? withoutReferences(piece) : piece);
+  }
+
+  function close(start: number, end: number): void {
     if (!inSchema) {
       // Text beside elements, or in an element that only frames others, is no known answer.
       if (leaf && depth >= PART) {
@@ -143,12 +191,15 @@ export function answerShape(
     }
     run.reset();
     leaf = false;
-    if (depth <= PART) closeFrame();
+    if (depth <= PART) closeFrame(start, end);
     depth -= 1;
   }
 
-  function closeFrame(): void {
-    if (depth === PART) inSchema = false;
+  function closeFrame(start: number, end: number): void {
+    if (opened !== undefined) {
+      session = closeSession(opened, start, end);
+      opened = undefined;
+    } else if (depth === PART) inSchema = false;
     else if (depth === ROOT) {
       // A server that breaks off can still close its tags: some of the three parts are not a dataset.
       if (nextPart !== 0 && nextPart !== MDDATASET_PARTS.length) refuse('answer-shape');
@@ -158,17 +209,10 @@ export function answerShape(
 
   return {
     open,
-    text: run.add,
+    text,
     close,
+    // SOAP 1.1 section 3 forbids it.
+    doctype: () => refuse('answer-shape'),
+    session: () => session,
   };
-}
-
-/** MDX for Kylin types the values of its error datasets `string`; a genuine value says `xsd:string`. */
-function hasPlainStringType(tag: SaxesTagNS): boolean {
-  for (const name in tag.attributes) {
-    const attribute = tag.attributes[name];
-    if (attribute?.local !== 'type' || attribute.uri !== XSI) continue;
-    if (attribute.value.trim() === 'string') return true;
-  }
-  return false;
 }

@@ -1,15 +1,12 @@
-import type { EngineKind } from '../config/config.ts';
+import type { EngineTraits } from '../engine-kinds.ts';
 import type { BypassReason } from '../reasons.ts';
 import { foldName } from './fold-name.ts';
 import { namesIdentity } from './property-policy.ts';
 import type { DiscoverRequest, Restriction } from './xmla-request.ts';
 
-type Condition = (request: DiscoverRequest, kind: EngineKind) => boolean;
+type Condition = (request: DiscoverRequest) => boolean;
 
 const always: Condition = () => true;
-
-/** Asking Kylin for its catalogs makes it read datasets and permissions anew: that must reach it. */
-const notOnKylin: Condition = (_, kind) => kind !== 'kylin';
 
 /**
  * Only with names, so that it is plain what is asked for: never Catalog (Kylin reads datasets and permissions
@@ -31,7 +28,7 @@ const CACHEABLE: ReadonlyMap<string, Condition> = new Map([
   ['DISCOVER_SCHEMA_ROWSETS', always],
   ['DISCOVER_DATASOURCES', always],
   ['DISCOVER_PROPERTIES', harmlessPropertyNames],
-  ['DBSCHEMA_CATALOGS', notOnKylin],
+  ['DBSCHEMA_CATALOGS', always],
   ['DBSCHEMA_TABLES', always],
   ['DBSCHEMA_COLUMNS', always],
   ['DBSCHEMA_PROVIDER_TYPES', always],
@@ -55,10 +52,12 @@ const CACHEABLE: ReadonlyMap<string, Condition> = new Map([
 /** Why the answer to a Discover may not be cached; undefined when it may. */
 export function classifyDiscover(
   request: DiscoverRequest,
-  kind: EngineKind,
+  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
 ): BypassReason | undefined {
-  const condition = CACHEABLE.get(request.requestType);
-  return condition?.(request, kind) === true ? undefined : 'discover-type';
+  const { requestType } = request;
+  if (engine.forwardedDiscovers.includes(requestType)) return 'discover-type';
+  const condition = CACHEABLE.get(requestType);
+  return condition?.(request) === true ? undefined : 'discover-type';
 }
 
 function isPropertyName({ name }: Restriction): boolean {

@@ -17,6 +17,7 @@ import type {
   Parameter,
   Property,
   Restriction,
+  XmlaRequest,
 } from './xmla-request.ts';
 import type { XmlElement } from './xml-tree.ts';
 
@@ -39,7 +40,8 @@ const PARAMETER: readonly Place[] = [
 ];
 const TYPED: readonly KnownAttribute[] = [{ uri: XSI, local: 'type' }];
 
-type Body<T> = Omit<T, 'session' | 'security' | 'unexpected'>;
+/** What the Body says; the rest of a request stands elsewhere in the envelope. */
+type Body<T> = Omit<T, Exclude<keyof XmlaRequest, 'method' | 'properties'>>;
 
 /** Reads the one method element of the Body; undefined when it is neither Discover nor Execute. */
 export function readMethod(

@@ -4,6 +4,8 @@ import type { Note } from './element-shape.ts';
 import { SOAP } from './namespaces.ts';
 import { readHeaders } from './read-header.ts';
 import { readMethod } from './read-method.ts';
+import { sessionIdsIn, sessionIdsInBytes, sessionIdsInText } from './session-ids.ts';
+import type { SessionIds } from './session-ids.ts';
 import { decodeText } from './text-encoding.ts';
 import type { TextEncoding } from './text-encoding.ts';
 import { mentionsDtd, parseXml } from './xml-tree.ts';
@@ -21,6 +23,7 @@ export type RequestReading =
       readonly kind: 'not-understood';
       readonly reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request';
       readonly detail: string;
+      readonly sessionIds: SessionIds;
     }
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
@@ -46,9 +49,14 @@ export function readRequest(body: Uint8Array, contentType: string | undefined): 
     case 'refused':
       return parsed;
     case 'malformed':
-      return { kind: 'not-understood', reason: 'malformed', detail: parsed.detail };
+      return {
+        kind: 'not-understood',
+        reason: 'malformed',
+        detail: parsed.detail,
+        sessionIds: sessionIdsInText(decoded.text),
+      };
     case 'unread':
-      return unknownShape(parsed.detail);
+      return unknownShape(parsed.detail, sessionIdsInText(decoded.text));
     case 'tree':
       return readEnvelope(parsed.root, parsed.oddity, decoded);
   }
@@ -59,17 +67,19 @@ function readEnvelope(
   oddity: string | undefined,
   { text, encoding }: { readonly text: string; readonly encoding: TextEncoding },
 ): RequestReading {
+  const sessionIds = sessionIdsIn(root);
   if (!isElement(root, SOAP, 'Envelope')) {
-    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`);
+    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`, sessionIds);
   }
   const bodies = root.children.filter((child) => isElement(child, SOAP, 'Body'));
   const [body] = bodies;
   if (body === undefined || bodies.length > 1) {
-    return unknownShape(body === undefined ? 'no Body' : 'a second Body');
+    return unknownShape(body === undefined ? 'no Body' : 'a second Body', sessionIds);
   }
   const [method] = body.children;
   if (method === undefined || body.children.length > 1) {
-    return unknownShape(method === undefined ? 'no method in Body' : 'a second element in Body');
+    const detail = method === undefined ? 'no method in Body' : 'a second element in Body';
+    return unknownShape(detail, sessionIds);
   }
 
   let unexpected = oddity;
@@ -81,12 +91,12 @@ function readEnvelope(
   }
   noteEnvelope(root, body, note);
   const headers = root.children.filter((child) => isElement(child, SOAP, 'Header'));
-  const { session, security } = readHeaders(headers, note);
+  const header = readHeaders(headers, note);
   const read = readMethod(method, note);
   if (read === undefined) {
-    return unknownShape(`${shown(method.local)} is no method of XMLA`);
+    return unknownShape(`${shown(method.local)} is no method of XMLA`, sessionIds);
   }
-  return { kind: 'understood', request: { ...read, session, security, unexpected } };
+  return { kind: 'understood', request: { ...read, ...header, sessionIds, unexpected } };
 }
 
 /** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */
@@ -115,9 +125,9 @@ function unread(
     .replaceAll('\0', '');
   return mentionsDtd(letters)
     ? { kind: 'refused', detail: `a document type declaration in ${detail}` }
-    : { kind: 'not-understood', reason, detail };
+    : { kind: 'not-understood', reason, detail, sessionIds: sessionIdsInBytes(body) };
 }
 
-function unknownShape(detail: string): RequestReading {
-  return { kind: 'not-understood', reason: 'unknown-shape', detail };
+function unknownShape(detail: string, sessionIds: SessionIds): RequestReading {
+  return { kind: 'not-understood', reason: 'unknown-shape', detail, sessionIds };
 }

@@ -4,8 +4,19 @@
 export type SessionHeader =
   | { readonly kind: 'none' }
   | { readonly kind: 'begin' }
-  | { readonly kind: 'in'; readonly id: string }
+  /** `understand` holds the attributes that say who must heed it: Mondrian takes no notice without them. */
+  | { readonly kind: 'in'; readonly id: string; readonly understand: string }
   | { readonly kind: 'end'; readonly id: string };
+
+/** A SOAP header block that can shape the answer: Version, NamespaceCompatibility, ProtocolCapabilities. */
+export interface HeaderBlock {
+  readonly uri: string;
+  readonly local: string;
+  /** Sorted by name; namespace declarations left out. */
+  readonly attributes: readonly (readonly [name: string, value: string])[];
+  /** The texts of its children `Capability`, or its own text as the only item. */
+  readonly content: readonly string[];
+}
 
 /**
  * One restriction. `form` keeps how several values were spelt, because engines read the two differently:
@@ -31,6 +42,12 @@ export interface Parameter {
 
 interface XmlaRequestBase {
   readonly session: SessionHeader;
+  /** Every session id that stands anywhere in the envelope, each once. */
+  readonly sessionIds: readonly string[];
+  /** True when it asks for a session token (SSAS), which is made for one session. */
+  readonly sessionToken: boolean;
+  /** In the order of the document. */
+  readonly headers: readonly HeaderBlock[];
   /** True when a WS-Security element stands in the SOAP header. */
   readonly security: boolean;
   /** In the order of the document; names as spelt; a name may stand twice. */

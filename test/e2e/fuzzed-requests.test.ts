@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { XmlDocument } from 'libxml2-wasm';
 import { Agent } from 'node:http';
+import { ENGINE_KINDS } from '../../src/engine-kinds.ts';
 import { classify } from '../../src/xmla/classify.ts';
 import { readRequest } from '../../src/xmla/read-request.ts';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
@@ -57,7 +58,9 @@ function mayBeStored(body: Buffer): boolean {
     return false;
   }
   const reading = readRequest(body, 'text/xml; charset=utf-8');
-  return reading.kind === 'understood' && classify(reading.request, 'generic') === undefined;
+  return (
+    reading.kind === 'understood' && classify(reading.request, ENGINE_KINDS.generic) === undefined
+  );
 }
 
 test('damaged requests crash nothing, hang nowhere, and are stored only when they are whole queries', async () => {

@@ -75,12 +75,14 @@ export function send(base: string, message: Message): Promise<Answer> {
       },
     );
     request.on('error', reject);
-    request.end(message.body);
+    // Who expects to be told so sends nothing before (RFC 9110 §10.1.1).
+    if (message.headers?.['expect'] === undefined) request.end(message.body);
+    else request.once('continue', () => request.end(message.body));
   });
 }
 
 export interface XmlaMessage extends Message {
-  readonly user?: 'ADMIN' | 'alice' | 'bob';
+  readonly user?: string;
 }
 
 /** Sends an XMLA request as alice, or whoever is named. */

@@ -3,6 +3,8 @@ interface Sizes {
   readonly fuzzedEnvelopes: number;
   /** Mutated answers whose inspection is compared with libxml2. */
   readonly fuzzedAnswers: number;
+  /** How far apart the places are at which a sample answer is cut off. */
+  readonly cutStep: number;
   /** Runs of one property test. */
   readonly propertyRuns: number;
   /** Sequences of random operations on a storage, each on an empty one. */
@@ -34,11 +36,22 @@ interface Sizes {
   readonly loadedTimeout: number;
   /** Whether each outage is also tried before there was a connection. */
   readonly outagesFromTheStart: boolean;
+  /** Questions of the matrix of identities and sessions, and every how manieth of its cells is tried. */
+  readonly matrixQuestions: number;
+  readonly matrixStride: number;
+  /** Users of the synthetic Excel sessions, and workbooks of each. */
+  readonly excelUsers: number;
+  readonly excelWorkbooks: number;
+  /** Sessions of random names that are kept alive, each by a request over HTTP. */
+  readonly touches: number;
+  /** Every how manieth recorded request each third-party client asks of the live engine. */
+  readonly clientStride: number;
 }
 
 const SMALL: Sizes = {
   fuzzedEnvelopes: 2_000,
-  fuzzedAnswers: 2_000,
+  fuzzedAnswers: 3_000,
+  cutStep: 17,
   propertyRuns: 200,
   storageRuns: 6,
   largeDocument: 3_000_000,
@@ -55,11 +68,18 @@ const SMALL: Sizes = {
   loadedDocument: 4 * 1024 * 1024,
   loadedTimeout: 5_000,
   outagesFromTheStart: false,
+  matrixQuestions: 3,
+  matrixStride: 3,
+  excelUsers: 2,
+  excelWorkbooks: 1,
+  touches: 40,
+  clientStride: 6,
 };
 
 const FULL: Sizes = {
   fuzzedEnvelopes: 10_000,
-  fuzzedAnswers: 10_000,
+  fuzzedAnswers: 100_000,
+  cutStep: 1,
   propertyRuns: 5_000,
   storageRuns: 300,
   largeDocument: 20_000_000,
@@ -76,6 +96,12 @@ const FULL: Sizes = {
   loadedDocument: 16 * 1024 * 1024,
   loadedTimeout: 5_000,
   outagesFromTheStart: true,
+  matrixQuestions: 100,
+  matrixStride: 1,
+  excelUsers: 20,
+  excelWorkbooks: 5,
+  touches: 1_000,
+  clientStride: 1,
 };
 
 /** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */

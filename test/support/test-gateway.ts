@@ -14,14 +14,13 @@ import { describedGateway, forgetGateway } from './openapi-check.ts';
 
 /** Users of every test gateway; each password is the name in lower case. ADMIN may purge. */
 export const USERS = ['ADMIN', 'alice', 'bob'] as const;
-type User = (typeof USERS)[number];
 
 /** Cost 4 is the lowest that bcrypt knows: tests log in often. */
-const usersFile = Promise.all(
-  USERS.map(async (name) => `${name}:${await hash(name.toLowerCase(), 4)}\n`),
-);
+const linesOf = (users: readonly string[]) =>
+  Promise.all(users.map(async (name) => `${name}:${await hash(name.toLowerCase(), 4)}\n`));
+const usersFile = linesOf(USERS);
 
-export function basic(user: User): string {
+export function basic(user: string): string {
   return `Basic ${Buffer.from(`${user}:${user.toLowerCase()}`).toString('base64')}`;
 }
 
@@ -41,13 +40,16 @@ type Settings = Record<string, unknown>;
  * Starts a gateway in this process, through the real loader of configurations.
  * @param settings what the YAML file would hold; `listen` and `auth.users` are added
  * @param parts what a test wants to hold: clock, random, sleep
+ * @param users further users; each password is the name in lower case
  */
 export async function startTestGateway(
   settings: Settings,
   parts: Partial<Omit<Parts, 'emit'>> = {},
+  users: readonly string[] = [],
 ): Promise<TestGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-test-'));
-  writeFileSync(join(folder, 'users.htpasswd'), (await usersFile).join(''));
+  const lines = [...(await usersFile), ...(await linesOf(users))];
+  writeFileSync(join(folder, 'users.htpasswd'), lines.join(''));
   const load = (changed: Settings) => {
     const file = join(folder, 'gateway.yaml');
     writeFileSync(

@@ -13,6 +13,7 @@ const COMMON = [
   'content-coding',
   'throttled',
   'overloaded',
+  'engine-unreachable',
   'internal',
 ] as const;
 

@@ -73,7 +73,7 @@ export async function openRemoteHouse(
     documents: createDocumentGate(),
     login,
     during: (request) => request,
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }),
+    permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }, 'nobody'),
     limits: LIMITS,
     clock: systemClock,
     newId: () => 'id',

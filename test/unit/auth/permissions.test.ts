@@ -1,8 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { createPermissions } from '../../../src/auth/permissions.ts';
 
+const LISTS = { admins: ['ADMIN', 'José'], purgers: ['LOADER'] };
+
 describe('permissions', () => {
-  const permissions = createPermissions({ admins: ['ADMIN', 'José'], purgers: ['LOADER'] });
+  const permissions = createPermissions(LISTS, 'purgers');
 
   test.each([
     ['ADMIN', true, true],
@@ -16,5 +18,15 @@ describe('permissions', () => {
   ])('%j may administer: %s, may purge: %s', (name, administers, purges) => {
     expect(permissions.mayAdminister({ name })).toBe(administers);
     expect(permissions.mayPurge({ name })).toBe(purges);
+  });
+
+  test.each([
+    ['nobody', []],
+    ['purgers', ['ADMIN', 'LOADER']],
+    ['everybody', ['ADMIN', 'LOADER', 'ANALYST', 'admin', '']],
+  ] as const)('with cache.client_control: %s only %j control the cache', (controlling, names) => {
+    const { mayControlCache } = createPermissions(LISTS, controlling);
+    const all = ['ADMIN', 'LOADER', 'ANALYST', 'admin', ''];
+    expect(all.filter((name) => mayControlCache({ name }))).toEqual(names);
   });
 });

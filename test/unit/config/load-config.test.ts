@@ -17,16 +17,19 @@ const DEFAULTS = {
     trusted_proxies: [],
   },
   auth: {
+    provider: 'file',
     users: `${FOLDER}/users.htpasswd`,
     admins: ['ADMIN'],
     purgers: [],
     verified_for: 60_000,
   },
   engine: {
-    url: 'http://127.0.0.1:8080/xmla',
+    url: ['http://127.0.0.1:8080/xmla'],
     kind: 'generic',
     login: 'none',
     service: undefined,
+    delegation: 'forward',
+    session_idle: undefined,
     timeout: 300_000,
     ca: undefined,
     certificate: undefined,
@@ -38,6 +41,8 @@ const DEFAULTS = {
     max_entry: 8 * MIB,
     share: 'user',
     engine_permissions_ignored: false,
+    client_control: 'purgers',
+    purge_on_refresh_cube: false,
     lease: 1000,
     key_secret: undefined,
     redis: { url: '', namespace: 'mdx' },
@@ -90,12 +95,14 @@ test('every key can be written', () => {
   const config = load({
     yaml: `
 listen: { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback] }
-auth: { users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
+auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
 engine:
-  url: https://kylin.example/mdx/xmla/{project}
+  url: ["https://one.example/xmla/{project}", "https://two.example/xmla/{project}"]
   kind: kylin
   login: service
   service: { name: gateway, password: "12345" }
+  delegation: forward
+  session_idle: 30m
   timeout: 10m
 cache:
   ttl: 2d
@@ -103,6 +110,8 @@ cache:
   max_entry: 1048576
   share: everyone
   engine_permissions_ignored: true
+  client_control: everybody
+  purge_on_refresh_cube: true
   lease: 250ms
   key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
   redis: { url: "rediss://user:pw@redis.example:6379/3", namespace: mdx.test }
@@ -128,16 +137,19 @@ log: { level: debug }
       trusted_proxies: ['10.0.0.0/8', 'loopback'],
     },
     auth: {
+      provider: 'file',
       users: '/etc/passwords',
       admins: ['Anna', 'Bo b'],
       purgers: ['load'],
       verified_for: 0,
     },
     engine: {
-      url: 'https://kylin.example/mdx/xmla/{project}',
+      url: ['https://one.example/xmla/{project}', 'https://two.example/xmla/{project}'],
       kind: 'kylin',
       login: 'service',
       service: { name: 'gateway', password: '12345' },
+      delegation: 'forward',
+      session_idle: 1_800_000,
       timeout: 600_000,
       ca: undefined,
       certificate: undefined,
@@ -149,6 +161,8 @@ log: { level: debug }
       max_entry: MIB,
       share: 'everyone',
       engine_permissions_ignored: true,
+      client_control: 'everybody',
+      purge_on_refresh_cube: true,
       lease: 250,
       key_secret: 'abcdefghijklmnopqrstuvwxyz-0123456789',
       redis: { url: 'rediss://user:pw@redis.example:6379/3', namespace: 'mdx.test' },
@@ -198,7 +212,7 @@ cache:
     });
     expect(config.listen.port).toBe(8443);
     expect(config.auth.admins).toEqual(['ADMIN', 'Olga']);
-    expect(config.engine.url).toBe('http://engine.example:8080/xmla');
+    expect(config.engine.url).toEqual(['http://engine.example:8080/xmla']);
     expect(config.engine.service).toEqual({ name: 'gateway', password: '0123' });
     expect(config.cache).toMatchObject({
       engine_permissions_ignored: true,

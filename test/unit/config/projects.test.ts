@@ -20,13 +20,13 @@ projects:
   __proto__: { cache: off }
 `,
     });
-    const common = { cache: 'on', ttl: HOUR, share: 'everyone', engine };
+    const common = { cache: 'on', ttl: HOUR, share: 'everyone', cubes: new Map(), engine };
     expect(projects).toEqual(
       new Map([
         ['Quiet', common],
         ['Off', { ...common, cache: 'off' }],
         ['Short', { ...common, ttl: 300_000, share: 'user' }],
-        ['Elsewhere', { ...common, engine: { ...engine, url: 'http://two.example/xmla' } }],
+        ['Elsewhere', { ...common, engine: { ...engine, url: ['http://two.example/xmla'] } }],
         ['2024', { ...common, ttl: 24 * HOUR }],
         ['constructor', { ...common, cache: 'off' }],
         ['__proto__', { ...common, cache: 'off' }],
@@ -78,5 +78,32 @@ projects:
       [`${FOLDER}/one.pem`, `${FOLDER}/two.pem`, `${FOLDER}/two.key`],
       [undefined, undefined, undefined],
     ]);
+  });
+});
+
+describe('the engine of a project', () => {
+  const engineOf = (yaml: string) =>
+    load({ yaml: `engine: ${yaml}\nprojects: { P: { engine: { kind: ssas } }, Q: {} }` });
+
+  test('has the idle time of its kind, unless one is written', () => {
+    const { engine, projects } = engineOf('{ kind: emondrian }');
+    expect(engine.session_idle).toBe(HOUR);
+    expect(projects.get('P')?.engine.session_idle).toBe(2_700_000);
+    expect(projects.get('Q')?.engine.session_idle).toBe(HOUR);
+    const written = engineOf('{ kind: emondrian, session_idle: 0 }');
+    expect(written.engine.session_idle).toBeUndefined();
+    expect(written.projects.get('Q')?.engine.session_idle).toBeUndefined();
+  });
+
+  test('lends the rights of a service account to nobody, unless that is written', () => {
+    const service = 'login: service, service: { name: a, password: b }';
+    expect(engineOf('{ login: none }').engine.delegation).toBe('forward');
+    expect(engineOf(`{ ${service} }`).engine.delegation).toBe('refuse');
+    expect(engineOf(`{ ${service} }`).projects.get('P')?.engine.delegation).toBe('refuse');
+    expect(engineOf(`{ ${service}, delegation: forward }`).engine.delegation).toBe('forward');
+    const { projects } = load({
+      yaml: `engine: { delegation: forward }\nprojects: { P: { engine: { ${service} } } }`,
+    });
+    expect(projects.get('P')?.engine.delegation).toBe('refuse');
   });
 });

@@ -72,7 +72,7 @@ describe('config/', () => {
     });
     expect(listen).toMatchObject({ host: '0.0.0.0', port: 9000 });
     expect(engine).toMatchObject({
-      url: 'http://engine.example/xmla',
+      url: ['http://engine.example/xmla'],
       login: 'forward',
     });
     expect(cache.redis.url).toBe(ENVIRONMENT.REDIS_URL);

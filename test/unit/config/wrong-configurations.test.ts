@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { mistakes } from './fake-files.ts';
 
 const CACHE_KEYS =
-  'ttl, memory, max_entry, share, engine_permissions_ignored, lease, key_secret, redis';
+  'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, lease, key_secret, redis';
 const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
 const HOST = 'must be an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost';
 const RANGE =
@@ -11,7 +11,8 @@ const USER =
   'must be a user name: 1 to 255 bytes without colon and control characters, no white space at either end, not beginning with #';
 const ENGINE_URL =
   'must be an http:// or https:// URL with a host, without user, password, query and fragment; ' +
-  '{project} may stand in it once, as a whole segment of the path';
+  '{project} may stand in it once, as a whole segment of the path; ' +
+  'or a list of up to 16 different ones for the replicas of the engine, all with {project} or none';
 const REDIS_URL =
   'must be empty, or redis:// or rediss:// with a host, without query and fragment, ' +
   'such as rediss://user:password@redis.example:6379/0';
@@ -37,6 +38,22 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   [
     'auth: { verified_for: 10ms }',
     'auth.verified_for: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1h (got "10ms")',
+  ],
+  ['engine: { url: [] }', `engine.url: ${ENGINE_URL} (got a list)`],
+  ['engine: { url: [http://a/x, http://a/x] }', `engine.url: ${ENGINE_URL} (got a list)`],
+  ['engine: { url: ["http://a/{project}", http://b/] }', `engine.url: ${ENGINE_URL} (got a list)`],
+  [
+    'engine: { delegation: trust }',
+    'engine.delegation: must be one of forward, refuse; or null (got "trust")',
+  ],
+  ['auth: { provider: engine }', 'auth.provider: engine needs engine.login: forward (it is none)'],
+  [
+    'cache: { client_control: admins }',
+    'cache.client_control: must be one of nobody, purgers, everybody (got "admins")',
+  ],
+  [
+    'projects: { A: { cubes: { Sales: no } } }',
+    'projects.A.cubes.Sales: must be one of on, off (got "no")',
   ],
   ['cache: { memory: 256mb }', `cache.memory: ${SIZE} between 1MiB and 1024GiB (got "256mb")`],
   ['limits: { body: 1.5MiB }', `limits.body: ${SIZE} between 1KiB and 256MiB (got "1.5MiB")`],
@@ -204,7 +221,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'projects: { A: { chache: off } }',
-    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, engine',
+    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, cubes, engine',
   ],
   [
     'store: { driver: sqlite }',

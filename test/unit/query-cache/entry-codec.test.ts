@@ -5,7 +5,7 @@ import { crc32, createZstdCompress, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { decodeEntry, encodeEntry } from '../../../src/query-cache/entry-codec.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import type { SessionPlace, StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storedAnswer } from './fakes.ts';
 
@@ -20,14 +20,29 @@ const body = fc.oneof(
   fc.nat({ max: 8_000 }).map((length) => Buffer.alloc(length, '<Cell/>')),
   fc.nat({ max: 8_000 }).map((length) => randomBytes(length)),
 );
-const answer: fc.Arbitrary<StoredAnswer> = fc.record({
-  body,
-  contentType: fc.string({ unit: 'binary' }),
-  contentLanguage: fc.option(fc.string(), { nil: undefined }),
-  requestedAt: fc.maxSafeNat(),
-  lifetime: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
-  engineMilliseconds: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
-});
+const ENCODINGS = ['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii'] as const;
+const place = (length: number): fc.Arbitrary<SessionPlace | undefined> =>
+  length < 2
+    ? fc.constant(undefined)
+    : fc.option(
+        fc.record({
+          at: fc.integer({ min: 1, max: length - 1 }),
+          encoding: fc.constantFrom(...ENCODINGS),
+        }),
+        { nil: undefined },
+      );
+const answer: fc.Arbitrary<StoredAnswer> = body.chain((bytes) =>
+  fc.record({
+    body: fc.constant(bytes),
+    session: place(bytes.length),
+    sessionHeader: fc.boolean(),
+    contentType: fc.string({ unit: 'binary' }),
+    contentLanguage: fc.option(fc.string(), { nil: undefined }),
+    requestedAt: fc.maxSafeNat(),
+    lifetime: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+    engineMilliseconds: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+  }),
+);
 
 const DESCRIPTION = {
   contentType: 'text/xml',
@@ -35,6 +50,8 @@ const DESCRIPTION = {
   lifetime: 60_000,
   engineMilliseconds: 5,
   bodyLength: 7,
+  session: null,
+  sessionHeader: false,
 };
 
 /** A value made by hand, with a checksum that fits. */
@@ -55,7 +72,7 @@ function value(
   );
   const head = Buffer.alloc(48);
   head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
-  head.writeUInt8(changed.version ?? 1, 4);
+  head.writeUInt8(changed.version ?? 2, 4);
   head.writeUInt8(changed.coding ?? 0, 5);
   head.writeUInt16BE(changed.describedLength ?? described.length, 6);
   head.writeBigUInt64BE(1_700_000_000_000n, 8);
@@ -88,6 +105,20 @@ describe('a value of tier 2', () => {
     expect(await decode(value())).toEqual({ ok: true, answer: storedAnswer() });
     const packed = value({ coding: 1, body: zstdCompressSync(Buffer.from('<root/>')) });
     expect(await decode(packed)).toEqual({ ok: true, answer: storedAnswer() });
+  });
+
+  test('says where a session id belongs, and in which encoding', async () => {
+    const made = value({
+      description: {
+        ...DESCRIPTION,
+        session: { at: 3, encoding: 'utf-16be' },
+        sessionHeader: true,
+      },
+    });
+    expect(await decode(made)).toEqual({
+      ok: true,
+      answer: storedAnswer({ session: { at: 3, encoding: 'utf-16be' }, sessionHeader: true }),
+    });
   });
 
   test('holds at bytes 8 to 15 when its fill began, so that later ones compare as greater', async () => {
@@ -142,8 +173,8 @@ describe('a value of tier 2', () => {
 
   const unsound: readonly (readonly [what: string, made: Buffer, why: string])[] = [
     ['another magic', value({ magic: 1 }), 'not an entry of this gateway'],
-    ['an older version', value({ version: 0 }), 'another version'],
-    ['a later version', value({ version: 2 }), 'another version'],
+    ['an older version', value({ version: 1 }), 'another version'],
+    ['a later version', value({ version: 3 }), 'another version'],
     ['a coding that nobody knows', value({ coding: 2 }), 'unreadable body'],
     ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
     ['a description that is null', value({ description: 'null' }), 'unreadable description'],
@@ -161,6 +192,31 @@ describe('a value of tier 2', () => {
     [
       'a lifetime that is none',
       value({ description: { ...DESCRIPTION, lifetime: null } }),
+      'unreadable description',
+    ],
+    ...[
+      ['at the first byte', { at: 0, encoding: 'utf-8' }],
+      ['at the end', { at: 7, encoding: 'utf-8' }],
+      ['behind the body', { at: 8, encoding: 'utf-8' }],
+      ['in front of it', { at: -1, encoding: 'utf-8' }],
+      ['between two bytes', { at: 1.5, encoding: 'utf-8' }],
+      ['nowhere', { encoding: 'utf-8' }],
+      ['in an encoding that nobody knows', { at: 3, encoding: 'utf-7' }],
+      ['in an encoding named like what every object has', { at: 3, encoding: 'toString' }],
+      ['in no encoding', { at: 3 }],
+      ['that is a text', 'at 3'],
+      ['of which nothing is said', undefined],
+    ].map(
+      ([what, session]) =>
+        [
+          `a session place ${JSON.stringify(what)}`,
+          value({ description: { ...DESCRIPTION, session } }),
+          'unreadable description',
+        ] as const,
+    ),
+    [
+      'a session header that is neither there nor not',
+      value({ description: { ...DESCRIPTION, sessionHeader: 1 } }),
       'unreadable description',
     ],
     ['a body that is too short', value({ body: Buffer.from('<root') }), 'unreadable body'],

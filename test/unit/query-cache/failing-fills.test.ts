@@ -2,16 +2,15 @@ import { describe, expect, test } from '@jest/globals';
 import { GatewayError } from '../../../src/errors.ts';
 import type { EngineAnswer } from '../../../src/query-cache/query.ts';
 import { faultAnswer } from '../../support/answers.ts';
+import { fakeClient, told } from './fake-client.ts';
 import {
   checkpoint,
   engineAnswer,
-  fakeClient,
   fakeTier,
   handClock,
   queryOf,
   quiet,
   rowset,
-  told,
   type HandClock,
 } from './fakes.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';

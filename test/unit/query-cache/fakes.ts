@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/clock.ts';
-import type { Outcome } from '../../../src/events.ts';
+import { engineTraits } from '../../../src/engine-kinds.ts';
 import type { KeyParts } from '../../../src/query-cache/key.ts';
-import type { Client, EngineAnswer, Query } from '../../../src/query-cache/query.ts';
+import type { EngineAnswer, Query, QuerySession } from '../../../src/query-cache/query.ts';
 import { entryScopes } from '../../../src/query-cache/scopes.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
@@ -67,6 +67,9 @@ const REQUEST: DiscoverRequest = {
   restrictions: [],
   properties: [],
   session: { kind: 'none' },
+  sessionIds: [],
+  sessionToken: false,
+  headers: [],
   security: false,
   unexpected: undefined,
 };
@@ -81,22 +84,50 @@ export function keyParts(changed: Partial<KeyParts> = {}): KeyParts {
     userAgentClass: null,
     accept: 'text/xml',
     contentType: 'text/xml',
+    session: null,
     request: REQUEST,
     ...changed,
   };
 }
 
-/** A query of a project whose engine answers as told. */
+/** A query of a project whose engine answers as told; with a session, all of which have one profile. */
 export function queryOf(
   ask: Query['ask'],
-  { project = 'a', ttl = 60_000 }: { project?: string; ttl?: number } = {},
+  options: {
+    project?: string;
+    ttl?: number;
+    session?: QuerySession;
+    fresh?: boolean;
+    began?: Query['began'];
+  } = {},
 ): Query {
-  return { parts: keyParts({ project }), scopes: entryScopes([project], false), ttl, project, ask };
+  const { project = 'a', ttl = 60_000, session } = options;
+  return {
+    parts: keyParts({ project, session: session === undefined ? null : 'profile' }),
+    scopes: entryScopes([project], false),
+    ttl,
+    project,
+    engineTraits: engineTraits('generic'),
+    session,
+    fresh: options.fresh ?? false,
+    began: options.began ?? (async () => {}),
+    ask,
+  };
 }
 
-/** A rowset whose only row is this text. */
-export function rowset(text: string): Buffer {
-  return Buffer.from(rowsetAnswer({ names: [text] }));
+/** A session that stays the same and clean, unless told otherwise. */
+export function sessionOf(id: string, confirm: QuerySession['confirm'] = () => true): QuerySession {
+  return { id, confirm };
+}
+
+/** A rowset whose only row is this text; `header` stands in its SOAP header. */
+export function rowset(text: string, header = ''): Buffer {
+  return Buffer.from(rowsetAnswer({ names: [text], header }));
+}
+
+/** The element by which an engine names a session in the SOAP header. */
+export function sessionElement(id: string, more = ''): string {
+  return `<Session xmlns="urn:schemas-microsoft-com:xml-analysis" SessionId="${id}"${more}/>`;
 }
 
 /** An answer of the engine. `began` is now; `steps` are called at the points they name. */
@@ -105,6 +136,7 @@ export function engineAnswer(
   clock: Clock,
   options: {
     status?: number;
+    headers?: EngineAnswer['head']['headers'];
     began?: EngineAnswer['began'];
     half?: () => Promise<void>;
     lastByte?: () => Promise<void>;
@@ -121,78 +153,12 @@ export function engineAnswer(
     head: {
       status: options.status ?? 200,
       statusMessage: 'OK',
-      headers: { 'content-type': 'text/xml' },
+      headers: { 'content-type': 'text/xml', ...options.headers },
     },
     body: chunks(),
     began: options.began ?? { now: clock.now(), wall: clock.wall() },
+    replica: 'http://engine',
   };
-}
-
-export interface FakeClient extends Client {
-  /** Set by the first that says it: the head of an engine's answer, or a replay. */
-  readonly outcome: Outcome | undefined;
-  readonly body: string;
-  readonly ttl: number | undefined;
-  readonly age: number | undefined;
-  readonly failure: unknown;
-  readonly ended: boolean;
-  /** Goes away. */
-  leave(): void;
-}
-
-export function fakeClient(): FakeClient {
-  const gone = new AbortController();
-  const chunks: Buffer[] = [];
-  const said: { outcome?: Outcome; ttl?: number; age?: number; failure?: unknown } = {};
-  let ended = false;
-  return {
-    signal: gone.signal,
-    replay(answer, facts) {
-      Object.assign(said, facts);
-      chunks.push(answer.body);
-      ended = true;
-    },
-    open(_head, outcome) {
-      said.outcome = outcome;
-    },
-    write(chunk) {
-      chunks.push(Buffer.from(chunk));
-      return true;
-    },
-    async drained() {},
-    end() {
-      ended = true;
-    },
-    fail(error) {
-      said.failure = error;
-    },
-    leave: () => gone.abort(new Error('gone')),
-    get outcome() {
-      return said.outcome;
-    },
-    get body() {
-      return Buffer.concat(chunks).toString();
-    },
-    get ttl() {
-      return said.ttl;
-    },
-    get age() {
-      return said.age;
-    },
-    get failure() {
-      return said.failure;
-    },
-    get ended() {
-      return ended;
-    },
-  };
-}
-
-/** What a client was told, in short: `hit:memory`, `miss`, `miss:fault`, `bypass:epochs-unknown`. */
-export function told(client: FakeClient): string {
-  if (client.failure !== undefined) return 'failure';
-  const { kind, detail } = client.outcome ?? { kind: 'nothing', detail: undefined };
-  return detail === undefined ? kind : `${kind}:${detail}`;
 }
 
 export interface FakeTier extends ValueTier {
@@ -238,6 +204,8 @@ export function fakeTier(): FakeTier {
 export function storedAnswer(changed: Partial<StoredAnswer> = {}): StoredAnswer {
   return {
     body: Buffer.from('<root/>'),
+    session: undefined,
+    sessionHeader: false,
     contentType: 'text/xml',
     contentLanguage: undefined,
     requestedAt: 1_700_000_000_000,

@@ -96,6 +96,20 @@ describe('a flight', () => {
     expect(flights.join('key', signal())).toBeUndefined();
   });
 
+  test('is under way for as long as it can be joined', () => {
+    const { clock, flights } = setUp();
+    expect(flights.underWay('key')).toBe(false);
+    const flight = flights.lead('key');
+    expect([flights.underWay('key'), flights.underWay('other key')]).toEqual([true, false]);
+    clock.advance(99);
+    expect([flights.underWay('key', 100), flights.underWay('key', 99)]).toEqual([true, false]);
+    clock.advance(DEADLINE - 99);
+    expect(flights.underWay('key')).toBe(false);
+    flights.lead('other key').land(undefined);
+    expect(flights.underWay('other key')).toBe(false);
+    flight.land(undefined);
+  });
+
   test('is joined only while it is younger than the one who asks demands', () => {
     const { clock, flights } = setUp();
     flights.lead('key');

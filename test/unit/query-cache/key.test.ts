@@ -40,8 +40,18 @@ const property = fc.record({ name: anyText, value: anyText });
 /** Outer spaces and carriage returns of a statement do not count, so none are made here. */
 const statement = anyText.map((text) => `SELECT${text.replaceAll('\r', '')}.`);
 
+const headerBlock = fc.record({
+  uri: anyText,
+  local: anyText,
+  attributes: fc.array(fc.tuple(anyText, anyText), { maxLength: 2 }),
+  content: fc.array(anyText, { maxLength: 2 }),
+});
+
 const common = {
   session: fc.constant({ kind: 'none' } as const),
+  sessionIds: fc.constant([]),
+  sessionToken: fc.constant(false),
+  headers: fc.array(headerBlock, { maxLength: 2 }),
   security: fc.constant(false),
   unexpected: fc.constant(undefined),
   properties: fc.uniqueArray(property, { maxLength: 3, selector: ({ name }) => name }),
@@ -78,6 +88,7 @@ const anyParts: fc.Arbitrary<KeyParts> = fc.record({
   userAgentClass: textOrNull,
   accept: textOrNull,
   contentType: anyText,
+  session: textOrNull,
   request,
 });
 const anyEpochs: fc.Arbitrary<CapturedEpochs> = fc
@@ -136,6 +147,60 @@ describe('the key of an entry', () => {
     );
   });
 
+  test('changes with the header blocks of the request, whatever else it asks', () => {
+    fc.assert(
+      fc.property(anyParts, fc.array(headerBlock, { maxLength: 2 }), (parts, headers) => {
+        fc.pre(picture(headers) !== picture(parts.request.headers));
+        const changed = { ...parts, request: { ...parts.request, headers } };
+        expect(queryKey(changed, EPOCHS)).not.toBe(queryKey(parts, EPOCHS));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('is the same in all sessions of one profile, and another without a session', () => {
+    const inSession = (id: string) =>
+      queryKey(
+        keyParts({
+          session: 'profile',
+          request: {
+            ...keyParts().request,
+            session: { kind: 'in', id, understand: '' },
+            sessionIds: [id],
+          },
+        }),
+        EPOCHS,
+      );
+    fc.assert(
+      fc.property(anyText, anyText, (one, other) => {
+        expect(inSession(one)).toBe(inSession(other));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+    const keys = [null, '', 'null', 'profile'].map((session) =>
+      queryKey(keyParts({ session }), EPOCHS),
+    );
+    expect(new Set(keys).size).toBe(4);
+    expect(keys).toContain(inSession('one'));
+  });
+
+  test('tells an Execute from a Discover that says the same', () => {
+    const { request } = keyParts();
+    const discover = keyParts({
+      request: { ...request, method: 'Discover', requestType: 'x', restrictions: [] },
+    });
+    const execute = keyParts({
+      request: {
+        ...request,
+        method: 'Execute',
+        commands: ['Statement'],
+        statement: 'x',
+        parameters: [],
+      },
+    });
+    expect(queryKey(discover, EPOCHS)).not.toBe(queryKey(execute, EPOCHS));
+  });
+
   test('does not let text move from one part into its neighbour', () => {
     const moved = new Set(
       [
@@ -149,13 +214,15 @@ describe('the key of an entry', () => {
         keyParts({ query: ['b', 'a'] }),
         keyParts({ query: [''] }),
         keyParts({ query: [] }),
+        keyParts({ contentType: 'text/xml', session: 'p' }),
+        keyParts({ contentType: 'text/xmlp', session: '' }),
         keyParts({ engine: '\uD800' }),
         keyParts({ engine: '\uDC00' }),
         keyParts({ engine: '\uFFFD' }),
         keyParts({ engine: '\\ud800' }),
       ].map((parts) => queryKey(parts, EPOCHS)),
     );
-    expect(moved.size).toBe(14);
+    expect(moved.size).toBe(16);
   });
 
   test('tells the user named everyone from the shared entries', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { EngineAnswer } from '../../../src/query-cache/query.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
+import { told } from './fake-client.ts';
 import {
   checkpoint,
   engineAnswer,
@@ -8,7 +9,6 @@ import {
   handClock,
   queryOf,
   rowset,
-  told,
   type Checkpoint,
 } from './fakes.ts';
 import { ORDER, replica, type Replica } from './replica.ts';

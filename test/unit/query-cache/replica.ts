@@ -7,10 +7,12 @@ import { createFlights, type Flights } from '../../../src/query-cache/flight.ts'
 import { createMemoryEpochStore } from '../../../src/query-cache/memory-epoch-store.ts';
 import { createMemoryTier, type MemoryTier } from '../../../src/query-cache/memory-tier.ts';
 import { createPurges, type Purge } from '../../../src/query-cache/purge.ts';
-import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
+import { createQueryCache, type QueryCache } from '../../../src/query-cache/query-cache.ts';
 import type { EngineAnswer, Query } from '../../../src/query-cache/query.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
-import { fakeClient, handClock, type FakeClient, type HandClock } from './fakes.ts';
+import { sharedEpochs } from './fake-epoch-stores.ts';
+import { type FakeClient, fakeClient } from './fake-client.ts';
+import { engineAnswer, fakeTier, handClock, rowset, type HandClock } from './fakes.ts';
 
 export const FLIGHT_DEADLINE = 300_000;
 
@@ -20,6 +22,7 @@ export const ORDER = { principal: 'ADMIN', cause: 'clear-cache' } as const;
 export interface Replica {
   /** Asks for an answer, and resolves when nothing is left to do. */
   answer(query: Query, client?: FakeClient): Promise<FakeClient>;
+  readonly explain: QueryCache['explain'];
   readonly purge: Purge;
   readonly epochs: Epochs;
   readonly memory: MemoryTier;
@@ -75,6 +78,7 @@ export function replica(
     clock,
     events,
     purge,
+    explain: cache.explain,
     async answer(query, client = fakeClient()) {
       await cache.answer(query, client);
       return client;
@@ -132,6 +136,26 @@ export function fakeEngine(
       return most;
     },
   };
+}
+
+/** A replica with a tier 2, and an engine that answers with this SOAP header. */
+export function sessionReplica(
+  header: string,
+  options: { headers?: EngineAnswer['head']['headers']; maxEntry?: number } = {},
+) {
+  const clock = handClock();
+  const values = fakeTier();
+  const one = replica({
+    clock,
+    values,
+    store: sharedEpochs().replica(1_000),
+    lease: 1_000,
+    ...(options.maxEntry !== undefined && { maxEntry: options.maxEntry }),
+  });
+  const engine = fakeEngine((call) =>
+    engineAnswer(rowset(`answer ${call}`, header), clock, { headers: options.headers ?? {} }),
+  );
+  return { ...one, values, engine };
 }
 
 /** Epochs that nobody can know. */

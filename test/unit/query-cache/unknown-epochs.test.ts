@@ -2,17 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { GatewayError } from '../../../src/errors.ts';
 import type { Epochs } from '../../../src/query-cache/epochs.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
-import {
-  checkpoint,
-  engineAnswer,
-  fakeClient,
-  fakeTier,
-  handClock,
-  queryOf,
-  quiet,
-  rowset,
-  told,
-} from './fakes.ts';
+import { fakeClient, told } from './fake-client.ts';
+import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';
 import { fakeEngine, replica, unknownEpochs } from './replica.ts';
 
 const LEASE = 1_000;

@@ -1,11 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { textRun } from '../../../src/xmla/answer-error-text.ts';
+import { mayTellError, textRun } from '../../../src/xmla/answer-error-text.ts';
 import { KYLIN_MESSAGE } from '../../support/answers.ts';
 import { sizes } from '../../support/sizes.ts';
 
+const ALL = ['java-exception', 'error-dataset'] as const;
+
 function tellsError(...pieces: string[]): boolean {
-  const run = textRun();
+  const run = textRun(ALL);
   for (const piece of pieces) run.add(piece);
   return run.tellsError();
 }
@@ -77,7 +79,7 @@ describe('the text between two tags', () => {
   });
 
   test('is forgotten when the next run begins', () => {
-    const run = textRun();
+    const run = textRun(ALL);
     run.add('MDX Query ID: 1');
     run.add('#ERR:');
     run.add('x');
@@ -90,7 +92,7 @@ describe('the text between two tags', () => {
   });
 
   test('is blank as long as only white space came', () => {
-    const run = textRun();
+    const run = textRun(ALL);
     expect(run.blank()).toBe(true);
     run.add(' \t');
     expect(run.blank()).toBe(true);
@@ -100,5 +102,82 @@ describe('the text between two tags', () => {
     expect(run.blank()).toBe(false);
     run.add(' ');
     expect(run.blank()).toBe(false);
+  });
+
+  test.each([
+    ['java-exception', 'java.lang.StackOverflowError', true],
+    ['java-exception', '[Customer].[All].[dummy]', false],
+    ['java-exception', KYLIN_MESSAGE, false],
+    ['error-dataset', 'java.lang.StackOverflowError', false],
+    ['error-dataset', 'dummy', true],
+    ['error-dataset', KYLIN_MESSAGE, true],
+  ] as const)('in the ways of %s: %j is an error: %p', (way, text, expected) => {
+    for (const pieces of [[text], [...text]]) {
+      const run = textRun([way]);
+      for (const piece of pieces) run.add(piece);
+      expect(run.tellsError()).toBe(expected);
+      const none = textRun([]);
+      for (const piece of [...pieces]) none.add(piece);
+      expect(none.tellsError()).toBe(false);
+    }
+  });
+
+  test('with the sign of an error tells one, whatever the engine', () => {
+    const run = textRun([]);
+    run.add('#ERR: no');
+    expect(run.tellsError()).toBe(true);
+  });
+});
+
+describe('a look at the bytes', () => {
+  const parts = fc.constantFrom(
+    ...ERRORS,
+    ...GENUINE,
+    ...[
+      'd',
+      'y',
+      ']',
+      '[dummy]',
+      '#',
+      ':',
+      ',',
+      '.',
+      ' ',
+      '\u00A0',
+      '\u3000',
+      '\u2028',
+      '\uFEFF',
+      '中',
+      'é',
+    ],
+  );
+
+  test('passes over no text that tells an error', () => {
+    const around = Buffer.from('#');
+    fc.assert(
+      fc.property(fc.array(parts, { maxLength: 4 }), (texts) => {
+        const text = texts.join('');
+        const bytes = Buffer.concat([around, Buffer.from(text), around]);
+        const looked = mayTellError(bytes, 1, bytes.length - 1);
+        expect(tellsError(text) && !looked).toBe(false);
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+    for (const text of ERRORS) {
+      const bytes = Buffer.from(text);
+      expect([text, mayTellError(bytes, 0, bytes.length)]).toEqual([text, true]);
+    }
+  });
+
+  test.each([
+    '1.25',
+    '12,345,678.50',
+    '[Customer].[All Customers].[USA].[CA]',
+    'xsd:string',
+    '中国',
+    'true',
+  ])('passes over what most values are: %s', (text) => {
+    const bytes = Buffer.from(text);
+    expect(mayTellError(bytes, 0, bytes.length)).toBe(text === 'xsd:string');
   });
 });

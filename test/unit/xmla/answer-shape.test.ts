@@ -13,9 +13,11 @@ import {
 type Method = 'Discover' | 'Execute';
 
 function verdict(answer: string, method: Method = 'Execute'): RefusalReason | undefined {
-  const inspector = inspectAnswer({ contentType: 'text/xml', method });
+  const errorsAsData = ['java-exception', 'error-dataset'] as const;
+  const inspector = inspectAnswer({ contentType: 'text/xml', method, errorsAsData });
   inspector.write(Buffer.from(answer));
-  return inspector.end();
+  const inspection = inspector.end();
+  return inspection.ok ? undefined : inspection.reason;
 }
 
 /** Changes a text, and fails when there was nothing to change. */
@@ -221,7 +223,9 @@ describe('an element that tells an error', () => {
 
   test('is said before a refusal that stands behind it, and after one that stands before it', () => {
     expect(verdict(`${faultAnswer({ style: 'ssas' })}<`)).toBe('fault');
-    expect(verdict(faultAnswer({ header: SESSION_HEADER }))).toBe('session-in-answer');
+    expect(verdict(faultAnswer({ header: SESSION_HEADER }))).toBe('fault');
+    const twice = SESSION_HEADER + SESSION_HEADER;
+    expect(verdict(faultAnswer({ header: twice }))).toBe('session-in-answer');
   });
 });
 

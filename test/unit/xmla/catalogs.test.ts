@@ -2,7 +2,14 @@ import { describe, expect, test } from '@jest/globals';
 import { namedCatalogs } from '../../../src/xmla/catalogs.ts';
 import type { Property, Restriction, XmlaRequest } from '../../../src/xmla/xmla-request.ts';
 
-const BASE = { session: { kind: 'none' }, security: false, unexpected: undefined } as const;
+const BASE = {
+  session: { kind: 'none' },
+  sessionIds: [],
+  sessionToken: false,
+  headers: [],
+  security: false,
+  unexpected: undefined,
+} as const;
 
 function execute(properties: readonly Property[]): XmlaRequest {
   return {

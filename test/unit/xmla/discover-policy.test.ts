@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import type { EngineKind } from '../../../src/config/config.ts';
+import { ENGINE_KINDS } from '../../../src/engine-kinds.ts';
 import { classifyDiscover } from '../../../src/xmla/discover-policy.ts';
 import type { DiscoverRequest, Restriction } from '../../../src/xmla/xmla-request.ts';
 
-const KINDS: readonly EngineKind[] = ['generic', 'mondrian', 'emondrian', 'kylin', 'ssas'];
+const KINDS = Object.values(ENGINE_KINDS);
 
 function asking(requestType: string, restrictions: readonly Restriction[] = []): DiscoverRequest {
   return {
@@ -12,6 +12,9 @@ function asking(requestType: string, restrictions: readonly Restriction[] = []):
     restrictions,
     properties: [],
     session: { kind: 'none' },
+    sessionIds: [],
+    sessionToken: false,
+    headers: [],
     security: false,
     unexpected: undefined,
   };
@@ -77,7 +80,12 @@ describe('what is momentary, unknown or spelt otherwise is passed through', () =
 
 test('DBSCHEMA_CATALOGS may be cached except on Kylin', () => {
   const cached = KINDS.filter((kind) => !classifyDiscover(asking('DBSCHEMA_CATALOGS'), kind));
-  expect(cached).toEqual(['generic', 'mondrian', 'emondrian', 'ssas']);
+  expect(cached).toEqual([
+    ENGINE_KINDS.generic,
+    ENGINE_KINDS.mondrian,
+    ENGINE_KINDS.emondrian,
+    ENGINE_KINDS.ssas,
+  ]);
 });
 
 describe('DISCOVER_PROPERTIES', () => {

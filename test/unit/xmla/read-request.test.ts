@@ -74,6 +74,9 @@ describe('a known envelope is understood in full', () => {
           { name: 'Format', value: 'Multidimensional' },
         ],
         session: { kind: 'none' },
+        sessionIds: [],
+        sessionToken: false,
+        headers: [],
         security: false,
         unexpected: undefined,
       },
@@ -101,6 +104,9 @@ describe('a known envelope is understood in full', () => {
         ],
         properties: [],
         session: { kind: 'none' },
+        sessionIds: [],
+        sessionToken: false,
+        headers: [],
         security: false,
         unexpected: undefined,
       },
@@ -109,13 +115,49 @@ describe('a known envelope is understood in full', () => {
 
   test.each([
     [{ kind: 'begin' } as const, { kind: 'begin' }],
-    [{ kind: 'in', id: 'a"<b' } as const, { kind: 'in', id: 'a"<b' }],
+    [
+      { kind: 'in', id: 'a"<b' } as const,
+      { kind: 'in', id: 'a"<b', understand: '[["mustUnderstand","1"]]' },
+    ],
     [{ kind: 'end', id: '1' } as const, { kind: 'end', id: '1' }],
   ])('the session header %j', (session, expected) => {
     expect(understood(execute({ statement: 'x', session }))).toMatchObject({
       session: expected,
       unexpected: undefined,
     });
+  });
+
+  test('a session that nobody must understand is another than one that must be', () => {
+    const request = understood(withHeader(`<Session xmlns="${XMLA}" SessionId="1"/>`));
+    expect(request).toMatchObject({
+      session: { kind: 'in', id: '1', understand: '' },
+      sessionIds: ['1'],
+      unexpected: undefined,
+    });
+  });
+
+  test('what the client can do, in the order in which it says so', () => {
+    const engine = 'http://schemas.microsoft.com/analysisservices/2003/engine';
+    const request = understood(
+      withHeader(
+        `<Version xmlns="${engine}/2" Sequence="400"/>` +
+          `<ProtocolCapabilities xmlns="${engine}"><Capability>sx</Capability><Capability>xpress</Capability></ProtocolCapabilities>`,
+      ),
+    );
+    expect(request).toMatchObject({
+      headers: [
+        { uri: `${engine}/2`, local: 'Version', attributes: [['Sequence', '400']], content: [''] },
+        { uri: engine, local: 'ProtocolCapabilities', attributes: [], content: ['sx', 'xpress'] },
+      ],
+      sessionToken: false,
+      unexpected: undefined,
+    });
+  });
+
+  test('that a token of the session is wanted', () => {
+    const token =
+      '<BeginGetSessionToken xmlns="http://schemas.microsoft.com/analysisservices/2003/xmla"/>';
+    expect(understood(withHeader(token)).sessionToken).toBe(true);
   });
 
   test.each([
@@ -369,16 +411,11 @@ describe('what the known shape does not name makes a request unexpected', () => 
       enveloped(`<Execute xmlns="${XMLA}">${QUERY}${PROPERTIES}</Execute>`, '<Header/>'),
     ],
     ['an unknown SOAP header', withHeader('<x/>')],
+    ['Version in another namespace', withHeader('<Version Sequence="400"/>')],
     [
-      'Version',
+      'capabilities that are none',
       withHeader(
-        '<Version xmlns="http://schemas.microsoft.com/analysisservices/2003/engine/2" Sequence="400"/>',
-      ),
-    ],
-    [
-      'ProtocolCapabilities',
-      withHeader(
-        '<ProtocolCapabilities xmlns="http://schemas.microsoft.com/analysisservices/2003/engine"><Capability>sx</Capability></ProtocolCapabilities>',
+        '<ProtocolCapabilities xmlns="http://schemas.microsoft.com/analysisservices/2003/engine"><Wish>sx</Wish></ProtocolCapabilities>',
       ),
     ],
     ['a session element in another namespace', withHeader('<Session SessionId="1"/>')],
@@ -491,7 +528,11 @@ describe('what is not understood is told from what is refused', () => {
       `<?xml version="1.0" encoding="utf-16"?>${good}`,
     ],
   ])('%s: %s', (reason, _, text) => {
-    expect(read(text)).toEqual({ kind: 'not-understood', reason, detail: expect.any(String) });
+    expect(read(text)).toMatchObject({
+      kind: 'not-understood',
+      reason,
+      detail: expect.any(String),
+    });
   });
 
   test('too many attributes', () => {
@@ -590,6 +631,9 @@ describe('by property', () => {
           parameters,
           properties,
           session: { kind: 'none' },
+          sessionIds: [],
+          sessionToken: false,
+          headers: [],
           security: false,
           unexpected: undefined,
         });
@@ -613,6 +657,9 @@ describe('by property', () => {
             restrictions,
             properties,
             session: { kind: 'none' },
+            sessionIds: [],
+            sessionToken: false,
+            headers: [],
             security: false,
             unexpected: undefined,
           });

@@ -19,7 +19,7 @@ async function answeredBy(handler: ApiHandler, path: string) {
     {
       login: async () => ({ name: 'alice' }),
       during: (request) => request,
-      permissions: createPermissions({ admins: [], purgers: [] }),
+      permissions: createPermissions({ admins: [], purgers: [] }, 'nobody'),
       clock: { now: () => 0, wall: () => 0 },
       newId: () => 'id',
       emit: (event) => void events.push(event),

@@ -66,7 +66,7 @@ export function createTestApi(
       longestLease: LONGEST_LEASE,
       login: given.login ?? loginByName,
       during: (request) => request,
-      permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }),
+      permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }, 'nobody'),
       limits: LIMITS,
       clock: { now: () => (time += 5), wall: () => 0 },
       newId: () => `id-${(ids += 1)}`,

@@ -1,0 +1,101 @@
+/**
+ * What engines differ in, one row for each kind: everything else treats all engines alike. Whoever adds a kind
+ * fills in its row, after reading what each column means; `generic` takes the safe side of each.
+ */
+
+const SECOND = 1_000;
+
+/** Ways in which engines tell an error as data, beside the elements and `#ERR:`, which count for all of them. */
+export type ErrorAsData =
+  /** The message of a Java exception as a value. */
+  | 'java-exception'
+  /** A dataset of its own making with the message, a member `dummy`, values of `xsi:type="string"`. */
+  | 'error-dataset';
+
+export interface EngineTraits {
+  /**
+   * What becomes of a session that this gateway does not know, or that another principal began. `pass`: it goes
+   * to the engine and past the cache, since the engine checks owners itself or keeps nothing in a session.
+   * `refuse`: it is answered with the Fault for unknown sessions, so that the client begins anew.
+   */
+  readonly strangeSessions: 'pass' | 'refuse';
+  /** Whether the engine refuses a session id that belongs to another login. */
+  readonly checksSessionOwner: boolean;
+  /**
+   * Whether what the first requests of a session say (its properties, its catalog) goes on to count for later
+   * ones, so that it belongs in their keys.
+   */
+  readonly keepsProperties: boolean;
+  /** Milliseconds without a request after which the engine drops a session; undefined when it never does. */
+  readonly sessionIdle: number | undefined;
+  /** Discover request types that must reach the engine each time, whatever the list of all engines says. */
+  readonly forwardedDiscovers: readonly string[];
+  /** Whether answers depend on the kind of the client program. */
+  readonly readsUserAgent: boolean;
+  readonly errorsAsData: readonly ErrorAsData[];
+  /** The header by which the engine says `true` or `false` of an answer with status 200. */
+  readonly successHeader: string | undefined;
+}
+
+export const ENGINE_KINDS = {
+  generic: {
+    strangeSessions: 'refuse',
+    checksSessionOwner: false,
+    keepsProperties: true,
+    sessionIdle: undefined,
+    forwardedDiscovers: [],
+    readsUserAgent: true,
+    errorsAsData: ['java-exception', 'error-dataset'],
+    successHeader: 'success',
+  },
+  mondrian: {
+    strangeSessions: 'pass',
+    checksSessionOwner: false,
+    keepsProperties: false,
+    sessionIdle: undefined,
+    forwardedDiscovers: [],
+    readsUserAgent: false,
+    errorsAsData: ['java-exception'],
+    successHeader: undefined,
+  },
+  emondrian: {
+    strangeSessions: 'refuse',
+    checksSessionOwner: false,
+    keepsProperties: true,
+    sessionIdle: 3_600 * SECOND,
+    forwardedDiscovers: [],
+    readsUserAgent: false,
+    errorsAsData: ['java-exception'],
+    successHeader: undefined,
+  },
+  kylin: {
+    strangeSessions: 'pass',
+    checksSessionOwner: false,
+    keepsProperties: false,
+    sessionIdle: undefined,
+    // Asking for its catalogs makes it read datasets and permissions anew.
+    forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
+    readsUserAgent: true,
+    errorsAsData: ['java-exception', 'error-dataset'],
+    // On its second path, /mdx/xmla_server, which an engine URL may name.
+    successHeader: 'success',
+  },
+  ssas: {
+    strangeSessions: 'pass',
+    checksSessionOwner: true,
+    keepsProperties: true,
+    // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
+    sessionIdle: 2_700 * SECOND,
+    forwardedDiscovers: [],
+    readsUserAgent: false,
+    errorsAsData: [],
+    successHeader: undefined,
+  },
+} as const satisfies Readonly<Record<string, EngineTraits>>;
+
+/** Which engine stands behind the gateway. */
+export type EngineKind = keyof typeof ENGINE_KINDS;
+
+export function engineTraits(kind: EngineKind): EngineTraits {
+  return ENGINE_KINDS[kind];
+}

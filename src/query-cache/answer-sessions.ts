@@ -1,0 +1,81 @@
+import type { RefusalReason } from '../reasons.ts';
+import type { AnswerSession } from '../xmla/answer-session.ts';
+import { watchAnswer } from '../xmla/watch-answer.ts';
+import type { AnswerHead, Query } from './query.ts';
+import { cutElement, cutSession } from './session-place.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** By which SSAS and its clients name a session, beside the SOAP header. */
+const SESSION_HEADER = 'x-as-sessionid';
+
+/**
+ * Tells the query of the sessions that the engine begins by itself when it is asked without one. Also where the
+ * answer is not kept: the client may go on in such a session, whatever the answer was.
+ *
+ * @returns to be called with each piece before the client is given it, and without one after the last
+ */
+export function tellBegun(
+  query: Pick<Query, 'session' | 'began'>,
+  head: AnswerHead,
+): (piece?: Buffer) => Promise<void> {
+  if (query.session !== undefined) return async () => {};
+  const watch = watchAnswer({ contentType: head.headers['content-type'] });
+  const told = new Set<string>();
+
+  async function tell(id: string | undefined): Promise<void> {
+    if (id === undefined || told.has(id)) return;
+    told.add(id);
+    await query.began(id);
+  }
+
+  return async (piece) => {
+    await tell(sessionHeader(head));
+    if (piece === undefined || watch.headerRead) return;
+    watch.write(piece);
+    await tell(watch.session?.id);
+  };
+}
+
+/**
+ * What the head of an answer says of sessions may forbid to store it: another one than the caller's. Of one that
+ * the engine began by itself nobody else is told, and the rest of the answer is for all.
+ */
+export function refuseBySessionHeader(
+  query: Pick<Query, 'session'>,
+  head: AnswerHead,
+): RefusalReason | undefined {
+  const id = sessionHeader(head);
+  const isStrange = query.session !== undefined && id !== undefined && id !== query.session.id;
+  return isStrange ? 'session-in-answer' : undefined;
+}
+
+/**
+ * Takes the session out of an answer, so that others may be given it: the id of the caller's own, whose place
+ * stays known, or all of one that the engine began by itself, which nobody else is shown.
+ *
+ * @param head one that `refuseBySessionHeader` lets pass
+ * @param session what the inspection found in the body
+ * @returns undefined when the answer belongs to nobody but the caller
+ */
+export function withoutSession(
+  query: Pick<Query, 'session'>,
+  head: AnswerHead,
+  body: Buffer,
+  session: AnswerSession | undefined,
+): Pick<StoredAnswer, 'body' | 'session' | 'sessionHeader'> | undefined {
+  const inSession = query.session !== undefined;
+  const shared = { sessionHeader: inSession && sessionHeader(head) !== undefined };
+  if (session === undefined) return { ...shared, body, session: undefined };
+  if (!session.plain) return undefined;
+  if (query.session === undefined) {
+    return { ...shared, body: cutElement(body, session), session: undefined };
+  }
+  if (session.id !== query.session.id) return undefined;
+  const cut = cutSession(body, session);
+  return { ...shared, body: cut.body, session: cut.place };
+}
+
+function sessionHeader(head: AnswerHead): string | undefined {
+  const value = head.headers[SESSION_HEADER];
+  return Array.isArray(value) ? value.join(', ') : value;
+}

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { SessionRecord, SessionStore } from '../sessions/session-store.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
+import type { RedisConnections } from './redis-connections.ts';
+import type { RunScript } from './redis-script.ts';
+import {
+  beginSession,
+  claimSession,
+  dirtyAllSessions,
+  dirtySession,
+  endSession,
+  readSession,
+  setSessionCatalog,
+  touchSession,
+} from './session-scripts.ts';
+
+/** Sessions in Redis, shared by all replicas of one namespace. */
+export function createRedisSessionStore(options: {
+  connections: Pick<RedisConnections, 'reader' | 'epochs'>;
+  breaker: CircuitBreaker;
+  namespace: string;
+  /** Names who holds what it read. Random, without spaces, and new with every store: two must never share it. */
+  replica: string;
+  /** Milliseconds for which this replica uses what it reads. */
+  lease: number;
+  /** The longest lease that the configuration of any replica may name (ms). */
+  longestLease: number;
+  /** Milliseconds after which a record that nobody asked for is dropped. */
+  life: number;
+  newToken: () => string;
+}): SessionStore {
+  const { connections, breaker, newToken } = options;
+  // All in one hash slot, so that one script may touch them.
+  const key = (rest: string) => `{${options.namespace}}:${rest}`;
+  const shared = [key('session-incarnation'), key('session-leases'), key('session-era')];
+  // Whoever has a session id may act in that session, so ids do not stand in Redis.
+  const session = (name: string) =>
+    key(`session:${createHash('sha256').update(name).digest('base64url')}`);
+
+  async function run(
+    script: RunScript,
+    name: string | undefined,
+    args: readonly (string | number)[] = [],
+    redis = connections.epochs,
+  ): Promise<unknown> {
+    return await script(redis, name === undefined ? shared : [...shared, session(name)], [
+      options.replica,
+      options.lease,
+      options.longestLease,
+      newToken(),
+      options.life,
+      ...args,
+    ]);
+  }
+
+  return {
+    read: (name) =>
+      breaker.run(async () => readAnswer(await run(readSession, name, [], connections.reader))),
+    begin: (name, record) =>
+      breaker.run(async () => {
+        const claim = newToken();
+        await run(claimSession, name, [claim]);
+        const begun = readAnswer(
+          await run(beginSession, name, [
+            claim,
+            who(record),
+            where(record),
+            record.version,
+            record.forwardedAt,
+            record.dirty ? 1 : 0,
+          ]),
+        );
+        if (begun.record === undefined) throw new Error('the session that was begun is not there');
+        return begun.record;
+      }),
+    // Not through the breaker: a statement that makes a session dirty waits for it, so it always tries.
+    markDirty: async (name, version) => readAnswer(await run(dirtySession, name, [version])),
+    markAllDirty: async () => readAnswer(await run(dirtyAllSessions, undefined)).lease,
+    setCatalog: (name, expected, next) =>
+      breaker.run(async () =>
+        readAnswer(await run(setSessionCatalog, name, [expected, where(next), next.version])),
+      ),
+    async touch(name, forwardedAt) {
+      await breaker.run(() => run(touchSession, name, [forwardedAt]));
+    },
+    async end(name) {
+      await breaker.run(() => run(endSession, name));
+    },
+    async close() {},
+  };
+}
+
+/** JSON, so that every text comes back as it was, and equal ones are equal bytes for the scripts. */
+const who = ({ principal, replica }: Pick<SessionRecord, 'principal' | 'replica'>) =>
+  JSON.stringify([principal, replica]);
+const where = ({ catalog, profile }: Pick<SessionRecord, 'catalog' | 'profile'>) =>
+  JSON.stringify([catalog, profile]);
+
+/** The lease alone where there is no record. Throws for what no script of this version answers. */
+function readAnswer(reply: unknown): { record: SessionRecord | undefined; lease: number } {
+  if (!isStrings(reply) || (reply.length !== 1 && reply.length !== 6)) throw unreadable();
+  const [lease, dirty, whoText, whereText, version, forwardedAt] = reply;
+  if (
+    whoText === undefined ||
+    whereText === undefined ||
+    version === undefined ||
+    forwardedAt === undefined
+  ) {
+    return { record: undefined, lease: numberOf(lease) };
+  }
+  const [principal, replica] = pairOf(whoText);
+  const [catalog, profile] = pairOf(whereText);
+  if (typeof principal !== 'string' || typeof replica !== 'string') throw unreadable();
+  if (typeof profile !== 'string') throw unreadable();
+  if (catalog !== null && typeof catalog !== 'string') throw unreadable();
+  return {
+    lease: numberOf(lease),
+    record: {
+      principal,
+      profile,
+      catalog,
+      replica,
+      dirty: dirty !== '0',
+      version,
+      forwardedAt: numberOf(forwardedAt),
+    },
+  };
+}
+
+function pairOf(text: string): readonly unknown[] {
+  const pair: unknown = JSON.parse(text);
+  if (!Array.isArray(pair)) throw unreadable();
+  return pair;
+}
+
+function numberOf(text: string | undefined): number {
+  const number = Number(text);
+  if (!Number.isFinite(number)) throw unreadable();
+  return number;
+}
+
+function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
+
+function unreadable(): Error {
+  return new Error('a script of the sessions answered something else than a session');
+}

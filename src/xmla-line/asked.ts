@@ -1,0 +1,136 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { EngineTraits } from '../engine-kinds.ts';
+import type { QueryHeaders } from '../engine/engine.ts';
+import { GatewayError } from '../errors.ts';
+import { acceptedType, userAgentClass } from '../http/client-class.ts';
+import { canonicalContentType } from '../http/content-type.ts';
+import type { BypassReason } from '../reasons.ts';
+import { classify, leavesState } from '../xmla/classify.ts';
+import { passingChange, type PassingChange } from '../xmla/passing-changes.ts';
+import { readRequest, type RequestReading } from '../xmla/read-request.ts';
+import { sessionIdsInLong, type SessionIds } from '../xmla/session-ids.ts';
+import { soapActionContradicts, soapActionOf } from '../xmla/soap-action.ts';
+import type { SessionHeader, XmlaRequest } from '../xmla/xmla-request.ts';
+
+/** What a POST asks, as far as it was understood, from its headers and its body alone. */
+export interface Asked {
+  /** As the parser read the body; never `refused`. */
+  readonly reading: Exclude<RequestReading, { readonly kind: 'refused' }>;
+  readonly request: XmlaRequest | undefined;
+  /** Of the request, as the client sent it. */
+  readonly contentType: string | undefined;
+  /** For the log: Discover request type or `Execute`; '' when it is not known. */
+  readonly subject: string;
+  /** For the log: what was not understood; '' for none. */
+  readonly why: string;
+  /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
+  readonly bypass: BypassReason | undefined;
+  /** The headers with which it goes to the engine when it may be looked up. */
+  readonly forwarded: QueryHeaders | undefined;
+  /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
+  readonly session: SessionHeader;
+  /** Every session that envelope and headers may speak of. */
+  readonly sessionIds: SessionIds;
+  readonly sessionToken: boolean;
+  /** Whether it may leave something behind in the session in which it runs. */
+  readonly leavesState: boolean;
+  /** What of the engine's data it changes when it succeeds. */
+  readonly change: PassingChange | undefined;
+}
+
+/** The header by which SSAS names the session beside the envelope, and the one that asks for its token. */
+const SESSION_HEADER = 'x-as-sessionid';
+const TOKEN_HEADER = 'x-as-getsessiontoken';
+
+/** @throws GatewayError `bad-request` for what must not reach an engine */
+export async function readAsked(
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  engine: EngineTraits,
+): Promise<Asked> {
+  const reading = readRequest(body, headers['content-type']);
+  if (reading.kind === 'refused') {
+    throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
+  }
+  const named = namedByHeader(headers);
+  if (reading.kind === 'not-understood') {
+    const found =
+      reading.reason === 'long-request'
+        ? await sessionIdsInLong(body, headers['content-type'], nextTurn)
+        : reading.sessionIds;
+    return {
+      reading,
+      request: undefined,
+      contentType: headers['content-type'],
+      subject: '',
+      why: reading.detail,
+      bypass: reading.reason,
+      forwarded: undefined,
+      session: { kind: 'none' },
+      sessionIds: found === 'unknown' ? found : [...new Set([...found, ...named])],
+      sessionToken: false,
+      leavesState: true,
+      change: undefined,
+    };
+  }
+  const { request } = reading;
+  const forwarded = queryHeaders(headers, request, engine);
+  const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
+  const ofHeaders = typeof forwarded === 'string' ? forwarded : undefined;
+  const bypass = ofHeaders ?? classify(request, engine);
+  return {
+    reading,
+    request,
+    contentType: headers['content-type'],
+    subject: request.method === 'Discover' ? request.requestType : request.method,
+    why: (bypass === 'unknown-shape' ? request.unexpected : undefined) ?? '',
+    bypass,
+    forwarded: typeof forwarded === 'string' ? undefined : forwarded,
+    session: withHeader(request.session, named),
+    sessionIds: [...new Set([...request.sessionIds, ...named])],
+    sessionToken: request.sessionToken || headers[TOKEN_HEADER] !== undefined,
+    leavesState: contradicted || leavesState(request),
+    change: passingChange(request),
+  };
+}
+
+function namedByHeader(headers: IncomingHttpHeaders): readonly string[] {
+  const id = headers[SESSION_HEADER];
+  return [id ?? []].flat().filter((one) => one !== '');
+}
+
+/** The session that both name. Where they contradict each other, more than one id is known. */
+function withHeader(session: SessionHeader, [id]: readonly string[]): SessionHeader {
+  if (id === undefined) return session;
+  if (session.kind === 'none') return { kind: 'in', id, understand: SESSION_HEADER };
+  if (session.kind !== 'in') return session;
+  return { ...session, understand: `${session.understand} ${SESSION_HEADER}` };
+}
+
+/**
+ * The headers with which a cacheable request goes to the engine, built from what is in the key, or the
+ * reason why they cannot be built.
+ */
+function queryHeaders(
+  headers: IncomingHttpHeaders,
+  { method }: XmlaRequest,
+  engine: EngineTraits,
+): QueryHeaders | BypassReason {
+  const action = headers.soapaction;
+  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
+  const contentType = canonicalContentType(headers['content-type']);
+  if (contentType === undefined) return 'content-type';
+  const accept = acceptedType(headers.accept);
+  if (accept === 'not-xml') return 'accept';
+  return {
+    'content-type': contentType,
+    soapaction: soapActionOf(method),
+    accept,
+    // Where answers do not depend on it, all programs share them.
+    'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,
+    'x-as-sessionid': namedByHeader(headers)[0],
+  };
+}
+
+const OWN_NAME = 'mdx-gateway';

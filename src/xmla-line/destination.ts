@@ -1,0 +1,48 @@
+import type { EngineConfig } from '../config/config.ts';
+import { engineTraits, type EngineTraits } from '../engine-kinds.ts';
+import type { Engine, EngineAddressee } from '../engine/engine.ts';
+import { forwardedQuery } from '../proxy/forwarded-query.ts';
+
+/** The engine of a project, and what its configuration says beside its address. */
+export interface ChosenEngine {
+  readonly engine: Engine;
+  readonly settings: Pick<EngineConfig, 'kind' | 'login' | 'delegation' | 'session_idle'>;
+}
+
+export type EngineOf = (project: string | undefined) => ChosenEngine;
+
+/** Where a request goes, and in whose name. */
+export interface Destination extends ChosenEngine {
+  readonly traits: EngineTraits;
+  readonly addressee: EngineAddressee;
+  /** Names of sessions count here: one engine, and one project where the engine is told of it. */
+  readonly place: string;
+}
+
+export function destinationOf(
+  engineOf: EngineOf,
+  to: {
+    readonly project: string | undefined;
+    readonly search: string;
+    readonly user: string;
+    readonly authorization: string | undefined;
+  },
+): Destination {
+  const { project, search, user, authorization } = to;
+  const { engine, settings } = engineOf(project);
+  const query = forwardedQuery(search);
+  return {
+    engine,
+    settings,
+    traits: traitsOf(settings),
+    addressee: { project, query, user, authorization, replica: undefined },
+    place: JSON.stringify([engine.id, engine.tellsProject ? (project ?? null) : null]),
+  };
+}
+
+/** An engine that gets one login for all users cannot tell whose a session is: then the gateway must. */
+function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
+  const traits = engineTraits(kind);
+  if (login === 'forward' || !traits.checksSessionOwner) return traits;
+  return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
+}

@@ -1,0 +1,87 @@
+import type { Principal } from '../auth/authenticator.ts';
+import { GatewayError } from '../errors.ts';
+import { refuseDelegation } from '../http/delegation.ts';
+import type { Classification, ExplainXmla } from '../http/explain.ts';
+import type { QueryCache } from '../query-cache/query-cache.ts';
+import { namedCatalogs } from '../xmla/catalogs.ts';
+import { readAsked, type Asked } from './asked.ts';
+import { destinationOf, type Destination, type EngineOf } from './destination.ts';
+import { refuseOtherIdentity } from './other-identity.ts';
+import type { createQueryOf } from './query-of.ts';
+import { judgeSession, type SessionContext, type SessionVerdict } from './session-step.ts';
+
+/**
+ * Explains what would become of a request by the steps of the line itself, less those that change a session, ask
+ * an engine or answer.
+ */
+export function createExplanation(options: {
+  engineOf: EngineOf;
+  cache: Pick<QueryCache, 'explain'>;
+  queryOf: ReturnType<typeof createQueryOf>;
+  sessionContext: (asked: Asked, destination: Destination, principal: Principal) => SessionContext;
+}): ExplainXmla {
+  const { sessionContext, queryOf } = options;
+
+  return async function explain({ headers, body, project, search, principal }) {
+    refuseDelegation(headers, search);
+    const destination = destinationOf(options.engineOf, {
+      project,
+      search,
+      user: principal.name,
+      authorization: undefined,
+    });
+    let asked: Asked;
+    try {
+      asked = await readAsked(headers, body, destination.traits);
+      refuseOtherIdentity(asked, body, destination);
+    } catch (error) {
+      return { classification: refusal(error) };
+    }
+    const common = described(asked);
+    const verdict = await judgeSession(asked, sessionContext(asked, destination, principal));
+    if (verdict.kind === 'unclear' && verdict.refused) return UNKNOWN_SESSION;
+    if (verdict.kind === 'one' && verdict.plan.kind === 'refuse') return UNKNOWN_SESSION;
+    const own = cleanSession(verdict);
+    const reason = asked.bypass ?? ofSession(verdict);
+    if (reason !== undefined) {
+      return { classification: { ...common, decision: 'bypass', reason } };
+    }
+    const query = await queryOf(asked, destination, principal, body, own, false);
+    if (typeof query === 'string') {
+      return { classification: { ...common, decision: 'bypass', reason: query } };
+    }
+    const { ttl, share } = query;
+    return {
+      classification: { ...common, decision: 'cacheable', share, ttl },
+      cache: await options.cache.explain(query),
+    };
+  };
+}
+
+const UNKNOWN_SESSION = {
+  classification: { decision: 'refused', reason: 'unknown-session' },
+} as const;
+
+function refusal(error: unknown): Classification {
+  if (!(error instanceof GatewayError)) throw error;
+  return { decision: 'refused', reason: error.reason, why: error.message };
+}
+
+function described({ request, subject, why }: Asked): Omit<Classification, 'decision'> {
+  return {
+    method: request?.method,
+    ...(subject !== '' && { subject }),
+    ...(why !== '' && { why }),
+    ...(request !== undefined && { catalogs: namedCatalogs(request).catalogs }),
+  };
+}
+
+function cleanSession(verdict: SessionVerdict) {
+  if (verdict.kind !== 'one' || verdict.plan.kind !== 'clean') return undefined;
+  return { name: verdict.name, record: verdict.plan.record };
+}
+
+function ofSession(verdict: SessionVerdict) {
+  if (verdict.kind === 'begins' || verdict.kind === 'unclear') return 'session';
+  return verdict.kind === 'one' && verdict.plan.kind === 'pass' ? verdict.plan.reason : undefined;
+}

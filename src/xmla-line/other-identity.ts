@@ -1,0 +1,18 @@
+import { GatewayError } from '../errors.ts';
+import { asksForOtherIdentity } from '../xmla/delegation.ts';
+import type { Asked } from './asked.ts';
+import type { Destination } from './destination.ts';
+
+/** @throws GatewayError `identity-refused` where `engine.delegation` says so */
+export function refuseOtherIdentity(
+  { reading, contentType }: Asked,
+  body: Buffer,
+  { settings }: Destination,
+): void {
+  if (settings.delegation === 'forward' || !asksForOtherIdentity({ body, reading, contentType }))
+    return;
+  throw new GatewayError(
+    'identity-refused',
+    'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
+  );
+}

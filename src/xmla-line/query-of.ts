@@ -1,0 +1,145 @@
+import type { Principal } from '../auth/authenticator.ts';
+import type { CacheShare } from '../config/config.ts';
+import { sortedQuery } from '../engine/engine-target.ts';
+import type { EngineAddressee } from '../engine/engine.ts';
+import type { QueryPolicy } from '../query-cache/project-policy.ts';
+import type { Query } from '../query-cache/query.ts';
+import { entryScopes } from '../query-cache/scopes.ts';
+import type { BypassReason } from '../reasons.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import { sessionProfile } from '../sessions/profile.ts';
+import type { SessionRecord } from '../sessions/session-store.ts';
+import type { SessionName, Sessions } from '../sessions/sessions.ts';
+import { namedCatalogs } from '../xmla/catalogs.ts';
+import { namedCubes, type NamedCubes } from '../xmla/cubes.ts';
+import type { XmlaRequest } from '../xmla/xmla-request.ts';
+import type { Asked } from './asked.ts';
+import type { Destination } from './destination.ts';
+
+/** What the configuration says of a query that names these projects and cubes. */
+export type PolicyOf = (
+  projects: readonly string[],
+  spans: boolean,
+  cubes: NamedCubes,
+) => QueryPolicy;
+
+/** A session of the principal's own in which nothing happened that answers could depend on. */
+export interface CleanSession {
+  readonly name: SessionName;
+  readonly record: SessionRecord;
+}
+
+/** A query, and by whose answers it may be answered. */
+export type PlacedQuery = Query & { readonly share: CacheShare };
+
+/** Each is an epoch to be read: thousands of them would hold everybody up. */
+const MAX_CATALOGS = 16;
+
+/** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
+export function createQueryOf(options: {
+  policyOf: PolicyOf;
+  roleSets: Pick<RoleSets, 'nameFor'>;
+  sessions: Sessions;
+}): (
+  asked: Asked,
+  destination: Destination,
+  principal: Principal,
+  body: Buffer,
+  session: CleanSession | undefined,
+  fresh: boolean,
+) => Promise<PlacedQuery | BypassReason> {
+  const { sessions } = options;
+
+  return async function queryOf({ request, forwarded }, destination, principal, body, own, fresh) {
+    const { engine, traits, addressee } = destination;
+    if (request === undefined || forwarded === undefined) return 'unknown-shape';
+    const { project } = addressee;
+    const { catalogs, spansCatalogs } = namedCatalogs(request);
+    if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
+    // The engine works in the session's catalog where the request names none.
+    const ofSession = [own?.record.catalog ?? []].flat();
+    const projects = [...[project ?? []].flat(), ...catalogs, ...ofSession];
+    // A project in the path narrows the answer only where the engine is told of it.
+    const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
+    const spans = spansCatalogs && !told;
+    const policy = options.policyOf(projects, spans, namedCubes(request));
+    if (policy.cache === 'off') return 'cache-off';
+    const query = sortedQuery(addressee.query);
+    let replica: string | undefined;
+    return {
+      parts: {
+        engine: engine.id,
+        project: project ?? null,
+        query,
+        identity: await identity(policy, principal),
+        userAgentClass: forwarded['user-agent'] ?? null,
+        accept: forwarded.accept ?? null,
+        contentType: forwarded['content-type'],
+        session: own === undefined ? null : sessionPart(request, forwarded['x-as-sessionid'], own),
+        request,
+      },
+      scopes: entryScopes(projects, spans),
+      ttl: policy.ttl,
+      share: policy.share,
+      project: project ?? '',
+      engineTraits: traits,
+      session: own && {
+        id: own.name.id,
+        confirm: () => sessions.confirm(own.name, own.record),
+      },
+      fresh,
+      async began(id) {
+        await sessions.begin(
+          { place: destination.place, id },
+          {
+            principal: principal.name,
+            profile: beginningProfile(request, destination),
+            catalog: beginningCatalog(request, destination),
+            replica: replica ?? engine.replicaFor(id),
+          },
+        );
+      },
+      async ask(signal) {
+        if (own !== undefined) sessions.forwarded(own.name, own.record);
+        const to: EngineAddressee = { ...addressee, query, replica: own?.record.replica };
+        const answer = await engine.ask(to, forwarded, body, signal);
+        replica = answer.replica;
+        return answer;
+      },
+    };
+  };
+
+  /** Whose answers a query may be given (design: `cache.share`). */
+  async function identity({ share }: QueryPolicy, { name }: Principal): Promise<string> {
+    if (share === 'everyone') return 'everyone';
+    const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
+    return shared ?? `user:${name}`;
+  }
+}
+
+/** What goes before in a session that begins with this request, and counts for its later answers. */
+export function beginningProfile(
+  request: XmlaRequest | undefined,
+  { traits }: Destination,
+): string {
+  if (!traits.keepsProperties || request === undefined) return '';
+  return sessionProfile(request.properties, request.headers);
+}
+
+export function beginningCatalog(
+  request: XmlaRequest | undefined,
+  { traits }: Destination,
+): string | null {
+  if (!traits.keepsProperties) return null;
+  const named = request?.properties.find(({ name, value }) => name === 'Catalog' && value !== '');
+  return named?.value ?? null;
+}
+
+function sessionPart(
+  { session }: XmlaRequest,
+  byHeader: string | undefined,
+  { record }: CleanSession,
+): string {
+  const understand = session.kind === 'in' ? session.understand : null;
+  return JSON.stringify([record.profile, record.catalog, understand, byHeader !== undefined]);
+}

@@ -1,0 +1,18 @@
+import type { StartTag } from './xml-tag.ts';
+
+/** Receives what the scanner reads, in document order. What it throws goes through to the caller of the scanner. */
+export interface ScannerSink {
+  /** An element begins. The tag is good for this call only. */
+  open(tag: StartTag): void;
+  /**
+   * Text within the root, or a part of it: bytes from `from` up to `to`, good for this call only.
+   *
+   * @param escaped whether references stand in it
+   * @param closes whether the tag that ends the element comes right behind it
+   */
+  text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void;
+  /** An element ends; its end tag, or its only tag, stands from `start` up to `end` of the document. */
+  close(start: number, end: number): void;
+  /** A document type declaration begins. It must throw. */
+  doctype(): never;
+}

@@ -1,0 +1,314 @@
+import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
+import { sessionRecord, sessionStoreContract } from '../../support/session-store-contract.ts';
+import { until } from '../query-cache/redis-house.ts';
+import { sessionHouse, type SessionHouse } from './session-house.ts';
+
+let redis: RedisServer;
+const houses: SessionHouse[] = [];
+
+async function replica(options: Parameters<typeof sessionHouse>[1] = {}): Promise<SessionHouse> {
+  const made = await sessionHouse(redis.url, options);
+  houses.push(made);
+  return made;
+}
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis?.close());
+
+const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
+const keyOf = (name: string) =>
+  `{test}:session:${createHash('sha256').update(name).digest('base64url')}`;
+
+describe('the store in Redis', () => {
+  sessionStoreContract(async () => {
+    const made = await sessionHouse(redis.url, { namespace: 'contract' });
+    return made;
+  });
+});
+
+describe('sessions in Redis', () => {
+  afterEach(async () => {
+    for (const one of houses.splice(0)) await one.close();
+    await askRedis(redis.port, 'FLUSHALL');
+  });
+
+  test('are the same for all gateways of a namespace, and unknown in others', async () => {
+    const [one, other, stranger] = await Promise.all([
+      replica(),
+      replica(),
+      replica({ namespace: 'other' }),
+    ]);
+    const record = sessionRecord();
+    await one.store.begin('name', record);
+    expect((await other.store.read('name')).record).toEqual(record);
+    await other.store.markDirty('name', 'next');
+    expect((await one.store.read('name')).record).toMatchObject({ dirty: true, version: 'next' });
+    expect((await stranger.store.read('name')).record).toBeUndefined();
+    await one.store.end('name');
+    expect((await other.store.read('name')).record).toBeUndefined();
+  });
+
+  test('do not show their names', async () => {
+    const { store } = await replica();
+    await store.begin('a secret id', sessionRecord());
+    const keys = await askRedis(redis.port, 'KEYS *');
+    expect(keys).toContain(keyOf('a secret id'));
+    expect(keys).not.toContain('secret');
+    expect(await askRedis(redis.port, `HGETALL ${keyOf('a secret id')}`)).not.toContain('secret');
+  });
+
+  test('live on with every read, and are dropped when nobody asks for them', async () => {
+    const { store } = await replica({ life: 60_000 });
+    await store.begin('name', sessionRecord());
+    await askRedis(redis.port, `PEXPIRE ${keyOf('name')} 1000`);
+    await store.read('name');
+    const ttl = Number((await askRedis(redis.port, `PTTL ${keyOf('name')}`)).slice(1));
+    expect(ttl).toBeGreaterThan(1_000);
+    const brief = await replica({ life: 30 });
+    await brief.store.begin('brief', sessionRecord());
+    await until(
+      () => askRedis(redis.port, `EXISTS ${keyOf('brief')}`),
+      (reply) => reply === ':0\r\n',
+    );
+    expect((await brief.store.read('brief')).record).toBeUndefined();
+  });
+
+  test('leave nothing behind that nobody began', async () => {
+    const { store } = await replica();
+    await store.read('name');
+    await store.markDirty('name', 'next');
+    await store.setCatalog('name', 'any', SET);
+    await store.touch('name', 5);
+    await store.end('name');
+    expect(await askRedis(redis.port, `EXISTS ${keyOf('name')}`)).toBe(':0\r\n');
+    await store.begin('name', sessionRecord());
+    await store.end('name');
+    const ttl = Number((await askRedis(redis.port, `PTTL ${keyOf('name')}`)).slice(1));
+    expect(ttl).toBeGreaterThan(0);
+    expect(ttl).toBeLessThanOrEqual(60_000);
+  });
+
+  test('survive that Redis forgot its scripts', async () => {
+    const { store } = await replica();
+    const record = await store.begin('name', sessionRecord());
+    await askRedis(redis.port, 'SCRIPT FLUSH');
+    expect((await store.read('name')).record).toEqual(record);
+  });
+
+  test('are all dirty when the era was lost', async () => {
+    const { store } = await replica();
+    await store.begin('name', sessionRecord());
+    await askRedis(redis.port, 'DEL {test}:session-era');
+    expect((await store.read('name')).record).toMatchObject({ dirty: true });
+  });
+
+  test.each([
+    ['LPUSH', '{test}:session-incarnation'],
+    ['LPUSH', '{test}:session-leases'],
+    ['LPUSH', '{test}:session-era'],
+    ['LPUSH', keyOf('name')],
+    ['SET', keyOf('name')],
+  ])('are not known when somebody else wrote with %s to %s', async (command, key) => {
+    const { store } = await replica();
+    await askRedis(redis.port, `${command} ${key} foreign`);
+    await expect(store.read('name')).rejects.toThrow('WRONGTYPE');
+    await expect(store.markDirty('name', 'next')).rejects.toThrow('WRONGTYPE');
+    await expect(store.begin('name', sessionRecord())).rejects.toThrow('WRONGTYPE');
+  });
+
+  test.each(['who', 'where', 'version', 'forwardedAt'])(
+    'are not known when their %s is none',
+    async (field) => {
+      const { store } = await replica();
+      await store.begin('name', sessionRecord());
+      await askRedis(redis.port, `HSET ${keyOf('name')} ${field} [1]`);
+      if (field === 'version') await askRedis(redis.port, `HDEL ${keyOf('name')} version`);
+      await expect(store.read('name')).rejects.toThrow('something else than a session');
+    },
+  );
+
+  test('are not clean when their mark was lost or is none', async () => {
+    const { store } = await replica();
+    await store.begin('name', sessionRecord());
+    await askRedis(redis.port, `HDEL ${keyOf('name')} era`);
+    expect((await store.read('name')).record).toMatchObject({ dirty: true });
+  });
+});
+
+describe('the lease that a change waits for', () => {
+  afterEach(async () => {
+    for (const one of houses.splice(0)) await one.close();
+    await askRedis(redis.port, 'FLUSHALL');
+  });
+
+  test('is none for a session that its gateway alone has served, however often', async () => {
+    const [one, other] = await Promise.all([replica(), replica()]);
+    await other.store.read('another');
+    await one.store.begin('name', sessionRecord());
+    await one.store.read('name');
+    const record = (await one.store.read('name')).record;
+    expect(await one.store.setCatalog('name', record?.version ?? '', SET)).toMatchObject({
+      lease: 0,
+      record: { dirty: false },
+    });
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(0);
+  });
+
+  test('is the longest of all others that hold it as clean, the one that began it too', async () => {
+    const [one, other, third] = await Promise.all(
+      [1_000, 2_000, 500].map((lease) => replica({ lease })),
+    );
+    await one?.store.begin('name', sessionRecord());
+    await third?.store.read('name');
+    expect((await other?.store.markDirty('name', 'next'))?.lease).toBe(1_000);
+    await one?.store.begin('again', sessionRecord());
+    await other?.store.read('again');
+    expect((await third?.store.setCatalog('again', 'wrong version', SET))?.lease).toBe(2_000);
+    expect((await other?.store.markDirty('again', 'next'))?.lease).toBe(1_000);
+  });
+
+  test('counts who holds what a catalog was set to', async () => {
+    const [one, other] = await Promise.all([replica(), replica()]);
+    const { version } = await one.store.begin('name', sessionRecord());
+    await other.store.setCatalog('name', version, SET);
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
+  });
+
+  test('does not count who found it dirty already', async () => {
+    const [one, other] = await Promise.all([replica(), replica()]);
+    await one.store.begin('name', sessionRecord());
+    await one.store.markDirty('name', 'next');
+    await other.store.read('name');
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(0);
+  });
+
+  test('still counts who held a session that was ended, begun anew, or lost', async () => {
+    const [one, other] = await Promise.all([replica(), replica()]);
+    await one.store.begin('name', sessionRecord());
+    await other.store.read('name');
+    await one.store.begin('name', sessionRecord());
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
+    await one.store.end('name');
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
+    await one.store.begin('name', sessionRecord());
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
+    await askRedis(redis.port, `DEL ${keyOf('name')}`);
+    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
+    await askRedis(redis.port, `DEL ${keyOf('name')}`);
+    expect((await one.store.setCatalog('name', 'any', SET)).lease).toBe(1_000);
+  });
+
+  test('ends ten leases after somebody held it', async () => {
+    const [one, brief] = await Promise.all([replica(), replica({ lease: 5 })]);
+    await brief.store.begin('name', sessionRecord());
+    await until(
+      () => one.store.setCatalog('name', 'wrong version', SET),
+      ({ lease }) => lease === 0,
+    );
+    await until(
+      () => one.store.markAllDirty(),
+      (lease) => lease === 0,
+    );
+  });
+
+  test('is that of any other gateway when all are made dirty', async () => {
+    const [one, other] = await Promise.all([replica({ lease: 700 }), replica({ lease: 900 })]);
+    expect(await one.store.markAllDirty()).toBe(0);
+    await other.store.read('anything');
+    expect(await one.store.markAllDirty()).toBe(900);
+    expect(await other.store.markAllDirty()).toBe(700);
+  });
+
+  test('is the longest that is allowed where Redis may have lost the leases', async () => {
+    const { store } = await replica({ longestLease: 60_000 });
+    expect(await store.markAllDirty()).toBe(60_000);
+    await askRedis(redis.port, 'DEL {test}:session-leases');
+    expect((await store.markDirty('unknown', 'next')).lease).toBe(60_000);
+    await askRedis(redis.port, 'DEL {test}:session-leases');
+    await askRedis(redis.port, 'SET {test}:session-incarnation another');
+    expect((await store.markDirty('unknown', 'next')).lease).toBe(60_000);
+  });
+});
+
+describe('a beginning that Redis carries out late', () => {
+  afterEach(async () => {
+    for (const one of houses.splice(0)) await one.close();
+    await askRedis(redis.port, 'FLUSHALL');
+  });
+
+  /** A store whose second half of a beginning waits until it is let go. */
+  async function lateBeginning() {
+    const one = await replica();
+    const held = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    const { epochs } = one.connections;
+    const evalsha = epochs.evalsha.bind(epochs);
+    let scripts = 0;
+    Object.defineProperty(epochs, 'evalsha', {
+      async value(...args: Parameters<typeof evalsha>) {
+        scripts += 1;
+        if (scripts === 2) {
+          reached.resolve();
+          await held.promise;
+        }
+        return await evalsha(...args);
+      },
+    });
+    // So that Redis knows both halves by their digests, and each is one command.
+    await (await replica()).store.begin('another', sessionRecord());
+    const begun = one.hasty.begin('name', sessionRecord()).then(
+      ({ dirty }) => (dirty ? 'dirty' : 'clean'),
+      () => 'not begun',
+    );
+    await reached.promise;
+    return { begun, letGo: held.resolve };
+  }
+
+  test('is clean when nothing happened', async () => {
+    const { begun, letGo } = await lateBeginning();
+    letGo();
+    expect(await begun).toBe('clean');
+  });
+
+  test('is dirty when it was made dirty in between, by name or with all', async () => {
+    const other = await replica();
+    const byName = await lateBeginning();
+    expect((await other.store.read('name')).record).toBeUndefined();
+    await other.store.markDirty('name', 'next');
+    byName.letGo();
+    expect(await byName.begun).toBe('dirty');
+    await other.store.end('name');
+    const withAll = await lateBeginning();
+    await other.store.markAllDirty();
+    withAll.letGo();
+    expect(await withAll.begun).toBe('dirty');
+  });
+
+  test('begins nothing when it was ended or begun by others in between', async () => {
+    const other = await replica();
+    const ended = await lateBeginning();
+    await other.store.end('name');
+    ended.letGo();
+    expect(await ended.begun).toBe('not begun');
+    const twice = await lateBeginning();
+    const record = await other.store.begin('name', sessionRecord({ principal: 'bob' }));
+    twice.letGo();
+    expect(await twice.begun).toBe('not begun');
+    expect((await other.store.read('name')).record).toEqual(record);
+  });
+
+  test('stays dirty when it was dirty before, also with two beginnings at one time', async () => {
+    const other = await replica();
+    await other.store.begin('name', sessionRecord());
+    await other.store.markDirty('name', 'next');
+    const first = await lateBeginning();
+    const second = await lateBeginning();
+    first.letGo();
+    second.letGo();
+    expect([await first.begun, await second.begun]).toEqual(['not begun', 'dirty']);
+  });
+});

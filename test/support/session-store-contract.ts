@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import type { SessionRecord, SessionStore } from '../../src/sessions/session-store.ts';
+
+/** A record of a session that was just begun. */
+export function sessionRecord(changed: Partial<SessionRecord> = {}): SessionRecord {
+  return {
+    principal: 'alice',
+    profile: 'profile',
+    catalog: null,
+    replica: 'http://engine/xmla',
+    dirty: false,
+    version: randomUUID(),
+    forwardedAt: 1_700_000_000_000,
+    ...changed,
+  };
+}
+
+/** What every session store keeps, whatever it is made of. Each test has names of its own. */
+export function sessionStoreContract(
+  open: () => Promise<{ readonly store: SessionStore; close(): Promise<void> }>,
+): void {
+  let store: SessionStore;
+  let close: () => Promise<void>;
+  beforeAll(async () => {
+    ({ store, close } = await open());
+  });
+  afterAll(() => close());
+
+  async function begun(changed: Partial<SessionRecord> = {}) {
+    const name = randomUUID();
+    const record = await store.begin(name, sessionRecord(changed));
+    return { name, record };
+  }
+  const recordOf = async (name: string) => (await store.read(name)).record;
+
+  describe('a session in the store', () => {
+    test.each([
+      ['plain', {}],
+      ['with a catalog', { catalog: 'Sales' }],
+      ['with an empty catalog', { catalog: '' }],
+      [
+        'with odd texts',
+        { principal: 'a\uD800"\n', catalog: '["x"]', profile: '', replica: 'é\0' },
+      ],
+      ['that was begun dirty', { dirty: true }],
+    ])('is read as it was begun: %s', async (_what, changed) => {
+      const given = sessionRecord(changed);
+      const name = randomUUID();
+      expect(await store.begin(name, given)).toEqual(given);
+      expect(await recordOf(name)).toEqual(given);
+    });
+
+    test('is unknown under any other name, and when nobody began it', async () => {
+      const { name } = await begun();
+      expect(await recordOf(`${name} `)).toBeUndefined();
+      expect(await recordOf('')).toBeUndefined();
+    });
+
+    test('is replaced when another one is begun under its name', async () => {
+      const { name } = await begun({ catalog: 'old' });
+      const next = sessionRecord({ principal: 'bob' });
+      expect(await store.begin(name, next)).toEqual(next);
+      expect(await recordOf(name)).toEqual(next);
+    });
+
+    test('is dirty for ever once it was made dirty, under another version', async () => {
+      const { name, record } = await begun();
+      const receipt = await store.markDirty(name, 'next');
+      expect(receipt).toEqual({ record: { ...record, dirty: true, version: 'next' }, lease: 0 });
+      expect(await recordOf(name)).toEqual(receipt.record);
+      expect((await store.markDirty(name, 'later')).record?.version).toBe('next');
+      const set = { catalog: 'Sales', profile: 'other', version: 'set' };
+      expect((await store.setCatalog(name, 'next', set)).record).toEqual(receipt.record);
+      await store.touch(name, 5);
+      expect(await recordOf(name)).toMatchObject({ dirty: true, catalog: null, forwardedAt: 5 });
+    });
+
+    test('stays dirty when it is begun again, until it is ended', async () => {
+      const { name } = await begun();
+      await store.markDirty(name, 'next');
+      expect(await store.begin(name, sessionRecord())).toMatchObject({ dirty: true });
+      await store.end(name);
+      expect(await store.begin(name, sessionRecord())).toMatchObject({ dirty: false });
+    });
+
+    test('that is not there can be made dirty, named, touched and ended, and is not there then', async () => {
+      const name = randomUUID();
+      expect((await store.markDirty(name, 'next')).record).toBeUndefined();
+      const set = { catalog: 'Sales', profile: 'other', version: 'set' };
+      expect((await store.setCatalog(name, 'any', set)).record).toBeUndefined();
+      await store.touch(name, 5);
+      await store.end(name);
+      expect(await recordOf(name)).toBeUndefined();
+    });
+
+    test('takes the catalog that is set under the version that was read', async () => {
+      const { name, record } = await begun();
+      const next = { catalog: 'Sales', profile: 'other', version: 'next' };
+      const receipt = await store.setCatalog(name, record.version, next);
+      expect(receipt).toEqual({ record: { ...record, ...next }, lease: 0 });
+      expect(await recordOf(name)).toEqual(receipt.record);
+    });
+
+    test('is dirty when two set different catalogs, or different profiles', async () => {
+      for (const second of [
+        { catalog: 'HR', profile: 'other' },
+        { catalog: 'Sales', profile: 'another' },
+      ]) {
+        const { name, record } = await begun();
+        const first = { catalog: 'Sales', profile: 'other', version: 'first' };
+        await store.setCatalog(name, record.version, first);
+        const receipt = await store.setCatalog(name, record.version, {
+          ...second,
+          version: 'second',
+        });
+        expect(receipt.record).toEqual({ ...record, ...first, dirty: true, version: 'second' });
+        expect(await recordOf(name)).toEqual(receipt.record);
+      }
+    });
+
+    test('stays as it is when two set the same', async () => {
+      const { name, record } = await begun();
+      const next = { catalog: 'Sales', profile: 'other' };
+      await store.setCatalog(name, record.version, { ...next, version: 'first' });
+      const receipt = await store.setCatalog(name, record.version, { ...next, version: 'second' });
+      expect(receipt.record).toEqual({ ...record, ...next, version: 'first' });
+    });
+
+    test('tells when it was last forwarded, and has the same version then', async () => {
+      const { name, record } = await begun();
+      await store.touch(name, 1_700_000_123_456);
+      expect(await recordOf(name)).toEqual({ ...record, forwardedAt: 1_700_000_123_456 });
+    });
+
+    test('is unknown after its end', async () => {
+      const { name } = await begun();
+      await store.end(name);
+      expect(await recordOf(name)).toBeUndefined();
+    });
+  });
+
+  test('making all dirty makes dirty what was begun before, and nothing that is begun later', async () => {
+    const before = await begun();
+    const again = await begun();
+    expect(await store.markAllDirty()).toBe(0);
+    const later = await begun();
+    expect(await recordOf(before.name)).toEqual({ ...before.record, dirty: true });
+    expect(await recordOf(later.name)).toEqual(later.record);
+    const set = { catalog: 'Sales', profile: 'other', version: 'set' };
+    expect((await store.setCatalog(before.name, before.record.version, set)).record).toMatchObject({
+      dirty: true,
+      catalog: null,
+    });
+    expect(await store.begin(again.name, sessionRecord())).toMatchObject({ dirty: true });
+    await store.touch(before.name, 5);
+    expect(await recordOf(before.name)).toMatchObject({ dirty: true });
+  });
+}

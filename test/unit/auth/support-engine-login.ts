@@ -1,0 +1,61 @@
+import {
+  createEngineAuthenticator,
+  type EngineLoginEvent,
+} from '../../../src/auth/engine-login.ts';
+import { createTestRandom, HERE, MINUTE, out } from './support-file-authenticator.ts';
+import { basic, createTestClock } from './support.ts';
+
+type Answer = 'accepted' | 'rejected' | 'unavailable';
+
+/** Nobody has a name that begins so. */
+export const STRANGER = 'mdx-gateway-test-';
+export const UNAVAILABLE = out('unavailable');
+
+/** An engine that knows alice and bob, and what a test makes of it. */
+export function setUpEngine({ verifiedFor = MINUTE } = {}) {
+  const clock = createTestClock();
+  const users = new Map([
+    ['alice', 'fast cars'],
+    ['bob', 'slow cars'],
+  ]);
+  const tried: { name: string; password: string; header: string }[] = [];
+  const events: EngineLoginEvent[] = [];
+  let gate: Promise<void> | undefined;
+  let override: ((name: string) => Answer | Error | undefined) | undefined;
+  let lastSignal: AbortSignal | undefined;
+  const authenticator = createEngineAuthenticator({
+    verifiedFor,
+    clock,
+    random: createTestRandom(),
+    onEvent: (event) => events.push(event),
+    async tryLogin(header, signal) {
+      const [name = '', password = ''] = Buffer.from(header.slice(6), 'base64')
+        .toString()
+        .split(/:(.*)/s);
+      lastSignal = signal;
+      if (!name.startsWith(STRANGER)) {
+        tried.push({ name, password, header });
+        await gate;
+      }
+      const answer = override?.(name) ?? (users.get(name) === password ? 'accepted' : 'rejected');
+      if (answer instanceof Error) throw answer;
+      return answer;
+    },
+  });
+  return {
+    authenticator,
+    clock,
+    users,
+    tried,
+    events,
+    signal: () => lastSignal,
+    login: (name: string, password: string, address = HERE) =>
+      authenticator.authenticate(basic(name, password), address),
+    holdAt: (next: { readonly passed: Promise<void> } | undefined) => {
+      gate = next?.passed;
+    },
+    engineSays: (next: typeof override) => {
+      override = next;
+    },
+  };
+}

@@ -1,0 +1,154 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import { createReplicas, NotConnected } from '../../../src/engine/replicas.ts';
+import { sizes } from '../../support/sizes.ts';
+import { engineConfig } from './engine-house.ts';
+
+const URLS = ['http://a/xmla', 'http://b/xmla', 'http://c/xmla'];
+const alive = new AbortController().signal;
+
+function setUp(urls: readonly string[] = URLS) {
+  const clock = { at: 0, now: () => clock.at, wall: () => clock.at };
+  const replicas = createReplicas({ config: engineConfig(urls), clock });
+  /** Asks once, while no connection can be made to those that are down. */
+  async function tried(down: readonly string[] = [], name?: string): Promise<string[]> {
+    const order: string[] = [];
+    const asked = replicas.reach(name, alive, async ({ url }) => {
+      order.push(url);
+      if (down.includes(url)) throw new NotConnected(new Error(`no ${url}`));
+    });
+    await asked.catch(() => {});
+    return order.map((url) => new URL(url).hostname);
+  }
+  return { ...replicas, clock, tried };
+}
+
+describe('the replicas of an engine', () => {
+  test('are asked in turn', async () => {
+    const { tried } = setUp();
+    const order = [await tried(), await tried(), await tried(), await tried()];
+    expect(order).toEqual([['a'], ['b'], ['c'], ['a']]);
+  });
+
+  test('step in for one that no connection reaches', async () => {
+    const { tried } = setUp();
+    expect(await tried(['http://a/xmla'])).toEqual(['a', 'b']);
+  });
+
+  test('are asked last for a while when no connection reached them, and then in turn again', async () => {
+    const { tried, clock } = setUp();
+    await tried(['http://a/xmla']);
+    const soon = [await tried(), await tried(), await tried()];
+    expect(soon.flat()).not.toContain('a');
+    expect(await tried(['http://b/xmla', 'http://c/xmla'])).toEqual(
+      expect.arrayContaining(['a', 'b', 'c']),
+    );
+    clock.at += 5_000;
+    const later = [await tried(), await tried(), await tried()];
+    expect(later.flat().toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('are all asked when no connection reached any of them', async () => {
+    const { tried } = setUp();
+    expect((await tried(URLS)).toSorted()).toEqual(['a', 'b', 'c']);
+    expect((await tried(URLS)).toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('are told how long a connection may take only while another one could step in', async () => {
+    const { reach } = setUp();
+    const limits: unknown[] = [];
+    await reach(undefined, alive, async (_replica, limit) => {
+      limits.push(limit);
+      throw new NotConnected(new Error('none'));
+    }).catch(() => {});
+    expect(limits).toEqual([3_000, 3_000, undefined]);
+  });
+
+  test('are never asked after one to which something may have been sent', async () => {
+    const { reach } = setUp();
+    const broken = new Error('reset');
+    let attempts = 0;
+    const asked = reach(undefined, alive, async () => {
+      attempts += 1;
+      throw broken;
+    });
+    await expect(asked).rejects.toBe(broken);
+    expect(attempts).toBe(1);
+  });
+
+  test('are not asked for a client that has gone, which says nothing of the one it waited for', async () => {
+    const { reach, tried } = setUp(URLS.slice(0, 2));
+    const gone = new AbortController();
+    const reason = new Error('gone');
+    let attempts = 0;
+    const asked = reach(undefined, gone.signal, async () => {
+      attempts += 1;
+      gone.abort();
+      throw new NotConnected(reason);
+    });
+    await expect(asked).rejects.toBe(reason);
+    expect(attempts).toBe(1);
+    const next = [await tried(), await tried()];
+    expect(next).toEqual([['b'], ['a']]);
+  });
+
+  test('tell what stood in the way of the last one', async () => {
+    const { reach } = setUp();
+    const asked = reach(undefined, alive, async ({ url }) => {
+      throw new NotConnected(new Error(url));
+    });
+    await expect(asked).rejects.toEqual(new Error('http://c/xmla'));
+  });
+});
+
+describe('a session', () => {
+  test('never reaches another replica than its own', async () => {
+    const { tried } = setUp();
+    expect(await tried(['http://b/xmla'], 'http://b/xmla')).toEqual(['b']);
+    expect(await tried([], 'http://b/xmla')).toEqual(['b']);
+  });
+
+  test('whose replica is no longer configured is answered by any', async () => {
+    const { tried } = setUp();
+    expect(await tried(['http://a/xmla'], 'http://old/xmla')).toEqual(['a', 'b']);
+  });
+
+  test('that begins is put on the next replica that could be reached', async () => {
+    const { nameFor, tried } = setUp();
+    await tried(['http://a/xmla']);
+    const names = [1, 2, 3, 4].map(() => nameFor(undefined));
+    expect(names).toEqual([URLS[1], URLS[2], URLS[1], URLS[2]]);
+  });
+
+  test('that begins takes its turn whatever else is asked meanwhile', async () => {
+    const { nameFor, tried } = setUp(URLS.slice(0, 2));
+    const names: string[] = [];
+    for (let count = 0; count < 4; count += 1) {
+      names.push(nameFor(undefined));
+      await tried();
+    }
+    expect(new Set(names)).toEqual(new Set(URLS.slice(0, 2)));
+  });
+
+  test('of which nothing is known has one replica at every gateway, reached or not', async () => {
+    const one = setUp();
+    const other = setUp(URLS.toReversed());
+    await one.tried(URLS);
+    fc.assert(
+      fc.property(fc.string(), (id) => {
+        expect(one.nameFor(id)).toBe(other.nameFor(id));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('moves only when its own replica is taken away', () => {
+    const all = setUp();
+    const fewer = setUp(URLS.slice(0, 2));
+    const names = Array.from({ length: 200 }, (_, count) => all.nameFor(`session ${count}`));
+    expect(new Set(names)).toEqual(new Set(URLS));
+    for (const [count, name] of names.entries()) {
+      if (name !== URLS[2]) expect(fewer.nameFor(`session ${count}`)).toBe(name);
+    }
+  });
+});

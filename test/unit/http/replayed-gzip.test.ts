@@ -1,0 +1,131 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { gunzipSync } from 'node:zlib';
+import { makeGzip } from '../../../src/query-cache/gzip-variant.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { rowsetAnswer } from '../../support/answers.ts';
+import { until } from '../../support/http-client.ts';
+import { gate } from '../../support/stub-engine.ts';
+import { answerWith } from '../query-cache/session-documents.ts';
+import {
+  closeServers,
+  GZIP,
+  gzipSource,
+  inSession,
+  LONG,
+  replay,
+  serve,
+  SHORT,
+  WITH_SESSION,
+} from './replay-server.ts';
+
+afterEach(closeServers);
+
+describe('a stored answer that is asked for in gzip', () => {
+  test('is sent as it is until it has been compressed, which happens once', async () => {
+    const door = gate();
+    let made = 0;
+    const gzip = gzipSource();
+    const { ask } = await serve(
+      (client) => replay(client, LONG, { gzip }),
+      async (answer) => {
+        made += 1;
+        await door.opened;
+        return makeGzip(answer);
+      },
+    );
+    for (let turn = 0; turn < 3; turn += 1) {
+      const { headers, body } = await ask(GZIP);
+      expect([headers['content-encoding'], headers.vary]).toEqual([undefined, 'accept-encoding']);
+      expect(body).toEqual(LONG.body);
+    }
+    door.open();
+    await until(() => gzip.variant !== undefined);
+    for (let turn = 0; turn < 2; turn += 1) {
+      const { headers, body } = await ask(GZIP);
+      expect(headers).toMatchObject({
+        'content-encoding': 'gzip',
+        'content-length': String(body.length),
+        'content-type': 'text/xml',
+        vary: 'accept-encoding',
+      });
+      expect(body.length).toBeLessThan(LONG.body.length / 2);
+      expect(gunzipSync(body)).toEqual(LONG.body);
+    }
+    expect([made, gzip.kept]).toEqual([1, 1]);
+  });
+
+  test('shows every client his own session', async () => {
+    const gzip = gzipSource();
+    const ids = ['first', 'second', 'thi&rd'];
+    const { ask } = await serve((client) => {
+      replay(client, WITH_SESSION, { sessionId: ids.shift() ?? 'none is left', gzip });
+    });
+    expect((await ask(GZIP)).body).toEqual(inSession('first'));
+    await until(() => gzip.variant !== undefined);
+    for (const written of ['second', 'thi&amp;rd']) {
+      const { headers, body } = await ask(GZIP);
+      expect(headers['content-encoding']).toBe('gzip');
+      expect(gunzipSync(body)).toEqual(inSession(written));
+    }
+  });
+
+  test('and shows a session is never sent to a client without one', async () => {
+    const gzip = { variant: await makeGzip(WITH_SESSION), keep() {} };
+    expect(gzip.variant).toBeDefined();
+    const { ask } = await serve((client) => replay(client, WITH_SESSION, { gzip }));
+    const { status, headers } = await ask(GZIP);
+    expect([status, headers['content-encoding']]).toEqual([500, undefined]);
+  });
+
+  test('and was found beside another answer is not sent', async () => {
+    const other = answerWith({ body: Buffer.from(rowsetAnswer()), session: undefined });
+    const gzip = { variant: await makeGzip(other), keep() {} };
+    expect(gzip.variant).toBeDefined();
+    const { ask } = await serve((client) => replay(client, LONG, { gzip }));
+    expect(await ask(GZIP)).toMatchObject({
+      status: 500,
+      text: expect.not.stringContaining('row'),
+    });
+  });
+
+  test.each([{}, { 'accept-encoding': 'gzip;q=0' }, { 'accept-encoding': 'br, gzip;q=x' }])(
+    'and only then: %j',
+    async (headers: Record<string, string>) => {
+      const gzip = { variant: await makeGzip(LONG), keep() {} };
+      const { ask } = await serve((client) => replay(client, LONG, { gzip }));
+      const answer = await ask(headers);
+      expect(answer.headers['content-encoding']).toBeUndefined();
+      expect(answer.body).toEqual(LONG.body);
+    },
+  );
+
+  test.each<[string, StoredAnswer, Record<string, string>, boolean]>([
+    ['the client does not ask for it', LONG, {}, true],
+    ['the answer is short', SHORT, GZIP, true],
+    ['nobody would find it again', LONG, GZIP, false],
+  ])('is not compressed where %s', async (_what, answer, headers, keeps) => {
+    let made = 0;
+    const { ask } = await serve(
+      (client) => replay(client, answer, keeps ? { gzip: gzipSource() } : {}),
+      async () => {
+        made += 1;
+        return undefined;
+      },
+    );
+    const { body, headers: said } = await ask(headers);
+    expect([body, made]).toEqual([answer.body, 0]);
+    expect(said.vary).toBe(answer === SHORT ? undefined : 'accept-encoding');
+  });
+
+  test('is sent whole when it cannot be compressed', async () => {
+    const { ask, events } = await serve(
+      (client) => replay(client, LONG, { gzip: gzipSource() }),
+      () => Promise.reject(new Error('out of memory')),
+    );
+    for (let turn = 0; turn < 2; turn += 1) {
+      expect(await ask(GZIP)).toMatchObject({ status: 200, body: LONG.body, whole: true });
+    }
+    await until(() => events.length === 2);
+    expect(events.map(({ type }) => type)).toEqual(['xmla-answered', 'xmla-answered']);
+  });
+});

@@ -1,0 +1,70 @@
+import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
+import { createSessions } from '../../../src/sessions/registry.ts';
+import type { SessionStore } from '../../../src/sessions/session-store.ts';
+import type { FoundSession, SessionName, Sessions } from '../../../src/sessions/sessions.ts';
+import { handClock } from '../query-cache/fakes.ts';
+import { handSessionStore } from './hand-session-store.ts';
+
+export const LEASE = 1_000;
+export const NAME: SessionName = { place: 'engine', id: 'one' };
+export const OTHER: SessionName = { place: 'engine', id: 'other' };
+export const BEGUN = { principal: 'alice', profile: 'p', catalog: null, replica: 'r' };
+
+/** A gateway's sessions, with a store, a clock and a sleep that a test holds in its hand. */
+export function replica({
+  behind,
+  lease = LEASE,
+  clock = handClock(),
+}: {
+  /** What it shares with others; nothing unless given. */
+  behind?: SessionStore;
+  lease?: number;
+  clock?: ReturnType<typeof handClock>;
+} = {}) {
+  const shared = behind ?? createMemorySessionStore({ clock, life: 24 * 3_600_000 });
+  const store = handSessionStore(shared);
+  const errors: unknown[] = [];
+  /** Those who sleep; waking one does not move the clock. */
+  const sleepers: { readonly milliseconds: number; wake(): void }[] = [];
+  let made = 0;
+  const sessions = createSessions({
+    store,
+    clock,
+    lease,
+    sleep(milliseconds) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      sleepers.push({ milliseconds, wake: resolve });
+      return promise;
+    },
+    newToken: () => `token ${(made += 1)}`,
+    onError: (error) => void errors.push(error),
+  });
+  return { store, shared, clock, errors, sleepers, sessions };
+}
+
+/** What is known, in one word. */
+export function word(found: FoundSession): string {
+  if (found.kind !== 'known') return found.kind;
+  return found.record.dirty ? 'dirty' : 'clean';
+}
+
+export async function find(sessions: Sessions, name = NAME): Promise<string> {
+  return word(await sessions.find(name));
+}
+
+/** The record of a session that is known. */
+export async function known(sessions: Sessions, name = NAME) {
+  const found = await sessions.find(name);
+  if (found.kind !== 'known') throw new Error(`the session is ${found.kind}`);
+  return found.record;
+}
+
+/** Whether it is over by now, without waiting for it. */
+export function ending(promise: Promise<unknown>): { over: boolean } {
+  const state = { over: false };
+  const end = () => {
+    state.over = true;
+  };
+  promise.then(end, end);
+  return state;
+}

@@ -1,0 +1,126 @@
+import { describe, expect, test } from '@jest/globals';
+import { ENGINE_KINDS, type EngineKind } from '../../../src/engine-kinds.ts';
+import { extendProfile } from '../../../src/sessions/profile.ts';
+import { planSession, type SessionQuestion } from '../../../src/sessions/session-plan.ts';
+import type { SessionRecord } from '../../../src/sessions/session-store.ts';
+import type { FoundSession } from '../../../src/sessions/sessions.ts';
+
+const QUESTION: SessionQuestion = {
+  kind: 'in',
+  principal: 'alice',
+  bypass: undefined,
+  leavesState: false,
+  catalog: undefined,
+};
+
+const RECORD: SessionRecord = {
+  principal: 'alice',
+  profile: 'p',
+  catalog: null,
+  replica: 'http://engine',
+  dirty: false,
+  version: 'v',
+  forwardedAt: 0,
+};
+
+const KINDS = Object.keys(ENGINE_KINDS) as EngineKind[];
+const UNKNOWN: FoundSession = { kind: 'unknown' };
+const UNAVAILABLE: FoundSession = { kind: 'unavailable' };
+const known = (change: Partial<SessionRecord> = {}): FoundSession => ({
+  kind: 'known',
+  record: { ...RECORD, ...change },
+});
+
+function plan(
+  question: Partial<SessionQuestion>,
+  found: FoundSession,
+  kind: EngineKind = 'generic',
+): string {
+  const planned = planSession({ ...QUESTION, ...question }, found, ENGINE_KINDS[kind]);
+  return planned.kind === 'pass' ? `${planned.reason}, ${planned.before}` : planned.kind;
+}
+
+describe.each(KINDS)('on %s', (kind) => {
+  test('only the own clean session is looked up', () => {
+    expect(plan({}, known(), kind)).toBe('clean');
+    expect(plan({}, known({ dirty: true }), kind)).toBe('dirty-session, nothing');
+    expect(plan({}, known({ principal: 'bob' }), kind)).not.toBe('clean');
+    expect(plan({}, known({ principal: 'Alice' }), kind)).not.toBe('clean');
+    expect(plan({}, UNKNOWN, kind)).not.toBe('clean');
+    expect(plan({}, UNAVAILABLE, kind)).toBe('session-unavailable, nothing');
+  });
+
+  test('what changes a session is noted before it is sent, also of a session that is not known', () => {
+    const question = { leavesState: true, bypass: 'not-a-query' } as const;
+    expect(plan(question, known(), kind)).toBe('not-a-query, dirty');
+    expect(plan(question, UNAVAILABLE, kind)).toBe('not-a-query, dirty');
+    // Whoever made it dirty may still wait for others to learn of it.
+    expect(plan(question, known({ dirty: true }), kind)).toBe('not-a-query, dirty');
+    for (const strange of [UNKNOWN, known({ principal: 'bob' })]) {
+      expect(['unknown-session, dirty', 'refuse']).toContain(plan(question, strange, kind));
+    }
+  });
+
+  test('the end of a session always reaches the engine, and nothing is remembered', () => {
+    expect(plan({ kind: 'end' }, known(), kind)).toBe('session, end');
+    expect(plan({ kind: 'end' }, known({ dirty: true }), kind)).toBe('session, end');
+    expect(plan({ kind: 'end' }, UNAVAILABLE, kind)).toBe('session, end');
+  });
+});
+
+describe('sessions that are unknown or of somebody else', () => {
+  test.each([
+    ['generic', 'refuse'],
+    ['emondrian', 'refuse'],
+    ['mondrian', 'unknown-session, nothing'],
+    ['kylin', 'unknown-session, nothing'],
+    ['ssas', 'unknown-session, nothing'],
+  ] as const)('%s: %s', (kind, expected) => {
+    expect(plan({}, UNKNOWN, kind)).toBe(expected);
+    expect(plan({}, known({ principal: 'bob' }), kind)).toBe(expected);
+  });
+
+  test.each([
+    ['mondrian', 'refuse'],
+    ['kylin', 'refuse'],
+    // It checks the owner by itself.
+    ['ssas', 'unknown-session, nothing'],
+  ] as const)('%s keeps what another left in his session from others: %s', (kind, expected) => {
+    expect(plan({}, known({ principal: 'bob', dirty: true }), kind)).toBe(expected);
+  });
+});
+
+test.each([
+  ['mondrian', 'unknown-session, end'],
+  ['kylin', 'unknown-session, end'],
+  // It refuses that, and the session goes on.
+  ['ssas', 'unknown-session, nothing'],
+] as const)('who ends the session of another on %s: %s', (kind, expected) => {
+  expect(plan({ kind: 'end' }, known({ principal: 'bob' }), kind)).toBe(expected);
+});
+
+describe('the catalog of a session', () => {
+  test.each(['generic', 'emondrian', 'ssas'] as const)('%s', (kind) => {
+    expect(plan({ catalog: 'A' }, known({ catalog: 'A' }), kind)).toBe('clean');
+    expect(plan({ catalog: 'A' }, known(), kind)).toBe('first-catalog, take-catalog');
+    expect(plan({ catalog: 'B' }, known({ catalog: 'A' }), kind)).toBe('first-catalog, dirty');
+    expect(plan({ catalog: 'a' }, known({ catalog: 'A' }), kind)).toBe('first-catalog, dirty');
+    expect(plan({}, known({ catalog: 'A' }), kind)).toBe('clean');
+    expect(plan({ catalog: 'B' }, known({ catalog: 'A', dirty: true }), kind)).toBe(
+      'dirty-session, dirty',
+    );
+    // Nothing says whether such a request reached the engine before the one that named the catalog.
+    const later = known({ catalog: 'A', profile: extendProfile('p', 'A') });
+    expect(plan({}, later, kind)).toBe('first-catalog, nothing');
+    expect(plan({ catalog: 'A' }, later, kind)).toBe('clean');
+    expect(plan({ catalog: 'A' }, UNAVAILABLE, kind)).toBe('session-unavailable, suspect');
+    // Also by what is passed through for another reason.
+    expect(plan({ catalog: 'A', bypass: 'discover-type' }, known(), kind)).toBe(
+      'discover-type, take-catalog',
+    );
+  });
+
+  test.each(['mondrian', 'kylin'] as const)('%s does not keep it', (kind) => {
+    expect(plan({ catalog: 'A' }, known(), kind)).toBe('clean');
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, test } from '@jest/globals';
+import { readRequest } from '../../../src/xmla/read-request.ts';
+import { sessionIdsInBytes, sessionIdsInLong } from '../../../src/xmla/session-ids.ts';
+import { execute } from '../../support/envelopes.ts';
+
+const TYPE = 'text/xml; charset=utf-8';
+const inSession = (statement: string) =>
+  execute({ statement, session: { kind: 'in', id: 'a&b' } }).toString();
+
+function idsOf(body: Buffer | string, contentType = TYPE) {
+  const reading = readRequest(Buffer.from(body), contentType);
+  if (reading.kind === 'refused') throw new Error(reading.detail);
+  return reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;
+}
+
+describe('no session is overlooked', () => {
+  const second = '<y:Session xmlns:y="urn:other" SessionId="second"/>';
+  test.each([
+    ['of an ordinary request', inSession('x'), ['a&b']],
+    [
+      'in a second element',
+      inSession('x').replace('<SOAP-ENV:Body>', `${second}<SOAP-ENV:Body>`),
+      ['a&b', 'second'],
+    ],
+    [
+      'in a second Header',
+      inSession('x').replace(
+        '<SOAP-ENV:Body>',
+        `<SOAP-ENV:Header>${second}</SOAP-ENV:Header><SOAP-ENV:Body>`,
+      ),
+      ['a&b', 'second'],
+    ],
+    [
+      'beside a second Body',
+      inSession('x').replace('<SOAP-ENV:Body>', '<SOAP-ENV:Body/><SOAP-ENV:Body>'),
+      ['a&b'],
+    ],
+    ['under another root', `<x>${second}</x>`, ['second']],
+    ['in other letters', inSession('x').replace('SessionId', 'sessionID'), ['a&b']],
+    ['named nowhere', execute({ statement: 'x' }), []],
+  ])('%s', (_name, body, ids) => {
+    expect(idsOf(body)).toEqual(ids);
+  });
+
+  test.each([
+    ['a body that breaks off', inSession('x').slice(0, -20), TYPE],
+    ['an encoding that contradicts itself', inSession('x'), 'text/xml; charset=utf-16'],
+    ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=shift_jis'],
+    ['XML 1.1', inSession('x').replace('version="1.0"', 'version="1.1"'), TYPE],
+  ])('%s may name any', (_name, body, contentType) => {
+    expect(idsOf(body, contentType)).toBe('unknown');
+  });
+
+  test.each([
+    ['that breaks off', execute({ statement: 'x' }).subarray(0, -20), TYPE],
+    ['in an unknown encoding', execute({ statement: 'x' }), 'text/xml; charset=shift_jis'],
+    ['of nothing', Buffer.alloc(0), TYPE],
+  ])('a body %s that does not hold the word names none', (_name, body, contentType) => {
+    expect(idsOf(body, contentType)).toEqual([]);
+  });
+
+  test('letters that are not those of ASCII hide what they say', () => {
+    // `<Session` in EBCDIC (code page 37), and in UTF-7.
+    const ebcdic = Buffer.from([0x4c, 0xe2, 0x85, 0xa2, 0xa2, 0x89, 0x96, 0x95]);
+    expect(sessionIdsInBytes(ebcdic)).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('+ADw-Ses+AHM-ion'))).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Session', 'utf16le'))).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Envelope', 'utf16le'))).toEqual([]);
+  });
+});
+
+describe('a long body', () => {
+  const turns = { count: 0 };
+  const nextTurn = async () => {
+    turns.count += 1;
+  };
+  const long = 'x'.repeat(2_000_000);
+
+  test('is searched piece by piece, so that others have their turn', async () => {
+    turns.count = 0;
+    const ids = await sessionIdsInLong(Buffer.from(inSession(long)), TYPE, nextTurn);
+    expect(ids).toEqual(['a&b']);
+    expect(turns.count).toBeGreaterThan(20);
+  });
+
+  test('that breaks off may name any', async () => {
+    const body = Buffer.from(inSession(long)).subarray(0, -10);
+    expect(await sessionIdsInLong(body, TYPE, nextTurn)).toBe('unknown');
+  });
+
+  test('without the word is not parsed', async () => {
+    turns.count = 0;
+    expect(await sessionIdsInLong(execute({ statement: long }), TYPE, nextTurn)).toEqual([]);
+    expect(turns.count).toBe(0);
+  });
+});
