@@ -82,6 +82,7 @@ const passed = shared('Xmla', {
       'engine-login',
       'overloaded',
       'session-unavailable',
+      'purge-failed',
       'engine-timeout',
     ],
     true,

@@ -26,7 +26,7 @@ export type SessionPlan =
   | {
       readonly kind: 'pass';
       readonly reason: BypassReason;
-      readonly before: 'nothing' | 'dirty' | 'suspect' | 'end' | 'take-catalog';
+      readonly before: 'nothing' | 'dirty' | 'dirty-all' | 'suspect' | 'end' | 'take-catalog';
       readonly record: SessionRecord | undefined;
     }
   /** Answered with the Fault for unknown sessions. */
@@ -55,12 +55,10 @@ export function planSession(
     // What somebody left in a session must not serve another, unless the engine sees to that.
     const holdsState = record?.dirty === true && !engine.checksSessionOwner;
     if (engine.strangeSessions === 'refuse' || holdsState) return { kind: 'refuse' };
-    // Whom the engine refuses to end a session must not make it forgotten here.
-    const isRefused = before === 'end' && engine.checksSessionOwner;
     return {
       kind: 'pass',
       reason: 'unknown-session',
-      before: isRefused ? 'nothing' : before,
+      before: engine.checksSessionOwner ? beforeStrange(before, record) : before,
       record,
     };
   }
@@ -79,6 +77,18 @@ export function planSession(
     return { kind: 'pass', reason: 'first-catalog', before, record };
   }
   return { kind: 'clean', record };
+}
+
+/**
+ * Before an engine that keeps state in sessions and checks their owners by itself. Whom it refuses to end a session
+ * must not make it forgotten here. And it may read an id that is spelt otherwise as that of a session that is known.
+ */
+function beforeStrange(
+  before: 'nothing' | 'dirty' | 'end',
+  record: SessionRecord | undefined,
+): 'nothing' | 'dirty' | 'dirty-all' {
+  if (before === 'end') return 'nothing';
+  return before === 'dirty' && record === undefined ? 'dirty-all' : before;
 }
 
 /**

@@ -12,6 +12,7 @@ import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/catalogs.ts';
 import { namedCubes, type NamedCubes } from '../xmla/cubes.ts';
+import { markedEncoding } from '../xmla/text-encoding.ts';
 import type { XmlaRequest } from '../xmla/xmla-request.ts';
 import type { Asked } from './asked.ts';
 import type { Destination } from './destination.ts';
@@ -74,7 +75,7 @@ export function createQueryOf(options: {
         identity: await identity(policy, principal),
         userAgentClass: forwarded['user-agent'] ?? null,
         accept: forwarded.accept ?? null,
-        contentType: forwarded['content-type'],
+        contentType: keyedContentType(forwarded['content-type'], body),
         session: own === undefined ? null : sessionPart(request, forwarded['x-as-sessionid'], own),
         request,
       },
@@ -133,6 +134,15 @@ export function beginningCatalog(
   if (!traits.keepsProperties) return null;
   const named = request?.properties.find(({ name, value }) => name === 'Catalog' && value !== '');
   return named?.value ?? null;
+}
+
+/**
+ * The Content-Type with the encoding of a body in UTF-16: where no charset names it, only the body shows it, and
+ * engines may answer in the encoding in which they were asked.
+ */
+function keyedContentType(contentType: string, body: Buffer): string {
+  const marked = markedEncoding(body);
+  return marked === undefined || marked === 'utf-8' ? contentType : `${contentType} (${marked})`;
 }
 
 function sessionPart(

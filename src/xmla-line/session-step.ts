@@ -131,6 +131,9 @@ async function prepare(
     case 'suspect':
       void sessions.dirty([name]);
       return;
+    case 'dirty-all':
+      if (!(await sessions.dirtyAll())) throw sessionUnavailable();
+      return;
     case 'dirty':
       if (!(await sessions.dirty([name]))) throw sessionUnavailable();
       return;

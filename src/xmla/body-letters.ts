@@ -5,7 +5,7 @@
  * other bytes mean them. UTF-7 and EBCDIC are none, nor those that switch their meaning midway (ISO-2022, HZ).
  */
 const TRANSPARENT =
-  /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d)$/i;
+  /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
 
 /** The XML declaration stands within this many characters. */
 const DECLARATION = 1024;

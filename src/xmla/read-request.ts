@@ -1,10 +1,11 @@
+import { lettersOf } from './body-letters.ts';
 import { compatibilityTextMisplaced } from './compatibility-text.ts';
 import { ENCODING_STYLE, isElement, noteAttributes, noteText, shown } from './element-shape.ts';
 import type { Note } from './element-shape.ts';
 import { SOAP } from './namespaces.ts';
 import { readHeaders } from './read-header.ts';
 import { readMethod } from './read-method.ts';
-import { sessionIdsIn, sessionIdsInBytes, sessionIdsInText } from './session-ids.ts';
+import { sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
 import type { SessionIds } from './session-ids.ts';
 import { decodeText } from './text-encoding.ts';
 import type { TextEncoding } from './text-encoding.ts';
@@ -39,24 +40,26 @@ const MAX_BODY = 1024 * 1024;
  * is not in the request and could make a difference makes it unexpected.
  */
 export function readRequest(body: Uint8Array, contentType: string | undefined): RequestReading {
-  if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body');
+  if (body.byteLength > MAX_BODY) {
+    return unread(body, contentType, 'long-request', 'a long body');
+  }
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) {
-    return unread(body, 'encoding', 'an unknown or contradictory text encoding');
+    return unread(body, contentType, 'encoding', 'an unknown or contradictory text encoding');
   }
   const parsed = parseXml(decoded.text);
   switch (parsed.kind) {
     case 'refused':
       return parsed;
     case 'malformed':
+    case 'unread':
+      if (mentionsDtd(lettersOf(body))) return refusedDtd('a body that is no XML');
       return {
         kind: 'not-understood',
-        reason: 'malformed',
+        reason: parsed.kind === 'malformed' ? 'malformed' : 'unknown-shape',
         detail: parsed.detail,
-        sessionIds: sessionIdsInText(decoded.text),
+        sessionIds: sessionIdsInUnread(body, contentType, decoded),
       };
-    case 'unread':
-      return unknownShape(parsed.detail, sessionIdsInText(decoded.text));
     case 'tree':
       return readEnvelope(parsed.root, parsed.oddity, decoded);
   }
@@ -116,16 +119,22 @@ function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
 /** A body that is not parsed; a document type declaration is looked for all the same. */
 function unread(
   body: Uint8Array,
+  contentType: string | undefined,
   reason: 'encoding' | 'long-request',
   detail: string,
 ): RequestReading {
-  // Without the zero bytes the declaration shows in every encoding that keeps the letters of ASCII.
-  const letters = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-    .toString('latin1')
-    .replaceAll('\0', '');
-  return mentionsDtd(letters)
-    ? { kind: 'refused', detail: `a document type declaration in ${detail}` }
-    : { kind: 'not-understood', reason, detail, sessionIds: sessionIdsInBytes(body) };
+  return mentionsDtd(lettersOf(body))
+    ? refusedDtd(detail)
+    : {
+        kind: 'not-understood',
+        reason,
+        detail,
+        sessionIds: sessionIdsInBytes(body, contentType),
+      };
+}
+
+function refusedDtd(where: string): RequestReading {
+  return { kind: 'refused', detail: `a document type declaration in ${where}` };
 }
 
 function unknownShape(detail: string, sessionIds: SessionIds): RequestReading {

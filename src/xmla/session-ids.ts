@@ -1,5 +1,7 @@
 import { SaxesParser } from 'saxes';
+import { hidesLetters, lettersOf } from './body-letters.ts';
 import { decodeText } from './text-encoding.ts';
+import type { TextEncoding } from './text-encoding.ts';
 import type { XmlElement } from './xml-tree.ts';
 
 /**
@@ -28,20 +30,33 @@ export function sessionIdsIn(root: XmlElement): readonly string[] {
  * What can be said of a text that could not be parsed. The names of elements and attributes cannot be escaped in
  * XML, so that a text without the word names no session.
  */
-export function sessionIdsInText(text: string): SessionIds {
+function sessionIdsInText(text: string): SessionIds {
   return /session/i.test(text) ? 'unknown' : [];
 }
 
 /**
- * The same of bytes in an encoding that is not known. Where the letters are those of ASCII, with or without zero
- * bytes, an envelope begins with `<`; other letters hide what they say.
+ * The same of bytes in an encoding that is not known: letters that are not those of ASCII hide what they say.
+ * @param contentType of the request
  */
-export function sessionIdsInBytes(body: Uint8Array): SessionIds {
-  const letters = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-    .toString('latin1')
-    .replaceAll('\0', '');
-  const start = /^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</;
-  return start.test(letters) || letters === '' ? sessionIdsInText(letters) : 'unknown';
+export function sessionIdsInBytes(body: Uint8Array, contentType: string | undefined): SessionIds {
+  if (body.byteLength === 0) return [];
+  return hidesLetters(body, contentType) ? 'unknown' : sessionIdsInText(lettersOf(body));
+}
+
+/**
+ * The same of a body that could be decoded but is no XML then. Engines were seen to go by its first bytes alone
+ * (XML 1.0, appendix F), whatever its Content-Type says, and to read UTF-16 that nothing names.
+ */
+export function sessionIdsInUnread(
+  body: Uint8Array,
+  contentType: string | undefined,
+  { text, encoding }: { readonly text: string; readonly encoding: TextEncoding },
+): SessionIds {
+  if (sessionIdsInText(text) === 'unknown') return 'unknown';
+  // No XML in other letters is UTF-8 by chance.
+  return encoding === 'utf-8'
+    ? sessionIdsInText(lettersOf(body))
+    : sessionIdsInBytes(body, contentType);
 }
 
 /** Finds them in a body that is too long to be read in one turn. Never rejects. */
@@ -51,10 +66,9 @@ export async function sessionIdsInLong(
   nextTurn: () => Promise<unknown>,
 ): Promise<SessionIds> {
   const decoded = decodeText(body, contentType);
-  if (!decoded.ok) return sessionIdsInBytes(body);
+  if (!decoded.ok) return sessionIdsInBytes(body, contentType);
   const { text } = decoded;
-  const suspected = sessionIdsInText(text);
-  if (suspected !== 'unknown') return suspected;
+  if (sessionIdsInText(text) !== 'unknown') return sessionIdsInUnread(body, contentType, decoded);
   const found = new Set<string>();
   const parser = new SaxesParser({ xmlns: true, position: false });
   parser.on('opentag', ({ attributes }) => {

@@ -49,7 +49,7 @@ const decoders: Readonly<Record<TextEncoding, TextDecoder>> = {
  */
 export function decodeText(bytes: Uint8Array, contentType: string | undefined): DecodedText {
   const charset = charsetOf(contentType);
-  const mark = BYTE_ORDER_MARKS.find((known) => known.bytes.every((byte, i) => bytes[i] === byte));
+  const mark = markOf(bytes);
   if (charset === 'unclear' || (mark !== undefined && mark.encoding === undefined)) {
     return UNDECODABLE;
   }
@@ -62,6 +62,15 @@ export function decodeText(bytes: Uint8Array, contentType: string | undefined): 
     return UNDECODABLE;
   }
   return { ok: true, text, encoding };
+}
+
+/** The encoding that a byte order mark names; undefined without one, or for one of an encoding that is not read. */
+export function markedEncoding(bytes: Uint8Array): TextEncoding | undefined {
+  return markOf(bytes)?.encoding;
+}
+
+function markOf(bytes: Uint8Array): Mark | undefined {
+  return BYTE_ORDER_MARKS.find((known) => known.bytes.every((byte, i) => bytes[i] === byte));
 }
 
 function strictDecoder(encoding: TextEncoding): TextDecoder {

@@ -46,6 +46,8 @@ interface Sizes {
   readonly touches: number;
   /** Every how manieth recorded request each third-party client asks of the live engine. */
   readonly clientStride: number;
+  /** Pairs of random requests of which those that share an entry are compared, for each kind of engine. */
+  readonly keyedPairs: number;
 }
 
 const SMALL: Sizes = {
@@ -73,6 +75,7 @@ const SMALL: Sizes = {
   excelUsers: 2,
   excelWorkbooks: 1,
   touches: 40,
+  keyedPairs: 60,
   clientStride: 6,
 };
 
@@ -101,6 +104,7 @@ const FULL: Sizes = {
   excelUsers: 20,
   excelWorkbooks: 5,
   touches: 1_000,
+  keyedPairs: 5_000,
   clientStride: 1,
 };
 

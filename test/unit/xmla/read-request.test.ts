@@ -573,6 +573,13 @@ describe('what is not understood is told from what is refused', () => {
       Buffer.from(`<!DOCTYPE a>${good}`, 'utf16le'),
       'text/xml; charset=utf-16',
     ],
+    // Both are decoded, to what is no XML; engines that go by the first bytes read them all the same.
+    ['UTF-16 that nothing names', Buffer.from(`<!DOCTYPE a>${good}`, 'utf16le'), 'text/xml'],
+    [
+      'UTF-8 that is called UTF-16',
+      Buffer.from(`<!DOCTYPE a>${good}`.padEnd(4_000)),
+      'text/xml; charset=utf-16be',
+    ],
     [
       'UTF-32',
       Buffer.from([

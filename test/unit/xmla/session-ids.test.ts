@@ -7,6 +7,9 @@ const TYPE = 'text/xml; charset=utf-8';
 const inSession = (statement: string) =>
   execute({ statement, session: { kind: 'in', id: 'a&b' } }).toString();
 
+/** So many bytes that they could be UTF-16. */
+const even = (text: string) => Buffer.from(text.length % 2 === 0 ? text : `${text} `);
+
 function idsOf(body: Buffer | string, contentType = TYPE) {
   const reading = readRequest(Buffer.from(body), contentType);
   if (reading.kind === 'refused') throw new Error(reading.detail);
@@ -46,6 +49,13 @@ describe('no session is overlooked', () => {
     ['a body that breaks off', inSession('x').slice(0, -20), TYPE],
     ['an encoding that contradicts itself', inSession('x'), 'text/xml; charset=utf-16'],
     ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=shift_jis'],
+    ['UTF-16 that nothing names', Buffer.from(inSession('x'), 'utf16le'), 'text/xml'],
+    ['UTF-8 that is called UTF-16', even(inSession('x')), 'text/xml; charset=utf-16be'],
+    [
+      'a declared encoding of other letters',
+      inSession('x').replace('UTF-8', 'UTF-7').replaceAll('Session', '+AFM-ession'),
+      'text/xml',
+    ],
     ['XML 1.1', inSession('x').replace('version="1.0"', 'version="1.1"'), TYPE],
   ])('%s may name any', (_name, body, contentType) => {
     expect(idsOf(body, contentType)).toBe('unknown');
@@ -55,6 +65,12 @@ describe('no session is overlooked', () => {
     ['that breaks off', execute({ statement: 'x' }).subarray(0, -20), TYPE],
     ['in an unknown encoding', execute({ statement: 'x' }), 'text/xml; charset=shift_jis'],
     ['of nothing', Buffer.alloc(0), TYPE],
+    ['of no XML', Buffer.from('hello'), TYPE],
+    [
+      'in UTF-16 that nothing names',
+      Buffer.from(execute({ statement: 'x' }).toString(), 'utf16le'),
+      'text/xml',
+    ],
   ])('a body %s that does not hold the word names none', (_name, body, contentType) => {
     expect(idsOf(body, contentType)).toEqual([]);
   });
@@ -62,10 +78,10 @@ describe('no session is overlooked', () => {
   test('letters that are not those of ASCII hide what they say', () => {
     // `<Session` in EBCDIC (code page 37), and in UTF-7.
     const ebcdic = Buffer.from([0x4c, 0xe2, 0x85, 0xa2, 0xa2, 0x89, 0x96, 0x95]);
-    expect(sessionIdsInBytes(ebcdic)).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('+ADw-Ses+AHM-ion'))).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Session', 'utf16le'))).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Envelope', 'utf16le'))).toEqual([]);
+    expect(sessionIdsInBytes(ebcdic, TYPE)).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('+ADw-Ses+AHM-ion'), TYPE)).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Session', 'utf16le'), TYPE)).toBe('unknown');
+    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Envelope', 'utf16le'), TYPE)).toEqual([]);
   });
 });
 
@@ -86,6 +102,11 @@ describe('a long body', () => {
   test('that breaks off may name any', async () => {
     const body = Buffer.from(inSession(long)).subarray(0, -10);
     expect(await sessionIdsInLong(body, TYPE, nextTurn)).toBe('unknown');
+  });
+
+  test('in UTF-16 that nothing names may name any', async () => {
+    const body = Buffer.from(inSession(long), 'utf16le');
+    expect(await sessionIdsInLong(body, 'text/xml', nextTurn)).toBe('unknown');
   });
 
   test('without the word is not parsed', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { decodeText } from '../../../src/xmla/text-encoding.ts';
+import { decodeText, markedEncoding } from '../../../src/xmla/text-encoding.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const BOM = '\uFEFF';
@@ -110,4 +110,18 @@ test('no bytes and no header make it throw', () => {
     }),
     { numRuns: sizes.propertyRuns },
   );
+});
+
+describe('the mark of a body', () => {
+  test.each<[string, Buffer, string | undefined]>([
+    ['UTF-8', Buffer.from(BOM + TEXT), 'utf-8'],
+    ['UTF-16LE', utf16le(BOM + TEXT), 'utf-16le'],
+    ['UTF-16BE', utf16be(BOM + TEXT), 'utf-16be'],
+    ['nothing', Buffer.from(TEXT), undefined],
+    ['UTF-16 without one', utf16le(TEXT), undefined],
+    ['UTF-32, which is not read', Buffer.from([0xff, 0xfe, 0, 0, 0x3c, 0, 0, 0]), undefined],
+    ['an empty body', Buffer.alloc(0), undefined],
+  ])('names %s', (_, bytes, encoding) => {
+    expect(markedEncoding(bytes)).toBe(encoding);
+  });
 });

@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { execute, type SessionSpec } from '../support/envelopes.ts';
+import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
+import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
+import {
+  startSessionEngine,
+  UNKNOWN_SESSION,
+  type SessionEngine,
+} from '../support/session-engine.ts';
+import {
+  askStamped,
+  beginSession,
+  inSession,
+  type StampedAnswer,
+} from '../support/stamped-client.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
+const PROPERTIES = { Catalog: 'Sales' };
+const KINDS = ['emondrian', 'mondrian'] as const;
+
+let redis: RedisServer;
+let hole: BlackHole;
+let engine: SessionEngine;
+const gateways: TestGateway[] = [];
+
+beforeEach(async () => {
+  redis = await startRedis();
+  hole = await startBlackHole(redis.port);
+});
+afterEach(async () => {
+  for (const gateway of gateways.splice(0)) await gateway.close();
+  await engine?.close();
+  await hole?.close();
+  await redis?.close();
+});
+
+async function gatewayOf(kind: (typeof KINDS)[number], port = redis.port): Promise<TestGateway> {
+  const gateway = await startTestGateway({
+    engine: { url: engine.url, kind },
+    cache: { redis: { url: `redis://127.0.0.1:${port}` }, lease: '100ms' },
+  });
+  gateways.push(gateway);
+  return gateway;
+}
+
+let count = 0;
+beforeEach(() => {
+  count += 1;
+});
+const execution = (statement: string, session?: SessionSpec) =>
+  execute({ statement, properties: PROPERTIES, ...(session && { session }) });
+const ask = ({ url }: TestGateway, id?: string, statement = `SELECT FROM [Sales ${count}]`) =>
+  askStamped(url, execution(statement, id === undefined ? undefined : inSession(id)));
+const begin = ({ url }: TestGateway) => beginSession(url, { properties: PROPERTIES });
+
+/** Asks until an answer fits: a busy machine misses the deadlines of Redis, and goes on uncached. */
+async function askUntil(
+  fits: (answer: StampedAnswer) => boolean,
+  next: () => Promise<StampedAnswer>,
+): Promise<StampedAnswer> {
+  for (;;) {
+    const answer = await next();
+    if (fits(answer)) return answer;
+  }
+}
+
+const isHit = ({ status }: StampedAnswer) => status === 'hit';
+const isSure = ({ status }: StampedAnswer) =>
+  !['bypass session-unavailable', 'bypass epochs-unknown', 'gateway session-unavailable'].includes(
+    status,
+  );
+
+describe.each(KINDS)('gateways before %s that share a Redis', (kind) => {
+  test('share its sessions, what was made in them, and their end', async () => {
+    engine = await startSessionEngine({ kind });
+    const [one, other] = [await gatewayOf(kind), await gatewayOf(kind)];
+    const [used, clean] = [await begin(one), await begin(other)];
+    await askUntil(isHit, () => ask(other, used));
+    const shared = await askUntil(isHit, () => ask(one, clean));
+    expect([shared.session, shared.stamp?.created]).toEqual([clean, []]);
+
+    const made = await askUntil(isSure, () => ask(one, used, MEMBER));
+    expect(made.status).toBe('bypass not-a-query');
+    // Not one lease later: now.
+    const { stamp } = await ask(other, used);
+    expect(stamp?.created).toEqual([MEMBER]);
+    const later = await askUntil(isSure, () => ask(other, used));
+    expect(later.status).toBe('bypass dirty-session');
+    expect((await askUntil(isHit, () => ask(other, clean))).stamp?.created).toEqual([]);
+
+    await askStamped(other.url, execution('', { kind: 'end', id: clean }));
+    const ended = await askUntil(
+      (answer) => isSure(answer) && !isHit(answer),
+      () => ask(one, clean),
+    );
+    expect(ended.status).toBe(
+      kind === 'emondrian' ? 'gateway unknown-session' : 'bypass unknown-session',
+    );
+  });
+
+  test('know of sessions after a restart, and of none after the loss of Redis', async () => {
+    engine = await startSessionEngine({ kind });
+    const before = await gatewayOf(kind);
+    const [clean, dirty] = [await begin(before), await begin(before)];
+    await askUntil(isHit, () => ask(before, clean));
+    await askUntil(isSure, () => ask(before, dirty, MEMBER));
+    await gateways.pop()?.close();
+    const after = await gatewayOf(kind);
+    expect((await askUntil(isHit, () => ask(after, clean))).stamp?.created).toEqual([]);
+    const known = await askUntil(isSure, () => ask(after, dirty));
+    expect([known.status, known.stamp?.created]).toEqual(['bypass dirty-session', [MEMBER]]);
+
+    await askRedis(redis.port, 'FLUSHALL');
+    for (const id of [clean, dirty]) {
+      const lost = await askUntil(
+        (answer) => answer.status.endsWith('unknown-session'),
+        () => ask(after, id),
+      );
+      const created = id === dirty ? [MEMBER] : [];
+      if (kind === 'emondrian') expect(lost.fault).toBe(UNKNOWN_SESSION);
+      else expect(lost.stamp?.created).toEqual(created);
+    }
+    const anew = await begin(after);
+    expect((await askUntil(isHit, () => ask(after, anew))).stamp?.created).toEqual([]);
+  });
+
+  test.each(['refuse', 'hang'] as const)(
+    'go on without the cache while Redis is away, and send nothing that changes a session (%s)',
+    async (mode) => {
+      engine = await startSessionEngine({ kind });
+      const gateway = await gatewayOf(kind, hole.port);
+      const id = await begin(gateway);
+      await askUntil(isHit, () => ask(gateway, id));
+      await hole.set(mode);
+      const away = await askUntil(
+        (answer) => !isHit(answer),
+        () => ask(gateway, id),
+      );
+      expect(away.status).toMatch(/^bypass (session-unavailable|epochs-unknown)$/);
+      expect([away.stamp?.created, away.computedIn]).toEqual([[], id]);
+
+      const refused = await ask(gateway, id, MEMBER);
+      expect([refused.status, refused.answer.status]).toEqual(['gateway session-unavailable', 503]);
+      expect(refused.answer.text).toContain('Fault>');
+      expect(refused.answer.headers['retry-after']).toBe('5');
+      expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
+
+      // Who begins one now can work in it, and nothing of it is stored.
+      const begun = await begin(gateway);
+      const own = await ask(gateway, begun);
+      expect([own.stamp?.created, own.computedIn]).toEqual([[], begun]);
+      expect(own.status).toMatch(/^bypass /);
+
+      await hole.set('forward');
+      // Of the session that had to be kept clean nobody knows whether it is: what was not sent made it dirty here.
+      const back = await askUntil(isSure, () => ask(gateway, id));
+      expect([back.stamp?.created, back.fault]).toEqual([[], undefined]);
+      // One that cannot be noted yet is unknown, and its user begins the next.
+      let anew = '';
+      const served = await askUntil(isHit, async () => {
+        anew = await begin(gateway);
+        return ask(gateway, anew);
+      });
+      expect(served.session).toBe(anew);
+      expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
+    },
+  );
+});
