@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { gzipSync } from 'node:zlib';
 import { encodeAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, cacheStatusOf, shortStatus, type XmlaMessage } from '../support/http-client.ts';
@@ -95,7 +96,22 @@ describe('a query that is asked again', () => {
       'content-length',
       'content-type',
       'date',
+      // The gateway's own: it compresses answers as long as this one.
+      'vary',
     ]);
+    expect(headers.vary).toBe('accept-encoding');
+  });
+
+  test('is answered by the same bytes when the engine compressed them unasked', async () => {
+    const bytes = Buffer.from(mddatasetAnswer());
+    engine.answerWith(sendXml(gzipSync(bytes), { headers: { 'content-encoding': 'gzip' } }));
+    const query = newQuery();
+    for (const status of ['miss stored', 'hit']) {
+      const answer = await askXmla(gateway.url, query);
+      expect(shortStatus(answer)).toBe(status);
+      expect(answer.headers['content-encoding']).toBeUndefined();
+      expect(answer.body).toEqual(bytes);
+    }
   });
 
   test('is a Discover that differs only in what is new each time', async () => {

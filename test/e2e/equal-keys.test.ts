@@ -1,16 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { randomInt } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { mddatasetAnswer } from '../support/answers.ts';
+import type { EngineKind } from '../../src/engine-kinds.ts';
+import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
+import { readEngineRequest } from '../support/engine-request.ts';
 import { execute } from '../support/envelopes.ts';
-import { askXmla, shortStatus, type XmlaMessage } from '../support/http-client.ts';
+import { forwarded, kept } from '../support/forwarded.ts';
+import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
+import { bodyOf, requestPair, SLOTS, type Asked } from '../support/random-requests.ts';
 import { sizes } from '../support/sizes.ts';
-import {
-  sendXml,
-  startStubEngine,
-  type SeenRequest,
-  type StubEngine,
-} from '../support/stub-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { beginSession } from '../support/stamped-client.ts';
+import { sendXml, startStubEngine, type SeenRequest } from '../support/stub-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
 
 /**
  * The promise behind every hit: whoever is answered from an entry sent a request that would have reached the
@@ -18,173 +20,191 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
  * stripped, or it makes another key.
  */
 
-let engine: StubEngine;
-let gateway: TestGateway;
-let count = 0;
+/** Every kind of engine, with logins and shares under which users get each other's entries and not. */
+const HOUSES: readonly {
+  kind: EngineKind;
+  login: 'forward' | 'service' | 'none';
+  share: string;
+  path: string;
+}[] = [
+  { kind: 'generic', login: 'forward', share: 'user', path: '/{project}' },
+  { kind: 'mondrian', login: 'service', share: 'everyone', path: '' },
+  { kind: 'emondrian', login: 'none', share: 'everyone', path: '/{project}' },
+  { kind: 'kylin', login: 'forward', share: 'user', path: '/{project}' },
+  { kind: 'ssas', login: 'service', share: 'everyone', path: '' },
+];
+/** These keep nothing of how a session began. */
+const FORGETFUL: ReadonlySet<EngineKind> = new Set(['mondrian', 'kylin']);
 
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({
-    engine: { url: `${engine.url}/{project}`, login: 'forward' },
+const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
+
+interface Made {
+  readonly seen: SeenRequest;
+  /** What the engine may have kept of the session before; undefined without one. */
+  readonly history: unknown;
+}
+
+/** An engine that begins sessions, numbers its answers and keeps what it was sent for each. */
+async function startNumberingEngine(kind: EngineKind) {
+  const made: Made[] = [];
+  const sessions = new Map<string, { begun: unknown; catalogs: Set<string>; left: string[] }>();
+  const stub = await startStubEngine((response, seen) => {
+    const asked = readEngineRequest(seen.body, seen.headers);
+    const { session, properties: named, method } = asked;
+    const id = session.kind === 'begin' ? `id ${sessions.size}` : session.id;
+    if (session.kind === 'begin') {
+      sessions.set(id, { begun: kept(seen), catalogs: new Set(), left: [] });
+    }
+    const state = sessions.get(id);
+    for (const [name, value] of named) if (name === 'Catalog') state?.catalogs.add(value);
+    if (asked.statement.startsWith('CREATE')) state?.left.push(asked.statement);
+    const history = state && [
+      FORGETFUL.has(kind) ? '' : [state.begun, [...state.catalogs].filter((one) => one)],
+      [...state.left],
+    ];
+    made.push({ seen, history });
+    const number = `answer ${made.length - 1}.`;
+    const shown = session.kind === 'none' || session.byHeader ? undefined : id;
+    const frame =
+      shown === undefined ? {} : { header: `<Session xmlns="${XMLA}" SessionId="${shown}"/>` };
+    const body =
+      method === 'Discover'
+        ? rowsetAnswer({ ...frame, names: [number] })
+        : mddatasetAnswer({ ...frame, members: [number] });
+    return sendXml(body, session.byHeader ? { headers: { 'x-as-sessionid': id } } : {})(
+      response,
+      seen,
+    );
   });
-});
+  return { url: stub.url, made, close: stub.close };
+}
+
+const firstSeed = randomInt(2 ** 30);
+const counts = { asked: 0, entries: 0, hits: 0, compared: 0, hitsInSessions: 0, ofAnother: 0 };
+const opened: { close(): Promise<void> }[] = [];
 afterAll(async () => {
-  await gateway.close();
-  await engine.close();
+  for (const one of opened.toReversed()) await one.close();
 });
 
-const query = (statement: string, properties = {}) => execute({ statement, properties });
+describe('any two requests that share an entry', () => {
+  test.each(HOUSES.map((house, at) => ({ ...house, seed: firstSeed + at })))(
+    'reach the engine alike, from sessions that went alike ($kind, login $login, share $share)',
+    async ({ kind, login, share, path, seed }) => {
+      const engine = await startNumberingEngine(kind);
+      opened.push(engine);
+      const service = { name: 'service', password: 'secret' };
+      const gateway = await startTestGateway({
+        engine: {
+          url: `${engine.url}${path}`,
+          kind,
+          login,
+          delegation: 'forward',
+          ...(login === 'service' && { service }),
+        },
+        cache: { share, engine_permissions_ignored: true, client_control: 'everybody' },
+      });
+      opened.push(gateway);
+      const { made } = engine;
+      /** Users to whom the id of each slot belongs, by the project in which it was begun. */
+      const ids = new Map<string, string>();
 
-const IGNORED = ['DbpropMsmdActivityID', 'ClientProcessID', 'Timeout', 'SspropInitPacketsize'];
+      async function idOf({ session, project }: Asked): Promise<string | undefined> {
+        if (session === null) return undefined;
+        const slot = SLOTS[session.slot];
+        if (slot === undefined) return undefined;
+        const place = path === '' ? '' : project;
+        const name = `${session.slot} ${place}`;
+        const known = ids.get(name);
+        if (known !== undefined) return known;
+        const begun = await beginSession(gateway.url, { ...slot, path: `/mdx/xmla${place}` });
+        ids.set(name, begun);
+        return begun;
+      }
 
-describe('any two requests', () => {
-  const header = fc.record(
-    {
-      accept: fc.constantFrom(
-        'text/xml',
-        '*/*',
-        'text/xml, */*',
-        'application/xml;q=0.5',
-        'image/png',
-      ),
-      'user-agent': fc.constantFrom('MSOLAP 1', 'MSOLAP/2', 'Java/17', 'curl', ''),
-      'content-type': fc.constantFrom(
-        'text/xml',
-        'text/xml; charset=utf-8',
-        'text/xml;charset="utf-8"',
-        'TEXT/XML; Charset=UTF-8',
-        'application/xml',
-        'text/xml; charset=utf8',
-      ),
-      soapaction: fc.constantFrom(
-        '',
-        '"urn:schemas-microsoft-com:xml-analysis:Execute"',
-        'urn:schemas-microsoft-com:xml-analysis:Execute',
-      ),
-      cookie: fc.constantFrom('a=1', 'JSESSIONID=2'),
-      'accept-language': fc.constantFrom('de', 'en'),
-      'accept-encoding': fc.constantFrom('gzip', 'identity'),
-      'x-as-activityid': fc.constantFrom('1', '2'),
-      'x-other': fc.constantFrom('1', '2'),
-      connection: fc.constantFrom('close', 'keep-alive', 'close, accept'),
-    },
-    { requiredKeys: [] },
-  );
-  const parameter = fc.constantFrom(
-    'a=1',
-    'a=2',
-    'A=1',
-    'b',
-    'b=',
-    '%61=1',
-    'username=x',
-    'USERID=1',
-    '',
-  );
-  const properties = fc.dictionary(
-    fc.constantFrom('Catalog', 'catalog', 'Format', 'LocaleIdentifier', ...IGNORED),
-    fc.constantFrom('1', '2', ''),
-    { maxKeys: 3 },
-  );
-  const request = fc.record({
-    user: fc.constantFrom('alice' as const, 'bob' as const),
-    project: fc.constantFrom('', '/p', '/P', '/%70', '/q%2Fp'),
-    search: fc.array(parameter, { maxLength: 3 }).map((list) => list.join('&')),
-    headers: header,
-    properties,
-    statement: fc.constantFrom(
-      'SELECT FROM [S]',
-      'select FROM [S]',
-      ' SELECT FROM [S]\r\n',
-      'SELECT FROM\n[S]',
-    ),
-  });
+      const ask = async (one: Asked, body: Buffer, id: string | undefined, extra = {}) => {
+        const byHeader = one.session?.by === 'header' || one.session?.by === 'both';
+        const named: Record<string, string> =
+          id !== undefined && byHeader ? { 'x-as-sessionid': id } : {};
+        const type = one.coding === 'utf-8' ? {} : { 'content-type': 'text/xml' };
+        const headers = { ...type, ...one.headers, ...named, ...extra };
+        return askXmla(gateway.url, body, {
+          user: one.user,
+          path: `/mdx/xmla${one.project}?${one.search}`,
+          headers,
+        });
+      };
+      const textOf = ({ headers, body }: Answer) =>
+        (headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body).toString();
+      const numberOf = (answer: Answer) => Number(/answer (\d+)\./.exec(textOf(answer))?.[1]);
 
-  type Asked = typeof request extends fc.Arbitrary<infer T> ? T : never;
-  /** A request, and the same with one thing changed; a header may also be added or taken away. */
-  const pair = fc
-    .tuple(
-      request,
-      request,
-      fc.constantFrom('user', 'project', 'search', 'headers', 'properties', 'statement'),
-      fc.constantFrom(
-        'accept',
-        'user-agent',
-        'content-type',
-        'soapaction',
-        'cookie',
-        'connection',
-        'x-other',
-      ),
-    )
-    .map(([first, other, changed, name]): readonly [Asked, Asked] => {
-      if (changed !== 'headers') return [first, { ...first, [changed]: other[changed] }];
-      return [
-        first,
-        { ...first, headers: { ...first.headers, [name]: other.headers[name] ?? '' } },
-      ];
-    });
+      async function compare(one: Asked, cube: number): Promise<void> {
+        const id = await idOf(one);
+        const body = bodyOf(one, cube, id);
+        const answer = await ask(one, body, id);
+        counts.asked += 1;
+        const status = shortStatus(answer);
+        if (status === 'miss stored') counts.entries += 1;
+        if (status !== 'hit') return;
+        counts.hits += 1;
+        const source = made[numberOf(answer)];
+        // Asked once more past the entry, it shows how it reaches the engine.
+        const fresh = await ask(one, body, id, { 'cache-control': 'no-cache' });
+        const own = made[numberOf(fresh)];
+        expect(shortStatus(fresh)).toBe('miss stored');
+        if (source === undefined || own === undefined) throw new Error('nothing to compare');
+        expect(own.seen).not.toBe(source.seen);
+        expect(forwarded(own.seen)).toEqual(forwarded(source.seen));
+        expect(own.history).toEqual(source.history);
+        // What was replayed is what the engine sends, but for its number: with this session and no other.
+        const [replayed, sent] = [answer, fresh].map((one) =>
+          textOf(one).replaceAll(/answer \d+\./g, ''),
+        );
+        expect(replayed).toBe(sent);
+        expect(answer.headers['x-as-sessionid']).toBe(fresh.headers['x-as-sessionid']);
+        counts.compared += 1;
+        if (id !== undefined) counts.hitsInSessions += 1;
+        const sourceId = readEngineRequest(source.seen.body, source.seen.headers).session.id;
+        if (id !== undefined && sourceId !== id) counts.ofAnother += 1;
+      }
 
-  /** The body without what the ignore-list names, and without the white space and CR that no engine reads. */
-  const significant = (body: string) =>
-    IGNORED.reduce(
-      (text, name) => text.replaceAll(new RegExp(`<${name}>[^<]*</${name}>`, 'g'), ''),
-      body,
-    )
-      .replaceAll('&#13;', '')
-      .replace(/<Statement>\s*(.*?)\s*<\/Statement>/s, '<Statement>$1</Statement>')
-      .replace(/<PropertyList>(.*)<\/PropertyList>/s, (_all, list: string) =>
-        (list.match(/<(\w+)>.*?<\/\1>/gs) ?? []).toSorted().join(''),
+      await fc.assert(
+        fc.asyncProperty(
+          requestPair,
+          fc.integer({ min: 0, max: 10_000_000 }),
+          fc.boolean(),
+          fc.nat({ max: 15 }),
+          async (asked, cube, again, spoilt) => {
+            for (const one of asked) await compare(one, cube);
+            const [first] = asked;
+            if (first?.session == null) return;
+            // The same question from each other session.
+            if (again) {
+              for (const slot of SLOTS.keys()) {
+                const { user = first.user } = SLOTS[slot] ?? {};
+                await compare({ ...first, user, session: { ...first.session, slot } }, cube);
+              }
+            }
+            if (spoilt > 0) return;
+            const id = await idOf(first);
+            const statement = `CREATE SESSION MEMBER [S].[Measures].[M ${cube}] AS '1'`;
+            const body = execute({ statement, session: { kind: 'in', id: id ?? '' } });
+            const message = { user: SLOTS[first.session.slot]?.user ?? '' };
+            const place = path === '' ? '' : first.project;
+            await askXmla(gateway.url, body, { ...message, path: `/mdx/xmla${place}` });
+            for (const one of asked) await compare(one, cube);
+            ids.delete(`${first.session.slot} ${place}`);
+          },
+        ),
+        { numRuns: sizes.keyedPairs, seed, endOnFailure: true },
       );
+    },
+  );
 
-  test('that share an entry reach the engine alike', async () => {
-    let entries = 0;
-    let hits = 0;
-    /** What the engine saw for the entry of each answer; the answers carry their number. */
-    const made: SeenRequest[] = [];
-    engine.answerWith((response, seen) => {
-      made.push(seen);
-      sendXml(mddatasetAnswer({ members: [`answer ${made.length - 1}`] }))(response, seen);
-    });
-    const shape = (seen: SeenRequest) => {
-      const headers = Object.entries(seen.headers).filter(([name]) => name !== 'content-length');
-      return { url: seen.url, headers, body: significant(seen.body.toString()) };
-    };
-    /** The same gateway without any cache shows how a request reaches the engine. */
-    const transparent = await startTestGateway(
-      {
-        engine: { url: `${engine.url}/{project}`, login: 'forward' },
-        cache: { ttl: '1s' },
-      },
-      { clock: { now: () => performance.now(), wall: () => (count += 1) * 1e7 } },
-    );
-    const messageOf = ({ user, project, search, headers }: Asked): XmlaMessage => ({
-      user,
-      path: `/mdx/xmla${project}?${search}`,
-      headers: headers as Record<string, string>,
-    });
-    await fc.assert(
-      fc.asyncProperty(pair, async (asked) => {
-        for (const one of asked) {
-          const body = query(one.statement, one.properties);
-          const answer = await askXmla(gateway.url, body, messageOf(one));
-          const status = shortStatus(answer);
-          if (status === 'miss stored') entries += 1;
-          if (status !== 'hit') continue;
-          hits += 1;
-          const source = made[Number(/answer (\d+)/.exec(answer.text)?.[1])];
-          const before = made.length;
-          await askXmla(transparent.url, body, messageOf(one));
-          const own = made[before];
-          if (source === undefined || own === undefined) throw new Error('nothing to compare');
-          expect(shape(own)).toEqual(shape(source));
-        }
-      }),
-      { numRuns: sizes.propertyRuns * 2 },
-    );
-    await transparent.close();
-    console.log(`equal keys: ${JSON.stringify({ entries, hits })}`);
-    expect(hits).toBeGreaterThan(20);
-    expect(entries).toBeGreaterThan(20);
+  test('are counted', () => {
+    process.stdout.write(`equal keys: ${JSON.stringify({ firstSeed, ...counts })}\n`);
+    expect(counts.compared).toBe(counts.hits);
+    expect(counts.hits).toBeGreaterThan(sizes.keyedPairs / 2);
+    expect(counts.ofAnother).toBeGreaterThan(0);
+    expect(counts.entries).toBeGreaterThan((sizes.keyedPairs * HOUSES.length * 2) / 5);
   });
 });

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { checkedFetch } from '../support/checked-requests.ts';
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { startMondrian, type RunningEngine } from '../engine/mondrian.ts';
 import {
   BYPASSED_REQUESTS,
@@ -8,44 +7,11 @@ import {
   REFUSED_REQUESTS,
   type NamedRequest,
 } from '../engine/requests.ts';
+import { send } from '../support/http-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 /** Java starts, and computes crossjoins of megabytes. */
 const SLOW = 120_000;
-
-interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
-
-/** Sends a request as it stands; `fetch` would add headers of its own. */
-function send(
-  url: string,
-  { headers, body }: NamedRequest,
-  authorization?: string,
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const request = httpRequest(
-      url,
-      { method: 'POST', headers: { ...headers, ...(authorization && { authorization }) } },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', reject);
-        response.on('end', () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            body: Buffer.concat(chunks),
-          }),
-        );
-      },
-    );
-    request.on('error', reject);
-    request.end(body);
-  });
-}
 
 let engine: RunningEngine;
 let gateway: TestGateway;
@@ -60,7 +26,14 @@ afterAll(async () => {
   await engine?.close();
 }, SLOW);
 
-const ask = (request: NamedRequest) => send(`${gateway.url}/mdx/xmla`, request, basic('ADMIN'));
+const ask = ({ headers, body }: NamedRequest) =>
+  send(gateway.url, {
+    method: 'POST',
+    headers: { ...headers, authorization: basic('ADMIN') },
+    body,
+  });
+const askEngine = ({ headers, body }: NamedRequest) =>
+  send(engine.url, { method: 'POST', path: '/xmla', headers, body });
 
 const engineRequests = () => gateway.events.filter(({ type }) => type === 'engine-answered').length;
 
@@ -80,7 +53,7 @@ describe('a client sees what the engine would have sent', () => {
   test.each(CACHEABLE_REQUESTS.map((request) => [request.name, request] as const))(
     '%s: engine, first answer and hit are equal byte for byte',
     async (_name, request) => {
-      const direct = await send(engine.url, request);
+      const direct = await askEngine(request);
       const first = await ask(request);
       const second = await ask(request);
 

@@ -42,8 +42,16 @@ const rewritten = (message: XmlaMessage, change: (body: string) => string): Xmla
 /** Requests that are passed to the engine without a look into the cache, each for exactly one reason. */
 export const BYPASSED_REQUESTS: readonly BypassedRequest[] = [
   bypassed('session', 'Begins a session', header(session('BeginSession'))),
-  bypassed('session', 'In a session', header(session('Session', SESSION_ID))),
-  bypassed('session', 'Ends a session', header(session('EndSession', SESSION_ID))),
+  bypassed(
+    'unknown-session',
+    'In a session that nobody began',
+    header(session('Session', SESSION_ID)),
+  ),
+  bypassed(
+    'unknown-session',
+    'Ends a session that nobody began',
+    header(session('EndSession', SESSION_ID)),
+  ),
   bypassed(
     'session',
     'Begins a session with a Discover',
