@@ -108,7 +108,7 @@ export async function createGateway(
     const newSettings = cacheSettings(config);
     const sameCache = isDeepStrictEqual(newSettings, cacheSettings(current));
     const sameStorage = isDeepStrictEqual(config.storage, current.storage);
-    const newCache = sameCache ? cache : await createCache(newSettings, parts);
+    const newCache = sameCache ? cache : await createCache(newSettings, parts, cache);
     let newStorage: Storage | undefined;
     let newRuntime: Runtime | undefined;
     try {

@@ -1,4 +1,5 @@
 import { ApiError, StorageUnavailable } from './errors.ts';
+import type { PurgeCause } from './events.ts';
 
 /** What a change made stale in the query cache. */
 export type Stale = { readonly project: string } | 'everything';
@@ -13,9 +14,15 @@ export type ChangeState = 'before' | 'after' | 'unknown';
  * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
  * replica answers from it any more, as an acknowledgement must. What is unknown is dropped again later.
  * @param principal who makes the change; for the log
+ * @param cause what changed it; `change`, of a dataset, when it is not said
  * @returns false when that could not be done; it then stays owed
  */
-export type Invalidate = (stale: Stale, principal: string, state: ChangeState) => Promise<boolean>;
+export type Invalidate = (
+  stale: Stale,
+  principal: string,
+  state: ChangeState,
+  cause?: PurgeCause,
+) => Promise<boolean>;
 
 /**
  * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which nobody

@@ -11,9 +11,9 @@ import type { ExplainXmla } from './http/explain.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
+import type { Invalidate } from './invalidation.ts';
 import { createGzipMaker } from './query-cache/gzip-maker.ts';
 import { makeGzip } from './query-cache/gzip-variant.ts';
-import type { Purge } from './query-cache/purge.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
 import type { RoleSets } from './roles/role-sets.ts';
 import type { Sessions } from './sessions/sessions.ts';
@@ -56,7 +56,7 @@ export function createXmlaHandler(options: {
   roleSets: Pick<RoleSets, 'nameFor'>;
   cache: QueryCache;
   sessions: Sessions;
-  purge: Purge;
+  invalidate: Invalidate;
   /** Whether REFRESH CUBE purges. */
   purgeOnRefresh: boolean;
   /** Largest request body in bytes. */
@@ -122,7 +122,8 @@ export function createXmlaHandler(options: {
           destination.traits.strangeSessions === 'refuse'
         : step.kind === 'pass' && step.begins;
     const known = step.kind === 'pass' ? step.known : step.kind === 'clean' ? step : undefined;
-    const passing = { ...all, asked, body, known, begins, purges: context.purges };
+    const replica = step.kind === 'pass' ? step.replica : undefined;
+    const passing = { ...all, asked, body, known, replica, begins, purges: context.purges };
     if (method !== 'POST') return pass({ ...passing, reason: 'method' });
     if (step.kind === 'pass') return pass({ ...passing, reason: step.reason });
     if (asked.bypass !== undefined) return pass({ ...passing, reason: asked.bypass });
@@ -160,7 +161,6 @@ export function createXmlaHandler(options: {
       name,
       record,
       idle: settings.session_idle,
-      signal: client.signal,
     });
     if (fault === undefined) return false;
     client.open(fault.head, { kind: 'bypass', detail: 'unknown-session' }, fault.body.length);
@@ -176,6 +176,7 @@ const NOTHING_ASKED = {
   asked: undefined,
   body: undefined,
   known: undefined,
+  replica: undefined,
   begins: false,
   purges: false,
 } as const;

@@ -38,6 +38,11 @@ export interface Cache {
   readonly epochAge: () => number | undefined;
   /** Scopes whose purge Redis has not confirmed yet. */
   readonly owed: () => readonly Scope[];
+  /**
+   * What is known of sessions, where this gateway is alone: then no other cache needs to forget it. Undefined with
+   * Redis, from which another one learns it again.
+   */
+  readonly lonelySessions: Sessions | undefined;
   /** Takes over what another cache owes. */
   readonly owe: (scopes: readonly Scope[]) => void;
   close(): Promise<void>;
@@ -58,12 +63,15 @@ export function cacheSettings(config: Config) {
   };
 }
 
+/** @param before the cache whose place it takes */
 export async function createCache(
   settings: ReturnType<typeof cacheSettings>,
   parts: Parts,
+  before?: Cache,
 ): Promise<Cache> {
   const { clock, emit } = parts;
-  const backend = settings.redis.url === '' ? inProcess(settings, parts) : inRedis(settings, parts);
+  const isAlone = settings.redis.url === '';
+  const backend = isAlone ? inProcess(settings, parts) : inRedis(settings, parts);
   const epochs = createEpochs({
     store: backend.epochStore,
     clock,
@@ -85,18 +93,22 @@ export async function createCache(
     maxEntry: settings.max_entry,
     processSecret: newToken(parts),
   });
-  const sessions = createSessions({
-    store: backend.sessionStore,
-    clock,
-    lease: backend.lease,
-    sleep: parts.sleep,
-    newToken: () => newToken(parts),
-    onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
-  });
+  const kept = isAlone ? before?.lonelySessions : undefined;
+  const sessions =
+    kept ??
+    createSessions({
+      store: backend.sessionStore,
+      clock,
+      lease: backend.lease,
+      sleep: parts.sleep,
+      newToken: () => newToken(parts),
+      onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
+    });
   await backend.settled();
   return {
     queryCache,
     sessions,
+    lonelySessions: isAlone ? sessions : undefined,
     purges: createPurges({
       epochs,
       clearMemory: memory.clear,

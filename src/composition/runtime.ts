@@ -74,7 +74,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
           }),
     cache: cache.queryCache,
     sessions: cache.sessions,
-    purge,
+    invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     maxBody: config.limits.body,
     clock,

@@ -25,19 +25,25 @@ export interface QueryHeaders {
   readonly 'x-as-sessionid': string | undefined;
 }
 
+/**
+ * What became of the answer to a request: it came whole; it broke off or never came, and the engine may be at work
+ * still; or no byte of the request was handed to a connection that was made.
+ */
+export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
+
 /** Sees an answer that is passed through, with its content coding removed. */
 export interface AnswerWatch {
-  /** Whether the client must not have the last piece before the watch has agreed to the end. */
+  /** Whether the client must not have the last 16 KiB before the watch has agreed to the end. */
   readonly holdsLast: boolean;
   /** Before anything else. Bytes are handed on only after what it returned has resolved. */
   head(head: AnswerHead): void;
   /** Each piece in order. The client is given the piece after what this returned has resolved. */
   write(chunk: Buffer): void | Promise<void>;
   /**
-   * After the last byte, or when the answer broke off; the client has the end after it has resolved. When it
+   * After the last byte, or when none can come any more; the client has the end after it has resolved. When it
    * rejects, the client is told that instead of the answer, or, when that has begun, broken off.
    */
-  end(whole: boolean): void | Promise<void>;
+  end(outcome: AnswerEnd): void | Promise<void>;
 }
 
 /** What became of an empty Execute by which a session is kept alive. */

@@ -61,7 +61,9 @@ export function createPassThrough(options: {
   return async function passThrough(addressee, client, body, watch) {
     const { request } = client;
     const project = addressee.project ?? '';
-    const guarded = watch === undefined ? undefined : guardWatch(watch);
+    const connections: ConnectionWatch[] = [];
+    const sent = () => connections.some((connection) => connection.made());
+    const guarded = watch === undefined ? undefined : guardWatch(watch, sent);
     const failure = failer(project, client, guarded);
     let leave: () => void;
     try {
@@ -80,7 +82,8 @@ export function createPassThrough(options: {
     try {
       await replicas.reach(addressee.replica, client.signal, (replica, connectLimit) => {
         request.url = engineTarget(replica.url, addressee.project, addressee.query);
-        return exchange({ replica, connectLimit, body, client, guarded, fail: failure.fail });
+        const { fail } = failure;
+        return exchange({ replica, connectLimit, body, client, guarded, connections, fail });
       });
     } catch (error) {
       failure.fail(error);
@@ -103,6 +106,8 @@ export function createPassThrough(options: {
     body: Buffer | undefined;
     client: PassThroughClient;
     guarded: GuardedWatch | undefined;
+    /** Of all attempts; this one adds its own. */
+    connections: ConnectionWatch[];
     fail: (error: unknown) => void;
   }): Promise<void> {
     const { replica, client, guarded, fail } = attempt;
@@ -121,6 +126,7 @@ export function createPassThrough(options: {
       agent: replica.agent,
       onRequest(sent) {
         connection = watchConnection(sent, attempt.connectLimit);
+        attempt.connections.push(connection);
         endOnSilence(sent, config.timeout, () => new EngineSilence());
         // Nothing else tells of an engine that changes the protocol without being asked to.
         sent.once('close', () => {

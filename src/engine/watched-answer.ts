@@ -2,7 +2,13 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { decodedAnswer } from '../proxy/decoded-answer.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
-import type { AnswerWatch, PassThroughClient } from './engine.ts';
+import type { AnswerEnd, AnswerWatch, PassThroughClient } from './engine.ts';
+
+/**
+ * What a client must have to take an answer for done is its end: `</Envelope>`, which an engine may send ahead of a
+ * last line feed. So many bytes at least are held back, where the watch holds the last ones.
+ */
+const HELD = 16 * 1024;
 
 /** What a watch threw. It is the client's answer, not a failure of the engine. */
 export class WatchRefusal extends Error {
@@ -27,19 +33,20 @@ export interface GuardedWatch {
   giveUp(): Promise<void>;
 }
 
-export function guardWatch(watch: AnswerWatch): GuardedWatch {
+/** @param sent whether anything of the request may have left this process */
+export function guardWatch(watch: AnswerWatch, sent: () => boolean): GuardedWatch {
   let ended = false;
-  async function end(whole: boolean): Promise<void> {
+  async function end(outcome: AnswerEnd): Promise<void> {
     if (ended) return;
     ended = true;
-    await heed(() => watch.end(whole));
+    await heed(() => watch.end(outcome));
   }
   return {
     holdsLast: watch.holdsLast,
     head: (head) => heed(() => watch.head(head)),
     write: (chunk) => heed(() => watch.write(chunk)),
-    end: () => end(true),
-    giveUp: () => end(false).catch(() => {}),
+    end: () => end('whole'),
+    giveUp: () => end(sent() ? 'broken' : 'not-sent').catch(() => {}),
   };
 }
 
@@ -52,8 +59,8 @@ async function heed(step: () => void | Promise<void>): Promise<void> {
 }
 
 /**
- * Hands an answer on when the watch has seen it; where the watch holds the last piece, one piece behind that: the
- * client has the last piece, or the head of an answer that has only one, when the watch has agreed to the end.
+ * Hands an answer on when the watch has seen it; where the watch holds the last bytes, whole pieces behind that: the
+ * client has the last 16 KiB, or anything of a shorter answer, when the watch has agreed to the end.
  * @throws WatchRefusal; any error of the answer
  */
 export async function relayWatched(
@@ -64,7 +71,8 @@ export async function relayWatched(
 ): Promise<void> {
   const { response } = client;
   const { head, body } = decodedAnswer(answer, accepted, () => {});
-  let held: Buffer | undefined;
+  const held: Buffer[] = [];
+  let size = 0;
   // The loop must not wait for a client while nothing more can come.
   const broken = new AbortController();
   answer.once('error', () => broken.abort());
@@ -78,15 +86,22 @@ export async function relayWatched(
     if (!response.write(piece)) await once(response, 'drain', { signal }).catch(() => {});
   }
 
+  async function release(oldest: Buffer): Promise<void> {
+    held.shift();
+    size -= oldest.length;
+    await handOn(oldest);
+  }
+
   await watch.head(head);
   for await (const piece of body) {
     await watch.write(piece);
-    const ready = watch.holdsLast ? held : piece;
-    if (ready !== undefined) await handOn(ready);
-    if (watch.holdsLast) held = piece;
+    held.push(piece);
+    size += piece.length;
+    const least = watch.holdsLast ? HELD : 0;
+    while (held[0] !== undefined && size - held[0].length >= least) await release(held[0]);
   }
   await watch.end();
-  if (held !== undefined) await handOn(held);
+  while (held[0] !== undefined) await release(held[0]);
   if (isGone(client)) return;
   if (!response.headersSent) client.open(head);
   response.end();

@@ -13,6 +13,8 @@ export interface ConnectionWatch {
    * has left this process, whatever the error is: bytes wait until the connection stands.
    */
   failed(): boolean;
+  /** True when it was made, so that something of the request may have been sent. */
+  made(): boolean;
 }
 
 /**
@@ -40,5 +42,5 @@ export function watchConnection(request: ClientRequest, limit?: number): Connect
   // Who watches in a listener of the event `socket` comes too late for it.
   if (request.socket) follow(request.socket);
   else request.once('socket', follow);
-  return { failed: () => state === 'begun' };
+  return { failed: () => state === 'begun', made: () => state === 'made' };
 }

@@ -39,6 +39,15 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
 /** Headers of the upstream that belong to its own connection or login, never to another client. */
 const NEVER_ANSWERED: ReadonlySet<string> = new Set(['set-cookie']);
 
+/**
+ * One name for all that a server could take for the same: those behind CGI-like gateways cannot tell `_` from `-`,
+ * and some no sign from any other.
+ * @param name in lower case
+ */
+export function nameAsRead(name: string): string {
+  return name.replaceAll(/[^a-z0-9]/g, '-');
+}
+
 /** The names that a header Connection lists, in lower case. */
 function connectionNames(headers: IncomingHttpHeaders): ReadonlySet<string> {
   const listed = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
@@ -53,8 +62,7 @@ function without(
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || listed.has(name)) continue;
-    // Servers behind CGI-like gateways cannot tell `_` from `-`, and some no sign from any other.
-    const read = name.replaceAll(/[^a-z0-9]/g, '-');
+    const read = nameAsRead(name);
     if (HOP_BY_HOP.has(read) || left.has(read)) continue;
     kept[name] = value;
   }

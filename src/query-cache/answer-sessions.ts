@@ -9,6 +9,24 @@ import type { StoredAnswer } from './stored-answer.ts';
 const SESSION_HEADER = 'x-as-sessionid';
 
 /**
+ * Tells of each session that one answer names, once. An answer that names several may mean one session by all of
+ * them, so whoever is told of a further one is told of those before it too.
+ *
+ * @returns to be called with every id that is found; undefined when there is nothing new to tell
+ */
+export function tellEach(
+  begun: (id: string, before: readonly string[]) => Promise<unknown>,
+): (id: string | undefined) => Promise<unknown> | undefined {
+  const told = new Set<string>();
+  return (id) => {
+    if (id === undefined || id === '' || told.has(id)) return undefined;
+    const before = [...told];
+    told.add(id);
+    return begun(id, before);
+  };
+}
+
+/**
  * Tells the query of the sessions that the engine begins by itself when it is asked without one. Also where the
  * answer is not kept: the client may go on in such a session, whatever the answer was.
  *
@@ -20,13 +38,7 @@ export function tellBegun(
 ): (piece?: Buffer) => Promise<void> {
   if (query.session !== undefined) return async () => {};
   const watch = watchAnswer({ contentType: head.headers['content-type'] });
-  const told = new Set<string>();
-
-  async function tell(id: string | undefined): Promise<void> {
-    if (id === undefined || told.has(id)) return;
-    told.add(id);
-    await query.began(id);
-  }
+  const tell = tellEach((id, before) => query.began(id, before));
 
   return async (piece) => {
     await tell(sessionHeader(head));
@@ -75,7 +87,8 @@ export function withoutSession(
   return { ...shared, body: cut.body, session: cut.place };
 }
 
-function sessionHeader(head: AnswerHead): string | undefined {
+/** The session that the head of an answer names; several, which no engine sends, as one that nobody has. */
+export function sessionHeader(head: AnswerHead): string | undefined {
   const value = head.headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;
 }

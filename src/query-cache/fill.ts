@@ -18,9 +18,10 @@ export interface FillJob {
   readonly flight: Flight | undefined;
   /**
    * Keeps the answer in memory, before the client has its last byte: whoever got an answer and asks again
-   * finds it. Undefined when nothing may be stored.
+   * finds it. Undefined when nothing may be stored. `began` is when the engine request began, by the clock that
+   * never steps back (ms).
    */
-  readonly keep: ((answer: StoredAnswer) => void) | undefined;
+  readonly keep: ((answer: StoredAnswer, began: number) => void) | undefined;
   /**
    * Called as soon as it is known that the answer may not be kept; a long one may go on for a while. Not
    * called when the engine failed, which says nothing of its next answer.
@@ -149,7 +150,7 @@ export async function fill(
       lifetime: options.lifetime(query.ttl),
       engineMilliseconds: options.clock.now() - began.now,
     };
-    job.keep?.(answer);
+    job.keep?.(answer, began.now);
     flight?.land(answer);
     out.end();
     return answer;

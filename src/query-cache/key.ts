@@ -24,7 +24,7 @@ export interface KeyParts {
   readonly userAgentClass: string | null;
   /** The media type that the engine is asked for. */
   readonly accept: string | null;
-  /** Media type and charset of the request, in one spelling, and that its body is UTF-16 where it is. */
+  /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
   /**
    * What the session of the request adds (its profile, how it is named); null without a session. Never its id:

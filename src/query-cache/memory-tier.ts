@@ -22,10 +22,13 @@ export interface PeekedEntry {
 export interface MemoryTier {
   get(key: string): StoredAnswer | undefined;
   /**
-   * Keeps the answer, unless one is there whose engine request began later.
+   * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
+   * gateway, the wall clocks say so.
    * @param digests those of the parts of its key, for who looks for similar ones
+   * @param fill that of this process which brought it, and which began after all of this process that are there;
+   *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
    */
-  set(key: string, answer: StoredAnswer, digests: PartDigests): void;
+  set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void;
   /** The compressed variant of this very answer; undefined when the entry holds another, or is gone. */
   gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
   /** Looks at an entry: that does not count as use. */
@@ -70,12 +73,14 @@ export function createMemoryTier(options: {
       entries.delete(key);
       return undefined;
     },
-    set(key, answer, digests) {
+    set(key, answer, digests, fill) {
       const present = entries.peek(key);
+      const isNewest = fill === 'fresh' || (fill === 'usual' && present?.filledHere === true);
       const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
-      if (later && left(present) > 0) return;
+      if (!isNewest && later && left(present) > 0) return;
       const until = clock.now() + remaining(answer, clock.wall());
-      entries.set(key, { answer, digests, until, variant: undefined });
+      const filledHere = fill !== undefined;
+      entries.set(key, { answer, digests, until, filledHere, variant: undefined });
     },
     gzipOf(key, answer) {
       const entry = entries.peek(key);
@@ -107,6 +112,8 @@ interface Entry {
   readonly digests: PartDigests;
   /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
   readonly until: number;
+  /** Whether a fill of this process brought it. */
+  readonly filledHere: boolean;
   readonly variant: GzipVariant | undefined;
 }
 

@@ -6,6 +6,7 @@ import type { HitSource } from '../reasons.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { CapturedEpochs, Epochs } from './epochs.ts';
 import { createExplain, type Explain } from './explain.ts';
+import { createFillOrder, type OrderedFill } from './fill-order.ts';
 import { fill } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
 import { queryKey } from './key.ts';
@@ -41,6 +42,14 @@ interface Place {
   readonly captured: CapturedEpochs;
 }
 
+/** A fill whose answer, or one that began later, is still to be kept in tier 2. */
+interface Filled {
+  readonly fill: OrderedFill;
+  readonly answer: StoredAnswer;
+  /** Whether it was asked for as a fresh one, which takes the place of whatever is there. */
+  readonly replace: boolean;
+}
+
 export function createQueryCache(options: {
   epochs: Epochs;
   memory: MemoryTier;
@@ -61,6 +70,7 @@ export function createQueryCache(options: {
   emit: Emit;
 }): QueryCache {
   const { epochs, memory, values, flights, unshareable, clock, emit } = options;
+  const order = createFillOrder();
   const withoutEpochs: CapturedEpochs = {
     scopes: [],
     tokens: [],
@@ -151,15 +161,25 @@ export function createQueryCache(options: {
     query: Query,
     client: Client,
     flight: Flight | undefined,
-  ): Promise<StoredAnswer | undefined> {
-    const keep = (answer: StoredAnswer) => {
-      memory.set(key, answer, partDigests(query.parts, captured));
+  ): Promise<Filled | undefined> {
+    const ordered = order.enter(key);
+    const replace = query.fresh;
+    const keep = (answer: StoredAnswer, began: number) => {
+      ordered.landed(answer, began);
       unshareable.delete(key);
+      const latest = ordered.latest() ?? answer;
+      // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
+      if (latest !== answer && !replace) return;
+      memory.set(key, latest, partDigests(query.parts, captured), replace ? 'fresh' : 'usual');
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
     const refused = () => void unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
     const result = await fill({ query, client, flight, keep, refused }, fillOptions);
-    return typeof result === 'string' ? undefined : result;
+    if (result !== undefined && typeof result !== 'string') {
+      return { fill: ordered, answer: result, replace };
+    }
+    ordered.end();
+    return undefined;
   }
 
   /**
@@ -226,13 +246,29 @@ export function createQueryCache(options: {
    * Keeps the answer in tier 2. Its client has it already, nobody waits for this. Also when the lease of its
    * epochs ran out meanwhile: whether they are still in force is asked by those who look for it.
    */
-  async function toValues(key: string, answer: StoredAnswer | undefined): Promise<void> {
-    if (values === undefined || answer === undefined) return;
+  async function toValues(key: string, filled: Filled | undefined): Promise<void> {
+    if (filled === undefined) return;
     try {
-      await values.set(key, await encodeEntry(key, answer), remaining(answer, clock.wall()));
+      if (values !== undefined) await writeLatest(values, key, filled);
     } catch (error) {
       emit({ type: 'redis-failed', operation: 'set', error });
+    } finally {
+      filled.fill.end();
     }
+  }
+
+  /** What began later must not be overwritten: whether something has is looked at in the turn that sends the value. */
+  async function writeLatest(tier: ValueTier, key: string, { fill: ordered, ...filled }: Filled) {
+    let answer: StoredAnswer;
+    let value: Buffer;
+    do {
+      answer = ordered.latest() ?? filled.answer;
+      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
+      if (answer !== filled.answer && !filled.replace) return;
+      value = await encodeEntry(key, answer);
+    } while ((ordered.latest() ?? answer) !== answer);
+    const lifetime = remaining(answer, clock.wall());
+    await tier.set(key, value, lifetime, { replace: filled.replace });
   }
 
   return { answer, explain: createExplain({ ...options, withoutEpochs, timeLeft }) };

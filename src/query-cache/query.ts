@@ -24,8 +24,9 @@ export interface Query {
   /**
    * Told when the engine answered a query without session with a session of its own making, before the client
    * has the end of that answer. Never rejects.
+   * @param before other ids by which the same answer may mean the same session
    */
-  began(sessionId: string): Promise<void>;
+  began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
    * Asks the engine.
    * @throws GatewayError when no answer begins

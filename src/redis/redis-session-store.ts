@@ -91,8 +91,12 @@ export function createRedisSessionStore(options: {
 }
 
 /** JSON, so that every text comes back as it was, and equal ones are equal bytes for the scripts. */
-const who = ({ principal, replica }: Pick<SessionRecord, 'principal' | 'replica'>) =>
-  JSON.stringify([principal, replica]);
+const who = ({
+  principal,
+  replica,
+  spelling,
+}: Pick<SessionRecord, 'principal' | 'replica' | 'spelling'>) =>
+  JSON.stringify([principal, replica, spelling]);
 const where = ({ catalog, profile }: Pick<SessionRecord, 'catalog' | 'profile'>) =>
   JSON.stringify([catalog, profile]);
 
@@ -108,10 +112,12 @@ function readAnswer(reply: unknown): { record: SessionRecord | undefined; lease:
   ) {
     return { record: undefined, lease: numberOf(lease) };
   }
-  const [principal, replica] = pairOf(whoText);
-  const [catalog, profile] = pairOf(whereText);
+  const [principal, replica, spelling] = listOf(whoText);
+  const [catalog, profile] = listOf(whereText);
   if (typeof principal !== 'string' || typeof replica !== 'string') throw unreadable();
-  if (typeof profile !== 'string') throw unreadable();
+  // Noted by an older version, which did not say under which spelling it began.
+  if (spelling === undefined) return { record: undefined, lease: numberOf(lease) };
+  if (typeof spelling !== 'string' || typeof profile !== 'string') throw unreadable();
   if (catalog !== null && typeof catalog !== 'string') throw unreadable();
   return {
     lease: numberOf(lease),
@@ -121,16 +127,17 @@ function readAnswer(reply: unknown): { record: SessionRecord | undefined; lease:
       catalog,
       replica,
       dirty: dirty !== '0',
+      spelling,
       version,
       forwardedAt: numberOf(forwardedAt),
     },
   };
 }
 
-function pairOf(text: string): readonly unknown[] {
-  const pair: unknown = JSON.parse(text);
-  if (!Array.isArray(pair)) throw unreadable();
-  return pair;
+function listOf(text: string): readonly unknown[] {
+  const list: unknown = JSON.parse(text);
+  if (!Array.isArray(list)) throw unreadable();
+  return list;
 }
 
 function numberOf(text: string | undefined): number {

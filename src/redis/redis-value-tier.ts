@@ -7,14 +7,16 @@ import { redisScript } from './redis-script.ts';
  * Bytes 8 to 15 are the moment at which the fill began, big-endian. They are compared as numbers: Lua compares
  * strings by the locale in which the server runs.
  */
-const setUnlessOlder = redisScript(`
+const setInOrder = redisScript(`
 local function began(head)
   local moment = 0
   for i = 9, 16 do moment = moment * 256 + string.byte(head, i) end
   return moment
 end
-local present = redis.call('GETRANGE', KEYS[1], 0, 15)
-if #present == 16 and began(present) > began(ARGV[1]) then return 0 end
+if ARGV[3] ~= 'replace' then
+  local present = redis.call('GETRANGE', KEYS[1], 0, 15)
+  if #present == 16 and began(present) > began(ARGV[1]) then return 0 end
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
@@ -33,11 +35,15 @@ export function createRedisValueTier(options: {
         async () => (await connections.reader.getBuffer(redisKey(key))) ?? undefined,
       );
     },
-    async set(key, value, lifetime) {
+    async set(key, value, lifetime, { replace } = { replace: false }) {
       const milliseconds = Math.ceil(lifetime);
       if (milliseconds <= 0) return;
       await breaker.run(() =>
-        setUnlessOlder(connections.writer, [redisKey(key)], [value, milliseconds]),
+        setInOrder(
+          connections.writer,
+          [redisKey(key)],
+          [value, milliseconds, replace ? 'replace' : 'in-order'],
+        ),
       );
     },
   };

@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import { LEASE_MARGIN, leaseStart } from '../lease.ts';
+import { asDirty, asSpelt, isSame, isSpeltOtherwise } from './found-session.ts';
 import { createSessionMemory } from './session-memory.ts';
-import { sessionName } from './session-name.ts';
+import { sessionName, sessionSpelling } from './session-name.ts';
 import type { SessionRecord, SessionStore } from './session-store.ts';
 import type { FoundSession, Sessions } from './sessions.ts';
 
@@ -85,6 +86,17 @@ export function createSessions(options: {
     return memory.lasting(name);
   }
 
+  /** One read for all who ask at one time. */
+  function readOnce(key: string): Promise<FoundSession> {
+    const running = finds.get(key);
+    if (running !== undefined) return running;
+    const started = read(key).finally(() => {
+      if (finds.get(key) === started) finds.delete(key);
+    });
+    finds.set(key, started);
+    return started;
+  }
+
   /** Resolves to the lease that others may go on for; undefined when the store did not confirm it. */
   async function tryToChange(change: () => Promise<number>): Promise<number | undefined> {
     for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
@@ -122,7 +134,7 @@ export function createSessions(options: {
     const leases = await Promise.all(names.map(makeDirty));
     const confirmed = leases.filter((one) => one !== undefined);
     if (confirmed.length < leases.length) return false;
-    await waitOut(Math.max(0, ...confirmed));
+    await waitOut(confirmed.reduce((longest, one) => Math.max(longest, one), 0));
     for (const name of names) memory.settle(name);
     return true;
   }
@@ -155,7 +167,7 @@ export function createSessions(options: {
     } catch (error) {
       onError(error);
       // The store may have changed it, or do so later; the engine may see the catalog or not.
-      if (!(await dirty([name]))) return { kind: 'unavailable' };
+      if (!(await dirty([name]))) return { kind: 'unavailable', last: undefined };
       return asDirty({ kind: 'known', record });
     } finally {
       changing.stop();
@@ -166,31 +178,27 @@ export function createSessions(options: {
     find(name) {
       const key = sessionName(name);
       const known = memory.now(key);
-      if (known !== undefined) return known;
-      const running = finds.get(key);
-      if (running !== undefined) return running;
-      const started = read(key).finally(() => {
-        if (finds.get(key) === started) finds.delete(key);
-      });
-      finds.set(key, started);
-      return started;
+      if (known !== undefined) return asSpelt(known, name);
+      return readOnce(key).then((found) => asSpelt(found, name));
     },
     async begin(name, given) {
       const key = sessionName(name);
       const { principal, profile, catalog, replica, dirty = false } = given;
+      const begun: SessionRecord = {
+        principal,
+        profile,
+        catalog,
+        replica,
+        dirty,
+        spelling: sessionSpelling(name),
+        version: newToken(),
+        forwardedAt: clock.wall(),
+      };
       forget(key);
       const since = leaseStart(clock);
       const watch = memory.watch(key);
       try {
-        const record = await store.begin(key, {
-          principal,
-          profile,
-          catalog,
-          replica,
-          dirty,
-          version: newToken(),
-          forwardedAt: clock.wall(),
-        });
+        const record = await store.begin(key, begun);
         const overtaken = watch.overtaken();
         forget(key);
         if (!overtaken) {
@@ -200,6 +208,7 @@ export function createSessions(options: {
         return true;
       } catch (error) {
         onError(error);
+        memory.unnoted(key, begun);
         return false;
       } finally {
         watch.stop();
@@ -246,6 +255,9 @@ export function createSessions(options: {
     },
     async end(name) {
       const key = sessionName(name);
+      const found = memory.now(key) ?? (await read(key));
+      // The engine may take the two for one or not: it may be over, or go on.
+      if (isSpeltOtherwise(found, name)) return void (await dirty([key]));
       finds.delete(key);
       memory.end(key);
       try {
@@ -257,17 +269,6 @@ export function createSessions(options: {
       }
     },
   };
-}
-
-function asDirty(found: FoundSession): FoundSession {
-  if (found.kind !== 'known') return found;
-  return { kind: 'known', record: { ...found.record, dirty: true } };
-}
-
-/** Whether a session is the one of the record, nothing was changed since, and both are clean. */
-function isSame(found: FoundSession, record: SessionRecord): boolean {
-  if (found.kind !== 'known' || found.record.dirty || record.dirty) return false;
-  return found.record.version === record.version;
 }
 
 function isTake({ next }: Take, other: Take['next']): boolean {

@@ -20,6 +20,8 @@ interface Held {
 
 interface Entry {
   held: Held | undefined;
+  /** What was known last, of whatever age and whether or not it may be used. */
+  last: SessionRecord | undefined;
   /**
    * `marked`: this replica takes it for dirty, and maybe only this one. `settled`: no replica takes it for clean.
    * Only a store that knows a clean one of that name (another one, begun since) makes it `marked` again.
@@ -39,12 +41,14 @@ export interface Watch {
 export interface SessionMemory {
   /** What may be used at this very moment; undefined when the store must be asked. */
   now(name: string): FoundSession | undefined;
-  /** What is certain while the store cannot be asked: a session that was dirty still is. */
+  /** What can be said while the store cannot be asked: a session that was dirty still is. */
   lasting(name: string): FoundSession;
   /** A record as it counts here: what is dirty for this replica is dirty whatever the store says. */
   seen(name: string, record: SessionRecord | undefined): FoundSession;
   /** Keeps what the store said to a question sent at `since`. The caller has looked at his watch before. */
   remember(name: string, record: SessionRecord | undefined, since: LeaseStart): FoundSession;
+  /** Notes what the store could not be told: it is known nowhere, but its requests go on. */
+  unnoted(name: string, record: SessionRecord): void;
   watch(name: string): Watch;
   /** Nothing is known of its record, and replies to what the store was asked before are worthless. */
   forget(name: string): void;
@@ -79,7 +83,7 @@ export function createSessionMemory({
   function entryOf(name: string): Entry {
     const known = entries.get(name);
     if (known !== undefined) return known;
-    const made: Entry = { held: undefined, dirty: 'no', ended: false };
+    const made: Entry = { held: undefined, last: undefined, dirty: 'no', ended: false };
     entries.set(name, made);
     return made;
   }
@@ -111,21 +115,27 @@ export function createSessionMemory({
     lasting(name) {
       const entry = entries.get(name);
       if (entry?.ended === true) return { kind: 'unknown' };
-      if (entry?.held === undefined || entry.dirty === 'no') return { kind: 'unavailable' };
+      if (entry?.held === undefined || entry.dirty === 'no') {
+        return { kind: 'unavailable', last: entry?.last };
+      }
       return seen(name, entry.held.record);
     },
     seen,
     remember(name, record, since) {
       if (record === undefined) {
         const entry = entries.get(name);
-        if (entry !== undefined) entry.held = undefined;
+        if (entry !== undefined) [entry.held, entry.last] = [undefined, undefined];
         return { kind: 'unknown' };
       }
       const entry = entryOf(name);
       if (record.dirty && entry.dirty === 'no') entry.dirty = 'marked';
       if (!record.dirty && entry.dirty === 'settled') entry.dirty = 'marked';
       entry.held = { record, since, era };
+      entry.last = record;
       return seen(name, record);
+    },
+    unnoted(name, record) {
+      entryOf(name).last = record;
     },
     watch(name) {
       const begunIn = era;

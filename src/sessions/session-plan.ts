@@ -16,17 +16,14 @@ export interface SessionQuestion {
   readonly catalog: string | undefined;
 }
 
-/**
- * What is to be done with a request of a session, and what must happen before it reaches the engine. `suspect`: it
- * is made dirty as well as can be, and the request does not wait for that.
- */
+/** What is to be done with a request of a session, and what must happen before it reaches the engine. */
 export type SessionPlan =
   /** The session is the principal's own, and clean: the request may be looked up. */
   | { readonly kind: 'clean'; readonly record: SessionRecord }
   | {
       readonly kind: 'pass';
       readonly reason: BypassReason;
-      readonly before: 'nothing' | 'dirty' | 'dirty-all' | 'suspect' | 'end' | 'take-catalog';
+      readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
       readonly record: SessionRecord | undefined;
     }
   /** Answered with the Fault for unknown sessions. */
@@ -43,13 +40,10 @@ export function planSession(
   const { bypass } = question;
   const before = question.kind === 'end' ? 'end' : question.leavesState ? 'dirty' : 'nothing';
   if (found.kind === 'unavailable') {
-    // What names a catalog goes on: a query must not fail for it. Here the session counts as dirty from now on.
-    const mayMove = engine.keepsProperties && question.catalog !== undefined;
-    if (before === 'nothing' && mayMove) {
-      return { kind: 'pass', reason: bypass ?? 'session-unavailable', before: 'suspect', record };
-    }
+    // Other gateways may take it for clean where it was: what may move it is a change like any other.
+    const moves = before === 'nothing' && mayMove(question, found.last, engine);
     const reason = question.kind === 'end' ? 'session' : (bypass ?? 'session-unavailable');
-    return { kind: 'pass', reason, before, record };
+    return { kind: 'pass', reason, before: moves ? 'dirty' : before, record };
   }
   if (record === undefined || !isOwn) {
     // What somebody left in a session must not serve another, unless the engine sees to that.
@@ -58,7 +52,7 @@ export function planSession(
     return {
       kind: 'pass',
       reason: 'unknown-session',
-      before: engine.checksSessionOwner ? beforeStrange(before, record) : before,
+      before: beforeStrange(question, before, found, engine),
       record,
     };
   }
@@ -80,23 +74,35 @@ export function planSession(
 }
 
 /**
- * Before an engine that keeps state in sessions and checks their owners by itself. Whom it refuses to end a session
- * must not make it forgotten here. And it may read an id that is spelt otherwise as that of a session that is known.
- */
-function beforeStrange(
-  before: 'nothing' | 'dirty' | 'end',
-  record: SessionRecord | undefined,
-): 'nothing' | 'dirty' | 'dirty-all' {
-  if (before === 'end') return 'nothing';
-  return before === 'dirty' && record === undefined ? 'dirty-all' : before;
-}
-
-/**
  * Where the catalog came later than the session, a request that names none may have reached the engine before the
  * one that did, or behind it.
  */
 function dependsOnOrder({ catalog }: SessionQuestion, record: SessionRecord): boolean {
   return catalog === undefined && isExtended(record.profile);
+}
+
+/** Whom the engine refuses to end a session must not make it forgotten. What may move one, by another spelling, is a change. */
+function beforeStrange(
+  { principal, catalog }: SessionQuestion,
+  before: 'nothing' | 'dirty' | 'end',
+  found: FoundSession,
+  { checksSessionOwner, keepsProperties }: EngineTraits,
+): 'nothing' | 'dirty' | 'end' {
+  const otherwise = found.kind === 'unknown' ? found.otherwise : undefined;
+  const mayBeOwn = otherwise?.principal === principal;
+  if (before === 'end' && checksSessionOwner && !mayBeOwn) return 'nothing';
+  const moves = mayBeOwn && keepsProperties && catalog !== undefined;
+  return before === 'nothing' && moves ? 'dirty' : before;
+}
+
+/** Where the store is away. In the catalog where the user's own session was last, a request moves nothing. */
+function mayMove(
+  { principal, catalog }: SessionQuestion,
+  last: SessionRecord | undefined,
+  { keepsProperties }: EngineTraits,
+): boolean {
+  if (!keepsProperties || catalog === undefined) return false;
+  return last?.principal !== principal || last.catalog !== catalog;
 }
 
 /**

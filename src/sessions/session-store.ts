@@ -13,6 +13,8 @@ export interface SessionRecord {
   readonly replica: string;
   /** Something outside the allow-list was sent in it, so that nobody knows what its answers depend on. */
   readonly dirty: boolean;
+  /** Place and id exactly as they were when it began, as a digest: other spellings lead to it too. */
+  readonly spelling: string;
   /** A random token, new with every change but that of `forwardedAt`. */
   readonly version: string;
   /** Wall clock (ms) when a request of it was last forwarded. */
@@ -36,7 +38,7 @@ export interface ChangeReceipt {
 }
 
 /**
- * Port: where sessions are noted. A session is named by a `name` that the caller makes of engine and session id.
+ * Port: where sessions are noted. A session is named by a `name` that the caller makes of its id (`sessionName`).
  * Every method rejects when the store cannot be reached or does not answer within its deadline; then nothing is
  * known of what it did. Records that nobody asked for within `SESSION_LIFE` are dropped.
  */

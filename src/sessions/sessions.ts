@@ -7,11 +7,15 @@ export interface SessionName {
   readonly id: string;
 }
 
-/** A session as it was found: a record, none, or nobody can tell (the store is away). */
+/**
+ * A session as it was found: a record, none under this very spelling, or nobody can tell (the store is away).
+ * `otherwise` is a session of another place or spelling that the engine could take for it. `last` is what this
+ * gateway knew last, however old: good for where a request goes, never for what it is answered.
+ */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
-  | { readonly kind: 'unknown' }
-  | { readonly kind: 'unavailable' };
+  | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
+  | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
 /**
  * What the gateway knows of the engine's sessions (protocol: "Sessions"). Clean is a claim to be proved, dirty
@@ -19,7 +23,10 @@ export type FoundSession =
  * before anything that ran in it is kept. Nothing here rejects.
  */
 export interface Sessions {
-  /** What is known now; without a promise where it is known already. */
+  /**
+   * What is known now; without a promise where it is known already. A session that was begun in another place, or
+   * whose id was spelt otherwise, is unknown.
+   */
   find(name: SessionName): FoundSession | Promise<FoundSession>;
   /**
    * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False when it could not be noted: then it stays unknown.
@@ -32,7 +39,7 @@ export interface Sessions {
     },
   ): Promise<boolean>;
   /**
-   * Makes sessions dirty. When it resolves to true, no replica takes any of them for clean; only then may the
+   * Makes sessions dirty, under whatever spelling and in whatever place they are named. When it resolves to true, no replica takes any of them for clean; only then may the
    * statement go to the engine. False when that could not be brought about: the statement must not be sent.
    */
   dirty(names: readonly SessionName[]): Promise<boolean>;
@@ -52,6 +59,9 @@ export interface Sessions {
   confirm(name: SessionName, record: SessionRecord): boolean | Promise<boolean>;
   /** Notes that a request of it is being forwarded now. */
   forwarded(name: SessionName, record: SessionRecord): void;
-  /** Forgets it. Resolves also when the store cannot be reached: this replica then takes it for unknown. */
+  /**
+   * Forgets it; one that was begun under another spelling is made dirty instead. Resolves also when the store
+   * cannot be reached: this replica then takes it for unknown.
+   */
   end(name: SessionName): Promise<void>;
 }

@@ -1,61 +1,76 @@
 import type { AnswerWatch } from '../engine/engine.ts';
+import { sessionHeader, tellEach } from '../query-cache/answer-sessions.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import { watchAnswer } from '../xmla/watch-answer.ts';
 
 /**
- * Looks for the session that an answer begins.
- * @param begun told of its id before the client has the end of the answer; never rejects
+ * Looks for the session that an answer begins, in its HTTP header and its SOAP header.
+ * @param begun told of its id before the client has the end of the answer, and where the two name different ones of
+ *   both, with the ids that were told before; never rejects
  */
-export function watchForSession(begun: (id: string) => Promise<unknown>): AnswerWatch {
+export function watchForSession(
+  begun: (id: string, before: readonly string[]) => Promise<unknown>,
+): AnswerWatch {
   let reader: ReturnType<typeof watchAnswer> | undefined;
   let byHeader: string | undefined;
-  let told = false;
+  const tell = tellEach(begun);
 
-  function look(): Promise<unknown> | undefined {
-    const id = reader?.session?.id ?? byHeader;
-    if (told || id === undefined || id === '') return undefined;
-    told = true;
-    return begun(id);
+  async function tellBoth(): Promise<void> {
+    await tell(byHeader);
+    await tell(reader?.session?.id);
   }
 
   return {
     // The piece that completes the id is handed on when it has been told.
     holdsLast: false,
-    head({ status, headers }: AnswerHead) {
+    head(head: AnswerHead) {
+      const { status, headers } = head;
       if (status !== 200) return;
       reader = watchAnswer({ contentType: headers['content-type'] });
-      byHeader = [headers['x-as-sessionid']].flat()[0];
+      byHeader = sessionHeader(head);
     },
     write(chunk) {
       if (reader === undefined || reader.headerRead) return undefined;
       reader.write(chunk);
-      return look()?.then(() => {});
+      return tellBoth();
     },
     async end() {
       reader?.end();
-      await look();
+      await tellBoth();
     },
   };
 }
 
+/** Statuses of a proxy before the engine that has its answer from nobody (RFC 9110 §15.6.3 to §15.6.5). */
+const OF_A_PROXY: ReadonlySet<number> = new Set([502, 503, 504]);
+
 /**
  * Waits for what a statement in passing changed.
- * @param succeeded called unless the engine answered with a Fault and nothing else: whatever became of the
- *   statement otherwise, it may have been done. What it throws the client is told instead of the answer
+ * @param undoneByFault whether a Fault and nothing else as the answer means that nothing was done
+ * @param succeeded called when it was done (`after`), or when it may have been done or be under way still
+ *   (`unknown`). What it throws the client is told instead of the answer
  */
-export function watchForSuccess(succeeded: () => Promise<void>): AnswerWatch {
+export function watchForSuccess(
+  undoneByFault: boolean,
+  succeeded: (state: 'after' | 'unknown') => Promise<void>,
+): AnswerWatch {
   let reader: ReturnType<typeof watchAnswer> | undefined;
+  let ofProxy = false;
   return {
     holdsLast: true,
-    head({ headers }) {
+    head({ status, headers }) {
+      ofProxy = OF_A_PROXY.has(status);
       reader = watchAnswer({ contentType: headers['content-type'] });
     },
     write(chunk) {
       reader?.write(chunk);
     },
-    async end(whole) {
+    async end(outcome) {
       reader?.end();
-      if (!whole || reader?.faultOnly !== true) await succeeded();
+      if (outcome === 'not-sent') return;
+      if (outcome === 'broken') return succeeded('unknown');
+      if (undoneByFault && reader?.faultOnly === true) return;
+      await succeeded(ofProxy ? 'unknown' : 'after');
     },
   };
 }
@@ -74,8 +89,8 @@ export function bothWatches(
     async write(chunk) {
       for (const watch of all) await watch.write(chunk);
     },
-    async end(whole) {
-      for (const watch of all) await watch.end(whole);
+    async end(outcome) {
+      for (const watch of all) await watch.end(outcome);
     },
   };
 }

@@ -7,11 +7,13 @@ import { acceptedType, userAgentClass } from '../http/client-class.ts';
 import { canonicalContentType } from '../http/content-type.ts';
 import type { BypassReason } from '../reasons.ts';
 import { classify, leavesState } from '../xmla/classify.ts';
-import { passingChange, type PassingChange } from '../xmla/passing-changes.ts';
+import { NOT_UNDERSTOOD, passingChange, type PassingChange } from '../xmla/passing-changes.ts';
 import { readRequest, type RequestReading } from '../xmla/read-request.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/soap-action.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/xmla-request.ts';
+import { MAX_DEPTH } from '../xmla/xml-tree.ts';
+import { asksForToken, SESSION_HEADER, sessionsInHeaders } from './session-headers.ts';
 
 /** What a POST asks, as far as it was understood, from its headers and its body alone. */
 export interface Asked {
@@ -39,9 +41,10 @@ export interface Asked {
   readonly change: PassingChange | undefined;
 }
 
-/** The header by which SSAS names the session beside the envelope, and the one that asks for its token. */
-const SESSION_HEADER = 'x-as-sessionid';
-const TOKEN_HEADER = 'x-as-getsessiontoken';
+/** No client's request names more than two. Each one costs all gateways a question. */
+const MOST_SESSIONS = 16;
+/** Engines make ids of some forty characters. */
+const LONGEST_SESSION_ID = 4_096;
 
 /** @throws GatewayError `bad-request` for what must not reach an engine */
 export async function readAsked(
@@ -51,14 +54,15 @@ export async function readAsked(
 ): Promise<Asked> {
   const reading = readRequest(body, headers['content-type']);
   if (reading.kind === 'refused') {
-    throw new GatewayError('bad-request', `The XMLA request is refused: ${reading.detail}.`);
+    throw refused(reading.detail);
   }
-  const named = namedByHeader(headers);
+  const named = sessionsInHeaders(headers);
   if (reading.kind === 'not-understood') {
     const found =
       reading.reason === 'long-request'
         ? await sessionIdsInLong(body, headers['content-type'], nextTurn)
         : reading.sessionIds;
+    if (found === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
     return {
       reading,
       request: undefined,
@@ -68,10 +72,10 @@ export async function readAsked(
       bypass: reading.reason,
       forwarded: undefined,
       session: { kind: 'none' },
-      sessionIds: found === 'unknown' ? found : [...new Set([...found, ...named])],
+      sessionIds: found === 'unknown' ? found : together(found, named),
       sessionToken: false,
       leavesState: true,
-      change: undefined,
+      change: NOT_UNDERSTOOD,
     };
   }
   const { request } = reading;
@@ -88,16 +92,25 @@ export async function readAsked(
     bypass,
     forwarded: typeof forwarded === 'string' ? undefined : forwarded,
     session: withHeader(request.session, named),
-    sessionIds: [...new Set([...request.sessionIds, ...named])],
-    sessionToken: request.sessionToken || headers[TOKEN_HEADER] !== undefined,
+    sessionIds: together(request.sessionIds, named),
+    sessionToken: request.sessionToken || asksForToken(headers),
     leavesState: contradicted || leavesState(request),
     change: passingChange(request),
   };
 }
 
-function namedByHeader(headers: IncomingHttpHeaders): readonly string[] {
-  const id = headers[SESSION_HEADER];
-  return [id ?? []].flat().filter((one) => one !== '');
+/** @throws GatewayError `bad-request` for more, or longer ones, than anybody but an attacker sends */
+function together(found: readonly string[], named: readonly string[]): readonly string[] {
+  const ids = [...new Set([...found, ...named])];
+  if (ids.length > MOST_SESSIONS) throw refused(`it names more than ${MOST_SESSIONS} sessions`);
+  if (ids.some(({ length }) => length > LONGEST_SESSION_ID)) {
+    throw refused(`a session id longer than ${LONGEST_SESSION_ID} characters`);
+  }
+  return ids;
+}
+
+function refused(detail: string): GatewayError {
+  return new GatewayError('bad-request', `The XMLA request is refused: ${detail}.`);
 }
 
 /** The session that both name. Where they contradict each other, more than one id is known. */
@@ -129,7 +142,7 @@ function queryHeaders(
     accept,
     // Where answers do not depend on it, all programs share them.
     'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,
-    'x-as-sessionid': namedByHeader(headers)[0],
+    'x-as-sessionid': sessionsInHeaders(headers)[0],
   };
 }
 

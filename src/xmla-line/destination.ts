@@ -2,6 +2,7 @@ import type { EngineConfig } from '../config/config.ts';
 import { engineTraits, type EngineTraits } from '../engine-kinds.ts';
 import type { Engine, EngineAddressee } from '../engine/engine.ts';
 import { forwardedQuery } from '../proxy/forwarded-query.ts';
+import { projectScope } from '../query-cache/scopes.ts';
 
 /** The engine of a project, and what its configuration says beside its address. */
 export interface ChosenEngine {
@@ -15,7 +16,7 @@ export type EngineOf = (project: string | undefined) => ChosenEngine;
 export interface Destination extends ChosenEngine {
   readonly traits: EngineTraits;
   readonly addressee: EngineAddressee;
-  /** Names of sessions count here: one engine, and one project where the engine is told of it. */
+  /** Where a session lives: one engine, and one project where the engine is told of it. */
   readonly place: string;
 }
 
@@ -36,8 +37,13 @@ export function destinationOf(
     settings,
     traits: traitsOf(settings),
     addressee: { project, query, user, authorization, replica: undefined },
-    place: JSON.stringify([engine.id, engine.tellsProject ? (project ?? null) : null]),
+    place: JSON.stringify([engine.id, engine.tellsProject ? placeInEngine(project) : null]),
   };
+}
+
+/** In the spelling in which purges name it: an engine may take two spellings for one project. */
+function placeInEngine(project: string | undefined): string | null {
+  return project === undefined ? null : projectScope(project);
 }
 
 /** An engine that gets one login for all users cannot tell whose a session is: then the gateway must. */

@@ -7,41 +7,69 @@ import type { SessionName, Sessions } from '../sessions/sessions.ts';
 const SHARE_OF_IDLE = 1 / 3;
 
 /**
+ * A request that is answered from the cache waits so long for the engine (ms). Nearly every touch is answered in
+ * milliseconds, and then a session that is gone is told at once; nobody shall wait for the timeout of an engine that hangs
+ * for what is in memory here.
+ */
+const PATIENCE = 5_000;
+
+/** A request of a session that is answered from the cache. */
+interface Visit {
+  readonly engine: Pick<Engine, 'touch'>;
+  readonly addressee: EngineAddressee;
+  readonly name: SessionName;
+  readonly record: SessionRecord;
+  /** Milliseconds; undefined when the engine never drops a session. */
+  readonly idle: number | undefined;
+}
+
+/**
  * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
  * Rides on a request of the session, with its login, since no credentials are kept.
  */
 export interface KeepAlive {
-  /** Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. */
-  before(visit: {
-    readonly engine: Engine;
-    readonly addressee: EngineAddressee;
-    readonly name: SessionName;
-    readonly record: SessionRecord;
-    /** Milliseconds; undefined when the engine never drops a session. */
-    readonly idle: number | undefined;
-    readonly signal: AbortSignal;
-  }): Promise<Extract<Touch, { readonly kind: 'fault' }> | undefined>;
+  /**
+   * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
+   * wait for an engine that hangs: its answer counts for later requests.
+   */
+  before(visit: Visit): Promise<Extract<Touch, { readonly kind: 'fault' }> | undefined>;
 }
 
 export function createKeepAlive(options: { sessions: Sessions; clock: Clock }): KeepAlive {
   const { sessions, clock } = options;
   /** One for each session at one time, however many requests of it come at once. */
-  const underWay = new Map<string, Promise<Touch>>();
+  const underWay = new Map<string, Promise<Touch | undefined>>();
+
+  /** Resolves to undefined where the engine has not answered in time. */
+  function touch({ engine, addressee, name, record }: Visit, key: string) {
+    // Bound to no client: others ride on it, and its answer counts when all of them have gone.
+    const touched = engine
+      .touch(addressee, name.id, new AbortController().signal)
+      .then(async (answer) => {
+        if (answer.kind === 'alive') sessions.forwarded(name, record);
+        if (answer.kind === 'fault') await sessions.end(name);
+        return answer;
+      })
+      .finally(() => underWay.delete(key));
+    const inTime = orNothing(touched, PATIENCE);
+    underWay.set(key, inTime);
+    return inTime;
+  }
 
   return {
-    async before({ engine, addressee, name, record, idle, signal }) {
+    async before(visit) {
+      const { name, record, idle } = visit;
       const waited = clock.wall() - record.forwardedAt;
       if (idle === undefined || (waited >= 0 && waited < idle * SHARE_OF_IDLE)) return undefined;
       const key = JSON.stringify([name.place, name.id]);
-      const running =
-        underWay.get(key) ??
-        engine.touch(addressee, name.id, signal).finally(() => underWay.delete(key));
-      underWay.set(key, running);
-      const touched = await running;
-      if (touched.kind === 'alive') sessions.forwarded(name, record);
-      if (touched.kind !== 'fault') return undefined;
-      await sessions.end(name);
-      return touched;
+      const touched = await (underWay.get(key) ?? touch(visit, key));
+      return touched?.kind === 'fault' ? touched : undefined;
     },
   };
+}
+
+function orNothing<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), milliseconds).unref();
+  return Promise.race([promise, late.promise]).finally(() => clearTimeout(timer));
 }

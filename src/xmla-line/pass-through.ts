@@ -1,8 +1,7 @@
 import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../errors.ts';
 import type { XmlaClient } from '../http/xmla-client.ts';
-import type { Stale } from '../invalidation.ts';
-import type { Purge } from '../query-cache/purge.ts';
+import type { Invalidate, Stale } from '../invalidation.ts';
 import type { BypassReason } from '../reasons.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
@@ -23,28 +22,32 @@ export interface Passing {
   readonly reason: BypassReason;
   /** The session that it runs in, if it is known. */
   readonly known: { readonly name: SessionName; readonly record: SessionRecord } | undefined;
+  /** The replica of the engine where its sessions live, as far as that is known. */
+  readonly replica: string | undefined;
   /** Whether its answer may bring a new session. */
   readonly begins: boolean;
-  /** Whether what it changes is purged when it has succeeded. */
+  /** Whether what it changes is purged, unless the engine did nothing. */
   readonly purges: boolean;
 }
 
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
 export function createPasser(options: {
   sessions: Sessions;
-  purge: Purge;
+  invalidate: Invalidate;
 }): (passing: Passing) => Promise<void> {
   const { sessions } = options;
 
   return async function pass(passing) {
-    const { destination, principal, client, reason, known, begins } = passing;
+    const { asked, destination, principal, client, reason, known, begins } = passing;
     const { engine } = destination;
-    const replica = known?.record.replica ?? replicaFor(passing);
+    const replica = known?.record.replica ?? passing.replica ?? replicaFor(passing);
     // What the engine refuses a stranger keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = bothWatches(
-      begins ? watchForSession((id) => note(passing, id, replica)) : undefined,
-      passing.purges ? watchForSuccess(() => drop(passing)) : undefined,
+      begins ? watchForSession((id, before) => note(passing, id, replica, before)) : undefined,
+      passing.purges
+        ? watchForSuccess(asked?.change?.undoneByFault === true, (state) => drop(passing, state))
+        : undefined,
     );
     const to = client.passingThrough({ kind: 'bypass', detail: reason });
     await engine.passThrough({ ...destination.addressee, replica }, to, passing.body, watch);
@@ -54,6 +57,7 @@ export function createPasser(options: {
     { asked, destination, principal }: Passing,
     id: string,
     replica: string | undefined,
+    before: readonly string[],
   ): Promise<void> {
     const name = { place: destination.place, id };
     await sessions.begin(name, {
@@ -61,18 +65,24 @@ export function createPasser(options: {
       profile: beginningProfile(asked?.request, destination),
       catalog: beginningCatalog(asked?.request, destination),
       replica: replica ?? destination.engine.replicaFor(id),
-      // What begins a session can change it as well.
-      dirty: asked?.leavesState !== false,
+      // What begins a session can change it as well; and of two names of one session neither may stay clean when
+      // something is done under the other.
+      dirty: asked?.leavesState !== false || before.length > 0,
     });
+    if (before.length > 0)
+      await sessions.dirty(before.map((other) => ({ place: destination.place, id: other })));
   }
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
-  async function drop({ asked, destination, principal, known }: Passing): Promise<void> {
+  async function drop(
+    { asked, destination, principal, known }: Passing,
+    state: 'after' | 'unknown',
+  ): Promise<void> {
     const stale = staleAfter(asked, destination, known?.record);
-    const outcomes = await Promise.all(
-      stale.map((one) => options.purge(one, { principal: principal.name, cause: 'statement' })),
+    const cleared = await Promise.all(
+      stale.map((one) => options.invalidate(one, principal.name, state, 'statement')),
     );
-    if (outcomes.every(({ ok }) => ok)) return;
+    if (!cleared.includes(false)) return;
     throw new GatewayError(
       'purge-failed',
       'The engine was sent the statement, but Redis did not confirm that the caches were purged of what it may have changed. That stays owed and is done when Redis answers.',
@@ -92,10 +102,12 @@ function staleAfter(
     return ['everything'];
   }
   const told = engine.tellsProject && addressee.project !== undefined;
-  const { catalogs, spansCatalogs } = namedCatalogs(request);
-  const isPlain = !spansCatalogs || told || typeof record?.catalog === 'string';
+  const { catalogs, spansCatalogs, qualified } = namedCatalogs(request);
+  // A dirty session may have moved to another catalog than the one that was noted.
+  const ofSession = record?.dirty === false ? record.catalog : null;
+  const isPlain = !qualified && (!spansCatalogs || told || ofSession !== null);
   if (!isPlain) return ['everything'];
-  const named = [addressee.project, ...catalogs, record?.catalog];
+  const named = [addressee.project, ...catalogs, ofSession];
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));
 }
 

@@ -12,7 +12,7 @@ import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/catalogs.ts';
 import { namedCubes, type NamedCubes } from '../xmla/cubes.ts';
-import { markedEncoding } from '../xmla/text-encoding.ts';
+import { sourcesOf } from '../xmla/statement-sources.ts';
 import type { XmlaRequest } from '../xmla/xmla-request.ts';
 import type { Asked } from './asked.ts';
 import type { Destination } from './destination.ts';
@@ -51,19 +51,21 @@ export function createQueryOf(options: {
 ) => Promise<PlacedQuery | BypassReason> {
   const { sessions } = options;
 
-  return async function queryOf({ request, forwarded }, destination, principal, body, own, fresh) {
+  return async function queryOf(asked, destination, principal, body, own, fresh) {
+    const { reading, request, forwarded } = asked;
     const { engine, traits, addressee } = destination;
     if (request === undefined || forwarded === undefined) return 'unknown-shape';
     const { project } = addressee;
-    const { catalogs, spansCatalogs } = namedCatalogs(request);
+    const sources = sourcesOf(request);
+    const { catalogs, spansCatalogs, qualified } = namedCatalogs(request, sources);
     if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     // The engine works in the session's catalog where the request names none.
     const ofSession = [own?.record.catalog ?? []].flat();
     const projects = [...[project ?? []].flat(), ...catalogs, ...ofSession];
     // A project in the path narrows the answer only where the engine is told of it.
     const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
-    const spans = spansCatalogs && !told;
-    const policy = options.policyOf(projects, spans, namedCubes(request));
+    const spans = qualified || (spansCatalogs && !told);
+    const policy = options.policyOf(projects, spans, namedCubes(request, sources));
     if (policy.cache === 'off') return 'cache-off';
     const query = sortedQuery(addressee.query);
     let replica: string | undefined;
@@ -75,7 +77,7 @@ export function createQueryOf(options: {
         identity: await identity(policy, principal),
         userAgentClass: forwarded['user-agent'] ?? null,
         accept: forwarded.accept ?? null,
-        contentType: keyedContentType(forwarded['content-type'], body),
+        contentType: keyedContentType(forwarded['content-type'], reading),
         session: own === undefined ? null : sessionPart(request, forwarded['x-as-sessionid'], own),
         request,
       },
@@ -89,7 +91,7 @@ export function createQueryOf(options: {
         confirm: () => sessions.confirm(own.name, own.record),
       },
       fresh,
-      async began(id) {
+      async began(id, before) {
         await sessions.begin(
           { place: destination.place, id },
           {
@@ -97,8 +99,12 @@ export function createQueryOf(options: {
             profile: beginningProfile(request, destination),
             catalog: beginningCatalog(request, destination),
             replica: replica ?? engine.replicaFor(id),
+            // Of two names of one session neither may stay clean when something is done under the other.
+            dirty: before.length > 0,
           },
         );
+        if (before.length > 0)
+          await sessions.dirty(before.map((other) => ({ place: destination.place, id: other })));
       },
       async ask(signal) {
         if (own !== undefined) sessions.forwarded(own.name, own.record);
@@ -137,12 +143,13 @@ export function beginningCatalog(
 }
 
 /**
- * The Content-Type with the encoding of a body in UTF-16: where no charset names it, only the body shows it, and
- * engines may answer in the encoding in which they were asked.
+ * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
+ * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
+ * does not, an engine that goes by that alone reads another text.
  */
-function keyedContentType(contentType: string, body: Buffer): string {
-  const marked = markedEncoding(body);
-  return marked === undefined || marked === 'utf-8' ? contentType : `${contentType} (${marked})`;
+function keyedContentType(contentType: string, reading: Asked['reading']): string {
+  if (reading.kind !== 'understood' || reading.encoding === 'utf-8') return contentType;
+  return `${contentType} (${reading.encoding}${reading.declared ? ', declared' : ''})`;
 }
 
 function sessionPart(

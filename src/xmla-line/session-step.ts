@@ -3,8 +3,9 @@ import { GatewayError } from '../errors.ts';
 import type { BypassReason } from '../reasons.ts';
 import { extendProfile } from '../sessions/profile.ts';
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
+import { lastRecord } from '../sessions/found-session.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
-import type { SessionName, Sessions } from '../sessions/sessions.ts';
+import type { FoundSession, SessionName, Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/fold-name.ts';
 import type { Asked } from './asked.ts';
 
@@ -17,8 +18,14 @@ export type SessionVerdict =
       readonly kind: 'unclear';
       readonly names: readonly SessionName[] | 'all';
       readonly refused: boolean;
+      readonly replica: string | undefined;
     }
-  | { readonly kind: 'one'; readonly name: SessionName; readonly plan: SessionPlan };
+  | {
+      readonly kind: 'one';
+      readonly name: SessionName;
+      readonly plan: SessionPlan;
+      readonly replica: string | undefined;
+    };
 
 /** What the line goes on with. */
 export type SessionStep =
@@ -30,6 +37,8 @@ export type SessionStep =
       /** The session that it runs in, if it is known. */
       readonly known?: { readonly name: SessionName; readonly record: SessionRecord };
       readonly begins: boolean;
+      /** The replica of the engine where its sessions live; undefined when that is not known. */
+      readonly replica: string | undefined;
     };
 
 /** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
@@ -40,7 +49,7 @@ export interface SessionContext {
   readonly place: string;
   readonly principal: string;
   readonly engine: EngineTraits;
-  /** Whether what the request changes is purged when it has succeeded. */
+  /** Whether what the request changes is purged, unless the engine did nothing. */
   readonly purges: boolean;
 }
 
@@ -48,7 +57,8 @@ export interface SessionContext {
 export async function judgeSession(asked: Asked, context: SessionContext): Promise<SessionVerdict> {
   const { sessions, place, principal, engine } = context;
   const { session, sessionIds } = asked;
-  if (sessionIds === 'unknown') return { kind: 'unclear', names: 'all', refused: false };
+  if (sessionIds === 'unknown')
+    return { kind: 'unclear', names: 'all', refused: false, replica: undefined };
   const names = sessionIds.map((id) => ({ place, id }));
   const [name] = names;
   if (name === undefined) {
@@ -56,16 +66,18 @@ export async function judgeSession(asked: Asked, context: SessionContext): Promi
     // A session without an id: what an engine makes of it is not known.
     return session.kind === 'none' && !asked.sessionToken
       ? { kind: 'none' }
-      : { kind: 'unclear', names, refused: false };
+      : { kind: 'unclear', names, refused: false, replica: undefined };
   }
   const isOne = names.length === 1 && (session.kind === 'in' || session.kind === 'end');
   if (!isOne) {
     const found = await Promise.all(names.map((one) => sessions.find(one)));
     const question = { kind: 'in', principal, bypass: 'session', ...NO_STATE } as const;
     const plans = found.map((one) => planSession(question, one, engine));
-    return { kind: 'unclear', names, refused: plans.some(({ kind }) => kind === 'refuse') };
+    const refused = plans.some(({ kind }) => kind === 'refuse');
+    return { kind: 'unclear', names, refused, replica: replicaOf(found) };
   }
   const { catalog, certain } = catalogOf(asked);
+  const found = await sessions.find(name);
   const plan = planSession(
     {
       kind: session.kind,
@@ -77,10 +89,17 @@ export async function judgeSession(asked: Asked, context: SessionContext): Promi
         (asked.leavesState && !isOnlyPurged(asked, context)),
       catalog,
     },
-    await sessions.find(name),
+    found,
     engine,
   );
-  return { kind: 'one', name, plan };
+  return { kind: 'one', name, plan, replica: replicaOf([found]) };
+}
+
+/** The replica on which all of them live that are known; undefined where that is none or more than one. */
+function replicaOf(found: readonly FoundSession[]): string | undefined {
+  const replicas = new Set(found.flatMap((one) => lastRecord(one)?.replica ?? []));
+  const [replica] = replicas;
+  return replicas.size === 1 ? replica : undefined;
 }
 
 /**
@@ -97,22 +116,33 @@ export async function enterSession(
     case 'none':
       return verdict;
     case 'begins':
-      return { kind: 'pass', reason: asked.bypass ?? 'session', begins: true };
+      return {
+        kind: 'pass',
+        reason: asked.bypass ?? 'session',
+        begins: true,
+        replica: undefined,
+      };
     case 'unclear': {
-      const { names, refused } = verdict;
+      const { names, refused, replica } = verdict;
       if (refused) throw unknownSession();
       if (!(await (names === 'all' ? sessions.dirtyAll() : sessions.dirty(names)))) {
         throw sessionUnavailable();
       }
-      return { kind: 'pass', reason: asked.bypass ?? 'session', begins: false };
+      return { kind: 'pass', reason: asked.bypass ?? 'session', begins: false, replica };
     }
     case 'one': {
-      const { name, plan } = verdict;
+      const { name, plan, replica } = verdict;
       if (plan.kind === 'refuse') throw unknownSession();
       if (plan.kind === 'clean') return { kind: 'clean', name, record: plan.record };
       const { reason, record } = plan;
       await prepare(asked, name, plan, sessions);
-      return { kind: 'pass', reason, begins: false, ...(record && { known: { name, record } }) };
+      return {
+        kind: 'pass',
+        reason,
+        begins: false,
+        replica,
+        ...(record && { known: { name, record } }),
+      };
     }
   }
 }
@@ -128,12 +158,6 @@ async function prepare(
       return;
     case 'end':
       return sessions.end(name);
-    case 'suspect':
-      void sessions.dirty([name]);
-      return;
-    case 'dirty-all':
-      if (!(await sessions.dirtyAll())) throw sessionUnavailable();
-      return;
     case 'dirty':
       if (!(await sessions.dirty([name]))) throw sessionUnavailable();
       return;

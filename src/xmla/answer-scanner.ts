@@ -5,21 +5,33 @@ import {
   BANG,
   BRACKET,
   GREATER,
-  HYPHEN,
   LESS,
   QUESTION,
   SLASH,
-  isAllowed,
   isBlank,
-  isWhite,
   startsWith,
-  stopsAt,
 } from './xml-bytes.ts';
 import { isInstruction } from './xml-instruction.ts';
+import type { KnownTag } from './known-tags.ts';
+import { hasWords, knownEnding, knownTag, newPlace, tagMemory } from './known-tags.ts';
 import { nameTable } from './xml-names.ts';
 import type { Name } from './xml-names.ts';
-import { ILL_FORMED, UNFINISHED, readReference } from './xml-references.ts';
+import { UNFINISHED, readReference } from './xml-references.ts';
+import {
+  CDATA_START,
+  COMMENT_START,
+  DOCTYPE_START,
+  SECTION_END,
+  cdataEnd,
+  commentEnd,
+  declarationAt,
+  endTagEnd,
+  indexOf,
+  isEscaped,
+  textEnd,
+} from './xml-sections.ts';
 import { tagReader } from './xml-tag.ts';
+import { bindings } from './xml-bindings.ts';
 
 export interface AnswerScanner {
   /** Reads on; throws at the first thing that is ill-formed. */
@@ -39,21 +51,16 @@ const CONTENT = 0;
 const COMMENT = 1;
 const CDATA = 2;
 
-const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
-const COMMENT_STOPS = stopsAt(HYPHEN);
-const CDATA_STOPS = stopsAt(BRACKET);
+/** Bytes of an end tag around the name. */
+const END_TAG = '</>'.length;
 
-const COMMENT_START = Buffer.from('<!--');
-const CDATA_START = Buffer.from('<![CDATA[');
-const DOCTYPE_START = Buffer.from('<!DOCTYPE');
-const CDATA_END = Buffer.from(']]>');
 const BYTE_ORDER_MARK = Buffer.from('\u{FEFF}');
 
 /**
  * Reads an XML 1.0 document with namespaces that arrives in pieces, and holds it against every rule of
  * well-formedness that can be broken without a document type declaration, which it does not take. Made for the
  * answers of engines, which are long and made of few different tags: it works on the bytes, keeps one object for
- * each spelling of a name, and makes none for an element. What it refuses beyond the rules are names of namespaces
+ * each spelling of a name, makes none for an element, and compares tags that came before instead of reading them. What it refuses beyond the rules are names of namespaces
  * that are no plain URIs, `xml:` attributes other than `xml:lang`, and sizes that no answer has.
  * How the text is cut makes no difference, and it reads no byte more than a few times.
  *
@@ -62,9 +69,17 @@ const BYTE_ORDER_MARK = Buffer.from('\u{FEFF}');
  * @param flagOf asked once for each name about its local part; the flag is in the tag
  */
 export function answerScanner(sink: ScannerSink, flagOf: (local: string) => number): AnswerScanner {
-  const reader = tagReader(nameTable(flagOf));
+  const bound = bindings();
+  const reader = tagReader(nameTable(flagOf), bound);
+  const memory = tagMemory();
   const held = heldBack(LARGEST_TAG);
+  // The elements that are open: their names, and the scopes around them.
   const open: Name[] = [];
+  const outside: number[] = [];
+  /** where the next start tag stands */
+  let place = newPlace();
+  /** of the bytes at hand */
+  let view: DataView = new DataView(new ArrayBuffer(0));
   let mode = CONTENT;
   let rootSeen = false;
   /** the offset in the document of the first of the bytes at hand */
@@ -84,9 +99,11 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
     }
     while (at < length) {
       let next: number;
-      if (mode === CONTENT) next = bytes[at] === LESS ? readMarkup(bytes, at) : readText(bytes, at);
-      else if (mode === COMMENT) next = readComment(bytes, at);
-      else next = readCdata(bytes, at);
+      if (mode === CONTENT) {
+        if (bytes[at] !== LESS) next = readText(bytes, at);
+        else if (bytes[at + 1] === SLASH) next = readEndTag(bytes, at);
+        else next = readStart(bytes, at);
+      } else next = readSection(bytes, at);
       if (next < 0) return at;
       at = next;
       if (waiting) return at;
@@ -95,38 +112,21 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
   }
 
   function readText(bytes: Buffer, at: number): number {
-    const { length } = bytes;
-    // In the function itself, because the engine of the language reads it anew from a module for each byte.
-    const stops = TEXT_STOPS;
-    let index = at;
-    let escaped = false;
-    for (;;) {
-      while (index < length && stops[bytes[index] ?? 0] === 0) index += 1;
-      if (index === length) break;
-      const byte = bytes[index];
-      if (byte === LESS) {
-        giveText(bytes, at, index, escaped, bytes[index + 1] === SLASH);
-        return index;
-      }
-      if (byte === AMPERSAND) {
-        const next = readReference(bytes, index, length);
-        if (next === UNFINISHED) break;
-        if (next === ILL_FORMED) throw NOT_WELL_FORMED;
-        escaped = true;
-        index = next;
-      } else if (byte === GREATER) {
-        if (index - at >= 2 && bytes[index - 1] === BRACKET && bytes[index - 2] === BRACKET)
-          throw NOT_WELL_FORMED;
-        index += 1;
-      } else if (isAllowed(bytes, index)) index += 1;
-      else throw NOT_WELL_FORMED;
+    const read = textEnd(bytes, at);
+    const escaped = isEscaped(read);
+    let end = indexOf(read);
+    if (bytes[end] === LESS) {
+      giveText(bytes, at, end, escaped, bytes[end + 1] === SLASH);
+      return end;
     }
+    const cut = bytes[end] === AMPERSAND && readReference(bytes, end, bytes.length) === UNFINISHED;
+    if (end < bytes.length && !cut) throw NOT_WELL_FORMED;
     // Two brackets may be the start of what text must not hold.
-    if (index === length)
-      for (let back = 0; back < 2 && index > at && bytes[index - 1] === BRACKET; back++) index -= 1;
+    if (end === bytes.length)
+      for (let back = 0; back < 2 && end > at && bytes[end - 1] === BRACKET; back++) end -= 1;
     waiting = true;
-    giveText(bytes, at, index, escaped, false);
-    return index;
+    giveText(bytes, at, end, escaped, false);
+    return end;
   }
 
   function giveText(
@@ -145,51 +145,92 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
     switch (bytes[at + 1]) {
       case undefined:
         return UNFINISHED;
-      case SLASH:
-        return readEndTag(bytes, at);
       case BANG:
         return readDeclaration(bytes, at);
       case QUESTION:
         return readInstruction(bytes, at);
       default:
-        return readStartTag(bytes, at);
+        return readNewTag(bytes, at);
     }
   }
 
-  function readStartTag(bytes: Buffer, at: number): number {
+  /** Reads known tags as long as they come, and whatever else begins with `<` but no end tag. */
+  function readStart(bytes: Buffer, from: number): number {
+    const { scope } = bound;
+    let at = from;
+    for (;;) {
+      const known = knownTag(place, view, at, scope);
+      if (known === undefined) return at === from ? readMarkup(bytes, at) : at;
+      if (open.length === 0 || open.length === DEEPEST) throw NOT_WELL_FORMED;
+      const { name, tag } = known;
+      const next = at + known.length;
+      if (tag.empty || sink.leaf === undefined) return readKnown(bytes, at, known);
+      const seen = knownEnding(known, view, next);
+      if (seen > 0 && sink.leaf(tag.verdict, bytes, next, next, false)) {
+        place = name.behind;
+        at = next + seen;
+        continue;
+      }
+      const text = textEnd(bytes, next);
+      const end = indexOf(text);
+      const length = name.bytes.length + END_TAG;
+      if (!hasWords(view, end, name.endTag, length)) return readKnown(bytes, at, known);
+      if (!sink.leaf(tag.verdict, bytes, next, end, isEscaped(text)))
+        return readKnown(bytes, at, known);
+      memory.learnEnding(known, bytes, next, end + length);
+      place = name.behind;
+      at = end + length;
+    }
+  }
+
+  function readKnown(bytes: Buffer, at: number, known: KnownTag): number {
+    const next = at + known.length;
+    openElement(known.name, bound.scope);
+    sink.open(reader.recall(bytes, at, base, known));
+    if (known.tag.empty) closeElement(base + at, base + next);
+    return next;
+  }
+
+  function readNewTag(bytes: Buffer, at: number): number {
     const next = reader.read(bytes, at, base);
     if (next < 0) return unlessEnded(bytes, at);
     const over = rootSeen && open.length === 0;
     if (over || next - at > LARGEST_TAG || open.length === DEEPEST) throw NOT_WELL_FORMED;
+    const { scope } = bound;
     const name = reader.bind();
     if (name === undefined) throw NOT_WELL_FORMED;
-    rootSeen = true;
-    open.push(name);
+    const here = place;
+    openElement(name, scope);
     sink.open(reader.tag);
+    if (rootSeen && bound.scope === scope) memory.learn(here, bytes, at, name, reader.tag, scope);
+    rootSeen = true;
     if (reader.tag.empty) closeElement(base + at, base + next);
     return next;
+  }
+
+  function openElement(name: Name, scope: number): void {
+    outside[open.length] = scope;
+    open.push(name);
+    place = name.within;
   }
 
   function readEndTag(bytes: Buffer, at: number): number {
     const name = open.at(-1);
     if (name === undefined) return unlessEnded(bytes, at);
-    const expected = name.bytes;
-    const { length } = expected;
-    let end = at + 2 + length;
-    if (end >= bytes.length) return unlessEnded(bytes, at);
-    for (let index = 0; index < length; index++)
-      if (bytes[at + 2 + index] !== expected[index]) return unlessEnded(bytes, at);
-    while (end < bytes.length && isWhite(bytes[end] ?? 0)) end += 1;
-    if (bytes[end] !== GREATER) return unlessEnded(bytes, at);
-    if (end + 1 - at > LARGEST_TAG) throw NOT_WELL_FORMED;
-    closeElement(base + at, base + end + 1);
-    return end + 1;
+    const length = name.bytes.length + END_TAG;
+    const plain = hasWords(view, at, name.endTag, length);
+    const end = plain ? at + length : endTagEnd(bytes, at, name.bytes);
+    if (end < 0) return unlessEnded(bytes, at);
+    if (end - at > LARGEST_TAG) throw NOT_WELL_FORMED;
+    closeElement(base + at, base + end);
+    return end;
   }
 
   function closeElement(start: number, end: number): void {
     sink.close(start, end);
-    reader.release();
-    open.pop();
+    const name = open.pop();
+    if (bound.scope !== outside[open.length]) bound.release();
+    if (name !== undefined) place = name.behind;
   }
 
   /** A tag that is wrong is so only when it has ended: else the verdict would depend on how the text is cut. */
@@ -199,62 +240,25 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
   }
 
   function readDeclaration(bytes: Buffer, at: number): number {
-    if (startsWith(bytes, at, COMMENT_START)) {
-      mode = COMMENT;
-      return at + COMMENT_START.length;
-    }
-    if (startsWith(bytes, at, CDATA_START)) {
-      if (open.length === 0) throw NOT_WELL_FORMED;
-      mode = CDATA;
-      return at + CDATA_START.length;
-    }
-    if (startsWith(bytes, at, DOCTYPE_START)) sink.doctype();
-    const rest = bytes.subarray(at);
-    for (const start of [COMMENT_START, CDATA_START, DOCTYPE_START])
-      if (rest.length < start.length && startsWith(start, 0, rest)) return UNFINISHED;
-    throw NOT_WELL_FORMED;
+    const start = declarationAt(bytes, at);
+    if (start === UNFINISHED) return UNFINISHED;
+    if (start === DOCTYPE_START) sink.doctype();
+    if (start === COMMENT_START) mode = COMMENT;
+    else if (start === CDATA_START && open.length > 0) mode = CDATA;
+    else throw NOT_WELL_FORMED;
+    return at + start.length;
   }
 
-  function readComment(bytes: Buffer, at: number): number {
-    const { length } = bytes;
-    let index = at;
-    for (;;) {
-      while (index < length && COMMENT_STOPS[bytes[index] ?? 0] === 0) index += 1;
-      if (index === length) return index;
-      if (bytes[index] === HYPHEN) {
-        const next = bytes[index + 1];
-        if (next === HYPHEN && index + 2 < length) {
-          if (bytes[index + 2] !== GREATER) throw NOT_WELL_FORMED;
-          mode = CONTENT;
-          return index + 3;
-        }
-        if (next === undefined || next === HYPHEN) {
-          waiting = true;
-          return index;
-        }
-      } else if (!isAllowed(bytes, index)) throw NOT_WELL_FORMED;
-      index += 1;
-    }
-  }
-
-  function readCdata(bytes: Buffer, at: number): number {
-    const { length } = bytes;
-    let index = at;
-    for (;;) {
-      while (index < length && CDATA_STOPS[bytes[index] ?? 0] === 0) index += 1;
-      const ends = index < length && startsWith(bytes, index, CDATA_END);
-      if (ends || index === length || (bytes[index] === BRACKET && index + 2 >= length)) {
-        giveText(bytes, at, index, false, false);
-        if (!ends) {
-          waiting = true;
-          return index;
-        }
-        mode = CONTENT;
-        return index + CDATA_END.length;
-      }
-      if (!isAllowed(bytes, index)) throw NOT_WELL_FORMED;
-      index += 1;
-    }
+  /** Reads on in a comment or a CDATA section. */
+  function readSection(bytes: Buffer, at: number): number {
+    const end = mode === COMMENT ? commentEnd(bytes, at) : cdataEnd(bytes, at);
+    if (end === undefined) throw NOT_WELL_FORMED;
+    waiting = end < 0;
+    const to = waiting ? ~end : end;
+    if (mode === CDATA) giveText(bytes, at, to, false, false);
+    if (waiting) return to;
+    mode = CONTENT;
+    return to + SECTION_END;
   }
 
   function readInstruction(bytes: Buffer, at: number): number {
@@ -269,15 +273,23 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
     return end + 2;
   }
 
+  function feed(piece: Buffer): void {
+    const bytes = held.with(piece);
+    if (bytes === 'more') return;
+    if (bytes === 'too-large') throw NOT_WELL_FORMED;
+    waiting = false;
+    view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const read = scan(bytes);
+    held.keep(bytes, read);
+    base += read;
+  }
+
   return {
     write(chunk) {
-      const bytes = held.with(chunk);
-      if (bytes === 'more') return;
-      if (bytes === 'too-large') throw NOT_WELL_FORMED;
-      waiting = false;
-      const read = scan(bytes);
-      held.keep(bytes, read);
-      base += read;
+      // What is held is put together with the end of its tag, and not with the whole chunk.
+      const joint = held.isEmpty() ? 0 : chunk.indexOf(GREATER) + 1;
+      if (joint > 0) feed(chunk.subarray(0, joint));
+      if (joint < chunk.length) feed(chunk.subarray(joint));
     },
     end() {
       if (!held.isEmpty() || mode !== CONTENT || open.length > 0 || !rootSeen)

@@ -25,6 +25,11 @@ const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Warning',
 ]);
 
+/** What `judge` says of a tag. */
+const UNJUDGED = 0;
+const HARMLESS = 1;
+const SUSPECT = 2;
+
 const NO_ERROR = 0;
 const ERROR = 1;
 
@@ -97,15 +102,26 @@ export function answerShape(
     run.reset();
     leaf = true;
     if (depth > DEEPEST) refuse('answer-shape');
-    if (tag.flag === ERROR && !(inSchema && tag.uri === XSD)) refuse('fault');
-    if (errorDataset && !inSchema && tag.hasAttribute(XSI, 'type', PLAIN_STRING))
-      refuse('error-cell');
+    if (tag.verdict === UNJUDGED) tag.verdict = judge(tag);
+    if (tag.verdict !== HARMLESS) refuseError(tag);
     if (depth > PART) return;
     if (!hasChild[ENVELOPE] && tag.start > HEAD_LIMIT) refuse('answer-shape');
     if (!fits(tag))
       refuse(
         inHeader && (opened ?? tag.local === 'Session') ? 'session-in-answer' : 'answer-shape',
       );
+  }
+
+  /** Whether its names and attributes may tell an error; nothing about where it stands. */
+  function judge(tag: StartTag): number {
+    if (tag.flag === ERROR) return SUSPECT;
+    return errorDataset && tag.hasAttribute(XSI, 'type', PLAIN_STRING) ? SUSPECT : HARMLESS;
+  }
+
+  function refuseError(tag: StartTag): void {
+    if (tag.flag === ERROR && !(inSchema && tag.uri === XSD)) refuse('fault');
+    if (errorDataset && !inSchema && tag.hasAttribute(XSI, 'type', PLAIN_STRING))
+      refuse('error-cell');
   }
 
   /** Whether an element that frames the data stands where it may, for the first time where once is the rule. */
@@ -182,6 +198,23 @@ export function answerShape(
     run.add(escaped ? withoutReferences(piece) : piece);
   }
 
+  /** Everything else is left to the long way: what is refused, frames the data, or has to be put together. */
+  function leafElement(
+    verdict: number,
+    bytes: Buffer,
+    from: number,
+    to: number,
+    escaped: boolean,
+  ): boolean {
+    if (depth < PART || depth >= DEEPEST || verdict !== HARMLESS) return false;
+    // The text within a schema is not looked at, so that nothing could be said of it.
+    if (inSchema || !run.blank()) return false;
+    if ((escaped && hasNumber(bytes, from, to)) || mayTellError(bytes, from, to)) return false;
+    run.reset();
+    leaf = false;
+    return true;
+  }
+
   function close(start: number, end: number): void {
     if (!inSchema) {
       // Text beside elements, or in an element that only frames others, is no known answer.
@@ -210,6 +243,7 @@ export function answerShape(
   return {
     open,
     text,
+    leaf: leafElement,
     close,
     // SOAP 1.1 section 3 forbids it.
     doctype: () => refuse('answer-shape'),

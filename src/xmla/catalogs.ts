@@ -1,4 +1,5 @@
 import { foldName } from './fold-name.ts';
+import { sourcesOf, type StatementSources } from './statement-sources.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './xmla-request.ts';
 
 /** Which catalogs an answer may come from, for the purge. Naming too many is safe. */
@@ -7,6 +8,11 @@ export interface NamedCatalogs {
   readonly catalogs: readonly string[];
   /** True when the answer may speak of catalogs that the request does not name. */
   readonly spansCatalogs: boolean;
+  /**
+   * True when a statement names the catalog of a cube by itself, as in `FROM [catalog].[cube]`: then neither a
+   * project that the engine is told of nor the catalog of its session says where the data come from.
+   */
+  readonly qualified: boolean;
 }
 
 /** The restriction that narrows a rowset to one catalog. A rowset that is not here has none. */
@@ -42,21 +48,31 @@ const OF_NO_CATALOG: ReadonlySet<string> = new Set([
 /**
  * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
  * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
- * the engine chooses one that the request does not name (Mondrian: its first). A Discover spans catalogs
+ * the engine chooses one that the request does not name (Mondrian: its first). SSAS lets a statement name the
+ * catalog of a cube, so each part of a qualified name behind a FROM may be one. A Discover spans catalogs
  * unless it carries the one restriction that every engine reads as a single catalog; Catalog as a property
  * narrows it on some engines only.
+ * @param sources those of its statement, where they have been read already
  */
-export function namedCatalogs(request: XmlaRequest): NamedCatalogs {
+export function namedCatalogs(
+  request: XmlaRequest,
+  sources: StatementSources = sourcesOf(request),
+): NamedCatalogs {
   const properties = request.properties
     .filter(({ name }) => foldName(name) === 'catalog')
     .map(({ value }) => value);
-  const restricted =
+  const { qualified } = sources;
+  const inRequest =
     request.method === 'Discover'
       ? request.restrictions.filter(isCatalogRestriction).flatMap(({ values }) => values)
-      : [];
+      : qualified
+        ? sources.names
+        : [];
+  const narrowed = request.method === 'Discover' ? isNarrowed(request) : namesCatalog(request);
   return {
-    catalogs: [...new Set([...properties, ...restricted])].filter(isName),
-    spansCatalogs: request.method === 'Discover' ? !isNarrowed(request) : !namesCatalog(request),
+    catalogs: [...new Set([...properties, ...inRequest])].filter(isName),
+    spansCatalogs: qualified || !narrowed,
+    qualified,
   };
 }
 

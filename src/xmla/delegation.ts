@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { hidesLetters, lettersOf } from './body-letters.ts';
 import { foldName } from './fold-name.ts';
 import { namesIdentity } from './property-policy.ts';
@@ -37,8 +38,10 @@ export function asksForOtherIdentity(question: {
   const { body, reading, contentType } = question;
   if (body.byteLength === 0) return false;
   const decoded = decodeText(body, contentType);
-  // UTF-16 that says nowhere to be it reads as UTF-8 with zero bytes, which no XML holds.
-  if (!decoded.ok || decoded.text.includes('\0')) {
+  // An engine may read as UTF-8 what says to be ISO-8859-1. UTF-16 that says nowhere to be it reads as UTF-8 with zero
+  // bytes, which no XML holds.
+  const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
+  if (!isSure || decoded.text.includes('\0')) {
     return hidesLetters(body, contentType) || undecodedAsks(lettersOf(body));
   }
 

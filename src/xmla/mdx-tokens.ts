@@ -20,49 +20,41 @@ export interface MdxToken {
   readonly text: string;
 }
 
-interface PatternRule {
-  readonly kind: MdxTokenKind;
-  readonly pattern: RegExp;
-}
-
 /**
- * In this order. White space is exactly these five characters. A line comment ends before its line feed.
- * A word may hold any character beyond ASCII that is no white space, so that no letter of any language
- * splits an identifier.
+ * White space is exactly these five characters. A line comment ends before its line feed. A word may hold any
+ * character beyond ASCII that is no white space, so that no letter of any language splits an identifier.
  */
-const PATTERNS: readonly PatternRule[] = [
-  { kind: 'space', pattern: /[ \t\n\r\f]+/y },
-  { kind: 'line-comment', pattern: /(?:--|\/\/)[^\n]*/y },
-  { kind: 'number', pattern: /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y },
-  { kind: 'word', pattern: /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y },
-];
+const SPACE = /[ \t\n\r\f]+/y;
+const LINE_COMMENT = /(?:--|\/\/)[^\n]*/y;
+const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
+const WORD = /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y;
 
-interface EnclosedRule {
-  readonly kind: MdxTokenKind;
-  readonly open: string;
-  readonly close: string;
-  /** Whether the closing character written twice stands for itself. */
-  readonly doubles: boolean;
-}
+type Reader = (text: string, position: number) => MdxToken;
 
-const ENCLOSED: readonly EnclosedRule[] = [
-  { kind: 'bracketed', open: '[', close: ']', doubles: true },
-  { kind: 'single-quoted', open: "'", close: "'", doubles: true },
-  { kind: 'double-quoted', open: '"', close: '"', doubles: true },
-  { kind: 'block-comment', open: '/*', close: '*/', doubles: false },
-];
+/** How a token is read that begins with a certain character of ASCII; a mark where nothing is said. */
+const READERS: readonly (Reader | undefined)[] = Array.from({ length: 0x80 }, (_, code) =>
+  readerOf(String.fromCharCode(code)),
+);
+
+/** Every mark of ASCII, once: a text of nothing else must not cost an object for each of its characters. */
+const MARKS: readonly MdxToken[] = Array.from({ length: 0x80 }, (_, code) => ({
+  kind: 'mark',
+  text: String.fromCharCode(code),
+}));
 
 /**
  * Splits MDX text into tokens (the lexical rules of MDX as Mondrian and SSAS document them). Never throws;
  * the texts of the tokens, joined, are the text. Linear in its length.
  */
-export function* mdxTokens(text: string): Generator<MdxToken, void, undefined> {
+export function mdxTokens(text: string): readonly MdxToken[] {
+  const tokens: MdxToken[] = [];
   let position = 0;
   while (position < text.length) {
     const token = tokenAt(text, position);
-    yield token;
+    tokens.push(token);
     position += token.text.length;
   }
+  return tokens;
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */
@@ -72,30 +64,75 @@ export function unquoted(token: MdxToken): string {
 }
 
 function tokenAt(text: string, position: number): MdxToken {
-  const enclosed = ENCLOSED.find(({ open }) => text.startsWith(open, position));
-  if (enclosed !== undefined) {
-    const end = endOfEnclosed(text, position + enclosed.open.length, enclosed);
-    return end === -1
-      ? { kind: 'unterminated', text: text.slice(position) }
-      : { kind: enclosed.kind, text: text.slice(position, end) };
-  }
-  for (const { kind, pattern } of PATTERNS) {
-    pattern.lastIndex = position;
-    const found = pattern.exec(text);
-    if (found !== null) {
-      return { kind, text: found[0] };
-    }
-  }
-  return { kind: 'mark', text: text.charAt(position) };
+  const code = text.charCodeAt(position);
+  return code < 0x80
+    ? (READERS[code]?.(text, position) ?? markAt(text, position))
+    : (matched('word', WORD, text, position) ?? markAt(text, position));
 }
 
-/** The index behind the closing character; -1 when there is none. */
-function endOfEnclosed(text: string, from: number, { close, doubles }: EnclosedRule): number {
-  let found = text.indexOf(close, from);
-  if (doubles) {
-    while (found !== -1 && text.startsWith(close, found + 1)) {
-      found = text.indexOf(close, found + 2);
-    }
+function readerOf(first: string): Reader | undefined {
+  switch (first) {
+    case '[':
+      return (text, position) => enclosed('bracketed', text, position, ']');
+    case "'":
+      return (text, position) => enclosed('single-quoted', text, position, "'");
+    case '"':
+      return (text, position) => enclosed('double-quoted', text, position, '"');
+    case '/':
+      return (text, position) =>
+        text[position + 1] === '*' ? blockComment(text, position) : lineComment(text, position);
+    case '-':
+      return lineComment;
+    default:
+      return readerOfRun(first);
   }
-  return found === -1 ? -1 : found + close.length;
+}
+
+function readerOfRun(first: string): Reader | undefined {
+  if (/[ \t\n\r\f]/.test(first)) return run('space', SPACE);
+  if (/[.0-9]/.test(first)) return run('number', NUMBER);
+  return /[A-Za-z_]/.test(first) ? run('word', WORD) : undefined;
+}
+
+function run(kind: MdxTokenKind, pattern: RegExp): Reader {
+  return (text, position) => matched(kind, pattern, text, position) ?? markAt(text, position);
+}
+
+function markAt(text: string, position: number): MdxToken {
+  return MARKS[text.charCodeAt(position)] ?? { kind: 'mark', text: text.charAt(position) };
+}
+
+function matched(
+  kind: MdxTokenKind,
+  pattern: RegExp,
+  text: string,
+  position: number,
+): MdxToken | undefined {
+  pattern.lastIndex = position;
+  return pattern.test(text) ? { kind, text: text.slice(position, pattern.lastIndex) } : undefined;
+}
+
+function lineComment(text: string, position: number): MdxToken {
+  // Most of these marks stand alone, and a look is cheaper than a pattern.
+  return text[position] === text[position + 1]
+    ? (matched('line-comment', LINE_COMMENT, text, position) ?? markAt(text, position))
+    : markAt(text, position);
+}
+
+function blockComment(text: string, position: number): MdxToken {
+  const end = text.indexOf('*/', position + 2);
+  return end === -1
+    ? { kind: 'unterminated', text: text.slice(position) }
+    : { kind: 'block-comment', text: text.slice(position, end + 2) };
+}
+
+/** A closing character that is written twice stands for itself. */
+function enclosed(kind: MdxTokenKind, text: string, position: number, close: string): MdxToken {
+  let found = text.indexOf(close, position + 1);
+  while (found !== -1 && text[found + 1] === close) {
+    found = text.indexOf(close, found + 2);
+  }
+  return found === -1
+    ? { kind: 'unterminated', text: text.slice(position) }
+    : { kind, text: text.slice(position, found + 1) };
 }

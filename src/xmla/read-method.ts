@@ -10,6 +10,7 @@ import {
   textOf,
 } from './element-shape.ts';
 import type { KnownAttribute, Note, Place } from './element-shape.ts';
+import { foldName } from './fold-name.ts';
 import { XMLA, XSD, XSI } from './namespaces.ts';
 import type {
   DiscoverRequest,
@@ -75,6 +76,11 @@ function readExecute(execute: XmlElement, note: Note): Body<ExecuteRequest> {
   if (command !== undefined) {
     noteAttributes(command, NO_ATTRIBUTES, note);
     noteText(command, note);
+    // `Scope="Session"` makes an object of the session alone ([MS-SSAS] Create, Alter, Delete).
+    const scoped = commands.find(({ attributes }) =>
+      attributes.some(({ local }) => foldName(local) === 'scope'),
+    );
+    if (scoped !== undefined) note(`Scope of ${shown(scoped.local)}`);
   }
   return {
     method: 'Execute',

@@ -5,10 +5,10 @@ import type { Note } from './element-shape.ts';
 import { SOAP } from './namespaces.ts';
 import { readHeaders } from './read-header.ts';
 import { readMethod } from './read-method.ts';
-import { sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
+import { areCertain, sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
 import type { SessionIds } from './session-ids.ts';
 import { decodeText } from './text-encoding.ts';
-import type { TextEncoding } from './text-encoding.ts';
+import type { DecodedText, TextEncoding } from './text-encoding.ts';
 import { mentionsDtd, parseXml } from './xml-tree.ts';
 import type { XmlElement } from './xml-tree.ts';
 import type { XmlaRequest } from './xmla-request.ts';
@@ -18,7 +18,13 @@ import type { XmlaRequest } from './xmla-request.ts';
  * that the client chose.
  */
 export type RequestReading =
-  | { readonly kind: 'understood'; readonly request: XmlaRequest }
+  | {
+      readonly kind: 'understood';
+      readonly request: XmlaRequest;
+      readonly encoding: TextEncoding;
+      /** Whether the XML declaration names the encoding. */
+      readonly declared: boolean;
+    }
   /** Passed through as it is and never answered from the cache. */
   | {
       readonly kind: 'not-understood';
@@ -68,9 +74,13 @@ export function readRequest(body: Uint8Array, contentType: string | undefined): 
 function readEnvelope(
   root: XmlElement,
   oddity: string | undefined,
-  { text, encoding }: { readonly text: string; readonly encoding: TextEncoding },
+  { text, encoding, declared }: Extract<DecodedText, { readonly ok: true }>,
 ): RequestReading {
   const sessionIds = sessionIdsIn(root);
+  if (!areCertain(sessionIds, encoding)) {
+    const detail = 'a session id in letters of ISO-8859-1';
+    return { kind: 'not-understood', reason: 'encoding', detail, sessionIds: 'unknown' };
+  }
   if (!isElement(root, SOAP, 'Envelope')) {
     return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`, sessionIds);
   }
@@ -99,7 +109,8 @@ function readEnvelope(
   if (read === undefined) {
     return unknownShape(`${shown(method.local)} is no method of XMLA`, sessionIds);
   }
-  return { kind: 'understood', request: { ...read, ...header, sessionIds, unexpected } };
+  const request = { ...read, ...header, sessionIds, unexpected };
+  return { kind: 'understood', request, encoding, declared };
 }
 
 /** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */

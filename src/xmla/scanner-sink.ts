@@ -13,6 +13,14 @@ export interface ScannerSink {
   text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void;
   /** An element ends; its end tag, or its only tag, stands from `start` up to `end` of the document. */
   close(start: number, end: number): void;
+  /**
+   * The same as `open`, `text` and `close` in one, for an element that holds nothing but this text, and whose tag has
+   * come before; most elements are such. When it returns false, it has done nothing, and is told in the long way.
+   * True also says that this text is of no interest anywhere: where it comes again, it may be told as an empty one.
+   *
+   * @param verdict what the sink said of the tag
+   */
+  leaf?(verdict: number, bytes: Buffer, from: number, to: number, escaped: boolean): boolean;
   /** A document type declaration begins. It must throw. */
   doctype(): never;
 }

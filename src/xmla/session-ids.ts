@@ -1,7 +1,9 @@
+import { isAscii } from 'node:buffer';
 import { SaxesParser } from 'saxes';
 import { hidesLetters, lettersOf } from './body-letters.ts';
 import { decodeText } from './text-encoding.ts';
 import type { TextEncoding } from './text-encoding.ts';
+import { MAX_DEPTH, MAX_NODES } from './xml-tree.ts';
 import type { XmlElement } from './xml-tree.ts';
 
 /**
@@ -24,6 +26,14 @@ export function sessionIdsIn(root: XmlElement): readonly string[] {
   };
   visit(root);
   return [...found];
+}
+
+/**
+ * Whether every engine reads the same ids. One that goes by another of charset, declaration and bytes than the rest
+ * takes ISO-8859-1 for UTF-8, or the other way round.
+ */
+export function areCertain(ids: Iterable<string>, encoding: TextEncoding): boolean {
+  return encoding !== 'iso-8859-1' || [...ids].every((id) => isAscii(Buffer.from(id)));
 }
 
 /**
@@ -59,22 +69,41 @@ export function sessionIdsInUnread(
     : sessionIdsInBytes(body, contentType);
 }
 
-/** Finds them in a body that is too long to be read in one turn. Never rejects. */
+/**
+ * Finds them in a body that is too long to be read in one turn. Never rejects. Prefixes are not looked up, which
+ * would cost time for each open element: whatever namespace it is in, the attribute counts. `unknown` also for more
+ * attributes than MAX_NODES; `too-deep` for elements nested deeper than MAX_DEPTH, as soon as one is.
+ */
 export async function sessionIdsInLong(
   body: Uint8Array,
   contentType: string | undefined,
   nextTurn: () => Promise<unknown>,
-): Promise<SessionIds> {
+): Promise<SessionIds | 'too-deep'> {
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) return sessionIdsInBytes(body, contentType);
   const { text } = decoded;
   if (sessionIdsInText(text) !== 'unknown') return sessionIdsInUnread(body, contentType, decoded);
   const found = new Set<string>();
-  const parser = new SaxesParser({ xmlns: true, position: false });
-  parser.on('opentag', ({ attributes }) => {
-    for (const { local, value } of Object.values(attributes)) {
-      if (isSessionId(local)) found.add(value);
-    }
+  const parser = new SaxesParser({
+    xmlns: false,
+    position: false,
+    forceXMLVersion: true,
+    defaultXMLVersion: '1.0',
+  });
+  let [depth, attributes] = [0, 0];
+  parser.on('attribute', ({ name, value }) => {
+    attributes += 1;
+    if (attributes > MAX_NODES) throw new Error('too many attributes');
+    if (isSessionId(name.slice(name.lastIndexOf(':') + 1))) found.add(value);
+  });
+  parser.on('opentag', () => {
+    // Its line ends are others, so an engine may read another id.
+    if ((parser.xmlDecl.version ?? '1.0') !== '1.0') throw new Error('not XML 1.0');
+    depth += 1;
+    if (depth > MAX_DEPTH) throw new Error('too deep');
+  });
+  parser.on('closetag', () => {
+    depth -= 1;
   });
   try {
     for (let from = 0; from < text.length; from += SLICE) {
@@ -82,9 +111,9 @@ export async function sessionIdsInLong(
       await nextTurn();
     }
     parser.close();
-    return [...found];
+    return areCertain(found, decoded.encoding) ? [...found] : 'unknown';
   } catch {
-    return 'unknown';
+    return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
 }
 

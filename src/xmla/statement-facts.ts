@@ -204,12 +204,15 @@ function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
       judge(text);
       const bracketed = kind === 'bracketed';
       const name = kind === 'word' ? text : bracketed ? inBrackets(text) : '';
-      const names = name === '' ? [] : readings(name);
-      waiting = { names, before, bracketed };
+      if (name === '') {
+        waiting = undefined;
+      } else {
+        const names = readings(name);
+        waiting = { names, before, bracketed };
+        facts.systemRowset ||= before === '$' && names.some((one) => one.startsWith('system'));
+      }
       facts.volatile ||= kind === 'mark' && text === '!';
-      facts.systemRowset ||=
-        (before === '$' && names.some((name) => name.startsWith('system'))) ||
-        (bracketed && /^\[\s*\$system/.test(foldName(text)));
+      facts.systemRowset ||= bracketed && /^\[\s*\$system/.test(foldName(text));
       before = text;
     },
     end() {
@@ -236,5 +239,7 @@ function inBrackets(text: string): string {
 
 /** The word, and the ASCII words in it: an engine may end a word where this tokenizer does not. */
 function readings(word: string): readonly string[] {
+  // Nearly every word is one of ASCII alone, and there are many.
+  if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }

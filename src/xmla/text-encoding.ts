@@ -1,10 +1,20 @@
+import { isAscii } from 'node:buffer';
 import { parse } from 'content-type';
 
-/** The encodings that are read. Clients were seen to send UTF-8, UTF-8 with BOM, and UTF-16 (.NET). */
-export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
+/**
+ * The encodings that are read. Clients were seen to send UTF-8, UTF-8 with BOM, UTF-16 (.NET), and US-ASCII (the
+ * ElementTree of Python).
+ */
+export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'us-ascii' | 'iso-8859-1';
 
 export type DecodedText =
-  | { readonly ok: true; readonly text: string; readonly encoding: TextEncoding }
+  | {
+      readonly ok: true;
+      readonly text: string;
+      readonly encoding: TextEncoding;
+      /** Whether the XML declaration names the encoding: some engines go by that alone. */
+      readonly declared: boolean;
+    }
   | { readonly ok: false };
 
 interface Mark {
@@ -29,20 +39,33 @@ const LABELS: ReadonlyMap<string, readonly TextEncoding[]> = new Map([
   ['utf-16', ['utf-16le', 'utf-16be']],
   ['utf-16le', ['utf-16le']],
   ['utf-16be', ['utf-16be']],
+  ['us-ascii', ['us-ascii']],
+  ['ascii', ['us-ascii']],
+  ['iso-8859-1', ['iso-8859-1']],
+  ['latin1', ['iso-8859-1']],
 ]);
 
 const UNDECODABLE: DecodedText = { ok: false };
 
-const decoders: Readonly<Record<TextEncoding, TextDecoder>> = {
-  'utf-8': strictDecoder('utf-8'),
-  'utf-16le': strictDecoder('utf-16le'),
-  'utf-16be': strictDecoder('utf-16be'),
+/** The declaration stands within so many bytes of the start; a real one takes some fifty. */
+const DECLARATION_LIMIT = 1024;
+
+/** Undefined for bytes that the encoding does not allow. */
+type Decode = (bytes: Uint8Array) => string | undefined;
+
+const DECODE: Readonly<Record<TextEncoding, Decode>> = {
+  'utf-8': strictly('utf-8'),
+  'utf-16le': strictly('utf-16le'),
+  'utf-16be': strictly('utf-16be'),
+  'us-ascii': (bytes) => (isAscii(bytes) ? latin1(bytes) : undefined),
+  'iso-8859-1': latin1,
 };
 
 /**
  * Decodes a body by its byte order mark, the charset of its Content-Type and its XML declaration, which must
  * not contradict each other (RFC 7303 §3). UTF-8 is assumed when all three are silent. UTF-16 without a mark
- * is read only when the charset names the byte order. The mark is not part of the text.
+ * is read only when the charset names the byte order. The mark is not part of the text. ISO-8859-1 has exactly its
+ * 256 characters: it is not windows-1252.
  *
  * Not decodable: an encoding not listed here, bytes that the encoding does not allow, a contradiction, a
  * Content-Type whose charset can be read in two ways.
@@ -53,42 +76,48 @@ export function decodeText(bytes: Uint8Array, contentType: string | undefined): 
   if (charset === 'unclear' || (mark !== undefined && mark.encoding === undefined)) {
     return UNDECODABLE;
   }
-  const encoding = mark?.encoding ?? unmarkedEncoding(charset);
+  const encoding = mark?.encoding ?? unmarkedEncoding(bytes, charset);
   if (encoding === undefined || !mayStandFor(charset, encoding)) {
     return UNDECODABLE;
   }
-  const text = decode(bytes.subarray(mark?.bytes.length ?? 0), encoding);
-  if (text === undefined || !mayStandFor(declaredEncoding(text), encoding)) {
+  const text = DECODE[encoding](bytes.subarray(mark?.bytes.length ?? 0));
+  const declaration = text === undefined ? undefined : declaredEncoding(text);
+  if (text === undefined || !mayStandFor(declaration, encoding)) {
     return UNDECODABLE;
   }
-  return { ok: true, text, encoding };
-}
-
-/** The encoding that a byte order mark names; undefined without one, or for one of an encoding that is not read. */
-export function markedEncoding(bytes: Uint8Array): TextEncoding | undefined {
-  return markOf(bytes)?.encoding;
+  return { ok: true, text, encoding, declared: declaration !== undefined };
 }
 
 function markOf(bytes: Uint8Array): Mark | undefined {
   return BYTE_ORDER_MARKS.find((known) => known.bytes.every((byte, i) => bytes[i] === byte));
 }
 
-function strictDecoder(encoding: TextEncoding): TextDecoder {
+function strictly(encoding: TextEncoding): Decode {
   // `ignoreBOM` keeps a second mark in the text, where the XML parser can object to it.
-  return new TextDecoder(encoding, { fatal: true, ignoreBOM: true });
+  const decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });
+  return (bytes) => {
+    try {
+      return decoder.decode(bytes);
+    } catch {
+      return undefined;
+    }
+  };
 }
 
-function decode(bytes: Uint8Array, encoding: TextEncoding): string | undefined {
-  try {
-    return decoders[encoding].decode(bytes);
-  } catch {
-    return undefined;
-  }
+/** Not by a TextDecoder, which takes windows-1252 for it. */
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 
-function unmarkedEncoding(charset: string | undefined): TextEncoding | undefined {
+function unmarkedEncoding(
+  bytes: Uint8Array,
+  charset: string | undefined,
+): TextEncoding | undefined {
   if (charset === undefined) {
-    return 'utf-8';
+    const declared = declaredEncoding(latin1(bytes.subarray(0, DECLARATION_LIMIT)));
+    const [encoding] = LABELS.get(declared?.toLowerCase() ?? '') ?? [];
+    // Of the others it is known when they are decoded that they cannot have been declared in these letters.
+    return encoding === 'us-ascii' || encoding === 'iso-8859-1' ? encoding : 'utf-8';
   }
   const named = LABELS.get(charset.toLowerCase());
   return named?.length === 1 ? named[0] : undefined;

@@ -1,4 +1,6 @@
-import { startsWith } from './xml-bytes.ts';
+import { newPlace, wordsOf } from './known-tags.ts';
+import type { Place } from './known-tags.ts';
+import { GREATER, LESS, SLASH, startsWith } from './xml-bytes.ts';
 
 /** A prefix, and the namespace that it stands for at this place of the document. */
 export interface Prefix {
@@ -19,6 +21,11 @@ export interface Name {
   readonly flag: number;
   /** the number of the tag that had an attribute of this name last */
   lastTag: number;
+  /** its end tag without white space, see `hasWords` */
+  readonly endTag: readonly number[];
+  /** the first tag within an element of this name, and the tag behind one */
+  readonly within: Place;
+  readonly behind: Place;
 }
 
 export interface NameTable {
@@ -81,14 +88,18 @@ export function nameTable(flagOf: (local: string) => number): NameTable {
     size += to - from;
     if (match === null || size > MOST_BYTES || names.size >= MOST_NAMES) return undefined;
     const [, prefixText = '', local = ''] = match;
+    const copy = copyOf(bytes, from, to);
     const name: Name = {
-      bytes: copyOf(bytes, from, to),
+      bytes: copy,
       prefix: prefix(prefixText),
       prefixText,
       local,
       declares: prefixText === 'xmlns' || text === 'xmlns',
       flag: flagOf(local),
       lastTag: 0,
+      endTag: wordsOf(Uint8Array.of(LESS, SLASH, ...copy, GREATER)),
+      within: newPlace(),
+      behind: newPlace(),
     };
     names.set(text, name);
     return name;

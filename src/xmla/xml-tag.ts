@@ -1,4 +1,6 @@
 import { isPlainNamespace, XMLNS } from './namespaces.ts';
+import type { KnownTag } from './known-tags.ts';
+import type { Bindings } from './xml-bindings.ts';
 import {
   AMPERSAND,
   APOSTROPHE,
@@ -14,7 +16,7 @@ import {
   stopsAt,
 } from './xml-bytes.ts';
 import { XML_NAMESPACE } from './xml-names.ts';
-import type { Name, NameTable, Prefix } from './xml-names.ts';
+import type { Name, NameTable } from './xml-names.ts';
 import { ILL_FORMED, UNFINISHED, readReference, withoutReferences } from './xml-references.ts';
 
 /**
@@ -31,6 +33,11 @@ export interface StartTag {
   readonly end: number;
   /** whether it ends its element too */
   readonly empty: boolean;
+  /**
+   * For the sink: what it said of the names and attributes of this tag, 0 while it has said nothing. What it says is
+   * kept for tags that are the same, so it must not depend on where they stand.
+   */
+  verdict: number;
   /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
   attributes(): TagAttribute[];
   /** Whether an attribute of a namespace has this value, white space around it aside. Takes next to no time. */
@@ -58,18 +65,18 @@ export interface TagReader {
    */
   read(bytes: Buffer, at: number, base: number): number;
   /**
-   * Binds the prefixes that the tag declares.
+   * Binds the prefixes that the tag declares, in a scope of their own if there are any.
    *
    * @returns the name of the tag; undefined when not all of its names stand for something, once
    */
   bind(): Name | undefined;
-  /** Undoes what the innermost tag that is open has bound. */
-  release(): void;
+  /** Takes the start tag at `at` for a known one, which was read and bound before. */
+  recall(bytes: Buffer, at: number, base: number, known: KnownTag): StartTag;
 }
 
 const STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
-export function tagReader(names: NameTable): TagReader {
+export function tagReader(names: NameTable, bindings: Bindings): TagReader {
   let bytes: Buffer = Buffer.alloc(0);
   let base = 0;
   let name: Name | undefined;
@@ -82,10 +89,8 @@ export function tagReader(names: NameTable): TagReader {
   const starts: number[] = [];
   const ends: number[] = [];
   const escaped: boolean[] = [];
-  // What was bound before, and how much of it stands for each open tag.
-  const boundPrefixes: Prefix[] = [];
-  const formerUris: (string | undefined)[] = [];
-  const marks: number[] = [];
+  /** where a known tag stands whose attributes were not read; -1 when those of the tag at hand were */
+  let unread = -1;
 
   const tag = {
     local: '',
@@ -94,6 +99,7 @@ export function tagReader(names: NameTable): TagReader {
     start: 0,
     end: 0,
     empty: false,
+    verdict: 0,
     attributes: list,
     hasAttribute,
   };
@@ -105,6 +111,7 @@ export function tagReader(names: NameTable): TagReader {
   }
 
   function list(): TagAttribute[] {
+    if (unread >= 0) read(bytes, unread, base);
     const result: TagAttribute[] = [];
     for (let index = 0; index < count; index++) {
       const attribute = attributes[index];
@@ -121,6 +128,7 @@ export function tagReader(names: NameTable): TagReader {
   }
 
   function hasAttribute(uri: string, local: string, value: Uint8Array): boolean {
+    if (unread >= 0) read(bytes, unread, base);
     for (let index = 0; index < count; index++) {
       const attribute = attributes[index];
       if (attribute?.local !== local || attribute.declares || uriOf(attribute) !== uri) continue;
@@ -137,6 +145,7 @@ export function tagReader(names: NameTable): TagReader {
   function read(from: Buffer, at: number, offset: number): number {
     bytes = from;
     base = offset;
+    unread = -1;
     count = 0;
     declared = 0;
     prefixed = 0;
@@ -227,17 +236,18 @@ export function tagReader(names: NameTable): TagReader {
 
   function bind(): Name | undefined {
     if (name === undefined || name.declares) return undefined;
-    marks.push(formerUris.length);
     if (declared > 0 && !declare()) return undefined;
     const { uri } = name.prefix;
     if (uri === undefined || (prefixed > 0 && !checkPrefixed())) return undefined;
     tag.local = name.local;
     tag.uri = uri;
     tag.flag = name.flag;
+    tag.verdict = 0;
     return name;
   }
 
   function declare(): boolean {
+    bindings.begin();
     for (let index = 0; index < count; index++) {
       const attribute = attributes[index];
       if (attribute?.declares !== true) continue;
@@ -247,10 +257,7 @@ export function tagReader(names: NameTable): TagReader {
       const prefixText = attribute.prefixText === '' ? '' : attribute.local;
       if (prefixText === 'xml' || prefixText === 'xmlns') return false;
       if (prefixText !== '' && uri === '') return false;
-      const prefix = names.prefix(prefixText);
-      boundPrefixes.push(prefix);
-      formerUris.push(prefix.uri);
-      prefix.uri = uri;
+      bindings.bind(names.prefix(prefixText), uri);
     }
     return true;
   }
@@ -274,13 +281,13 @@ export function tagReader(names: NameTable): TagReader {
     tag,
     read,
     bind,
-    release() {
-      const mark = marks.pop() ?? 0;
-      while (formerUris.length > mark) {
-        const prefix = boundPrefixes.pop();
-        const former = formerUris.pop();
-        if (prefix !== undefined) prefix.uri = former;
-      }
+    recall(from, at, offset, known) {
+      bytes = from;
+      base = offset;
+      unread = at;
+      known.tag.start = offset + at;
+      known.tag.end = offset + at + known.length;
+      return known.tag;
     },
   };
 }

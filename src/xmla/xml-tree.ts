@@ -6,6 +6,11 @@ import { isPlainNamespace, XMLNS, XSI } from './namespaces.ts';
 export const MAX_DEPTH = 64;
 /** More elements or attributes than this and a body is not read; it would only cost memory. */
 export const MAX_NODES = 50_000;
+/**
+ * More prefixes than this and a body is not read: the parser keeps the declarations of an element in a form in which
+ * tens of thousands of them hold everybody up. Toolkits that make one up for every part of a message stay far below.
+ */
+const MAX_PREFIXES = 256;
 
 const MAX_DETAIL = 200;
 
@@ -39,7 +44,7 @@ export type XmlParsing =
     }
   /** Not well-formed by XML 1.0 or Namespaces in XML 1.0. */
   | { readonly kind: 'malformed'; readonly detail: string }
-  /** XML that is not read on purpose: another XML version, an unusual namespace name, too many nodes. */
+  /** XML that is not read on purpose: another XML version, an unusual namespace name, too many nodes or prefixes. */
   | { readonly kind: 'unread'; readonly detail: string }
   /** A document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
@@ -62,6 +67,10 @@ const NEVER_FIRST = /^(?:[-.0-9\u00B7\u203F\u2040]|[\u0300-\u036F])/;
 export function parseXml(text: string): XmlParsing {
   if (text.startsWith('\uFEFF')) {
     return { kind: 'malformed', detail: 'a second byte order mark' };
+  }
+  if (declaresManyPrefixes(text)) {
+    const detail = `more than ${MAX_PREFIXES} prefixes of namespaces`;
+    return mentionsDtd(text) ? refusedDtd(detail) : { kind: 'unread', detail };
   }
   let problem: Problem | undefined;
   const halt = (kind: Problem['kind'], detail: string): never => {
@@ -112,6 +121,16 @@ export function parseXml(text: string): XmlParsing {
   return root === undefined
     ? { kind: 'malformed', detail: 'no root element' }
     : { kind: 'tree', root, oddity };
+}
+
+/** By the letters of the text: what only looks like a declaration counts too. */
+function declaresManyPrefixes(text: string): boolean {
+  const prefixes = new Set<string>();
+  for (const [declared] of text.matchAll(/xmlns:[^\s=]*/g)) {
+    prefixes.add(declared);
+    if (prefixes.size > MAX_PREFIXES) return true;
+  }
+  return false;
 }
 
 /**

@@ -85,6 +85,28 @@ describe('a session in which a statement changes data', () => {
     },
   );
 
+  const CREATED = 'CREATE SESSION MEMBER [Sales].[Measures].[x] AS 1';
+  const inStatement = (text: string) => `<Statement>${text}</Statement>`;
+  test.each([
+    ['a purge alone', '<ClearCache/>', 'miss stored'],
+    ['a refresh alone', inStatement('REFRESH CUBE [Sales];'), 'miss stored'],
+    ['a refresh and more', inStatement(`REFRESH CUBE [Sales]; ${CREATED}`), 'bypass dirty-session'],
+    ['a purge and more', `<ClearCache/>${inStatement(CREATED)}`, 'bypass dirty-session'],
+    ['a script and more', inStatement(`{ "refresh": {} }; ${CREATED}`), 'bypass dirty-session'],
+    ['the begin of a transaction', '<BeginTransaction/>', 'bypass dirty-session'],
+    ['a command that nobody knows', '<Whatever/>', 'bypass dirty-session'],
+    ['an object of the session', '<Create Scope="Session"/>', 'bypass dirty-session'],
+  ])(
+    'in which %s of somebody who may purge was sent shares nothing that it left there',
+    async (_what, commands, is) => {
+      const { own, look } = await sessions(purging, 'ADMIN', 'bob');
+      const body = execute({ statement: '', session: inSession(own), properties });
+      const sent = body.toString().replace('<Statement></Statement>', () => commands);
+      await askStamped(purging.url, Buffer.from(sent), { user: 'ADMIN' });
+      expect((await look())[0]).toBe(is);
+    },
+  );
+
   test('REFRESH CUBE purges nothing where the configuration says so, and makes it dirty', async () => {
     const { own, look } = await sessions(patient, 'ADMIN', 'bob');
     await run(patient, 'ADMIN', own, 'REFRESH CUBE [Sales]');

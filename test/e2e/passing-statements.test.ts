@@ -132,11 +132,11 @@ const OF_ONE_CATALOG = [
   ['REFRESH CUBE', () => statement('REFRESH CUBE [Sales]', 'A')],
   ['REFRESH CUBE behind a comment', () => statement('/* all */ Refresh\tCube [Sales]', 'A')],
   ['UPDATE CUBE', () => statement('UPDATE CUBE [Sales] SET ([a]) = 1', 'A')],
-  ['COMMIT', () => statement('COMMIT TRANSACTION', 'A')],
   ['ALTER CUBE', () => statement('ALTER CUBE [Sales] UPDATE DIMENSION [d]', 'A')],
-  ['a second statement', () => statement('SELECT FROM [X]; COMMIT', 'A')],
+  ['a second statement', () => statement('SELECT FROM [X]; UPDATE CUBE [Sales] SET x = 1', 'A')],
 ] as const;
 const OF_EVERYTHING = [
+  ['COMMIT', () => statement('COMMIT TRANSACTION', 'A')],
   ['ClearCache', () => command('ClearCache', 'A')],
   ['Process', () => command('Process', 'A')],
   ['Alter', () => command('Alter', 'A')],

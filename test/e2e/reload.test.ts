@@ -4,6 +4,8 @@ import { startBlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { startSessionEngine } from '../support/session-engine.ts';
+import { beginSession, inSession } from '../support/stamped-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -86,6 +88,59 @@ test('a purge that is owed stays owed across a reload of the cache', async () =>
     await way.close();
     await redis.close();
   }
+});
+
+describe('sessions, across a reload of the cache', () => {
+  const house = async (cache: object) => {
+    const sessionEngine = await startSessionEngine({ kind: 'emondrian' });
+    const settings = { engine: { url: sessionEngine.url, kind: 'emondrian' }, cache };
+    const gateway = await startTestGateway(settings);
+    const asked = async (id: string, statement = 'SELECT FROM [Sales]') =>
+      shortStatus(await askXmla(gateway.url, execute({ statement, session: inSession(id) })));
+    const reload = (changed: object) =>
+      gateway.reload({ ...settings, cache: { ...cache, ...changed } });
+    const close = async () => {
+      await gateway.close();
+      await sessionEngine.close();
+    };
+    return { gateway, asked, reload, close };
+  };
+
+  test('of a gateway without Redis stay what they are, clean ones and dirty ones', async () => {
+    const { gateway, asked, reload, close } = await house({});
+    const [clean, dirty] = [await beginSession(gateway.url), await beginSession(gateway.url)];
+    await asked(dirty, 'CREATE SESSION MEMBER [a].[b] AS 1');
+    for (const changed of [{ ttl: '3h' }, { memory: '64MiB' }, { max_entry: '1MiB' }]) {
+      await reload(changed);
+      expect([await asked(clean), await asked(dirty)]).toEqual([
+        'miss stored',
+        'bypass dirty-session',
+      ]);
+      expect(await asked(clean)).toBe('hit');
+    }
+    await close();
+  });
+
+  test('are dirty for requests of after it when they became so in one of before it', async () => {
+    const { gateway, asked, reload, close } = await house({});
+    const id = await beginSession(gateway.url);
+    await reload({ ttl: '3h' });
+    expect(await asked(id)).toBe('miss stored');
+    await asked(id, 'CREATE SESSION MEMBER [a].[b] AS 1');
+    await reload({ ttl: '4h' });
+    expect(await asked(id)).toBe('bypass dirty-session');
+    await close();
+  });
+
+  test('are unknown where the gateway is told of a Redis, which knows nothing of them', async () => {
+    const redis = await startRedis();
+    const { gateway, asked, reload, close } = await house({});
+    const id = await beginSession(gateway.url);
+    await reload({ redis: { url: redis.url } });
+    expect(await asked(id)).not.toMatch(/hit|miss/);
+    await close();
+    await redis.close();
+  });
 });
 
 test('a request of before a reload does not hold a shutdown up beyond its deadline', async () => {

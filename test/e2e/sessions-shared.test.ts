@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { propertyOf } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
@@ -48,10 +49,14 @@ let count = 0;
 beforeEach(() => {
   count += 1;
 });
-const execution = (statement: string, session?: SessionSpec) =>
-  execute({ statement, properties: PROPERTIES, ...(session && { session }) });
-const ask = ({ url }: TestGateway, id?: string, statement = `SELECT FROM [Sales ${count}]`) =>
-  askStamped(url, execution(statement, id === undefined ? undefined : inSession(id)));
+const execution = (statement: string, session?: SessionSpec, catalog = 'Sales') =>
+  execute({ statement, properties: { Catalog: catalog }, ...(session && { session }) });
+const ask = (
+  { url }: TestGateway,
+  id?: string,
+  statement = `SELECT FROM [Sales ${count}]`,
+  catalog?: string,
+) => askStamped(url, execution(statement, id === undefined ? undefined : inSession(id), catalog));
 const begin = ({ url }: TestGateway) => beginSession(url, { properties: PROPERTIES });
 
 /** Asks until an answer fits: a busy machine misses the deadlines of Redis, and goes on uncached. */
@@ -151,6 +156,17 @@ describe.each(KINDS)('gateways before %s that share a Redis', (kind) => {
       const own = await ask(gateway, begun);
       expect([own.stamp?.created, own.computedIn]).toEqual([[], begun]);
       expect(own.status).toMatch(/^bypass /);
+
+      if (kind === 'emondrian') {
+        // It would move there, and the other gateways would not know.
+        const moved = await ask(gateway, id, undefined, 'HR');
+        expect([moved.status, moved.answer.status]).toEqual(['gateway session-unavailable', 503]);
+        expect(moved.answer.headers['retry-after']).toBe('5');
+        expect((await ask(gateway, begun, undefined, 'HR')).answer.status).toBe(503);
+        // Nothing is known of it here.
+        expect((await ask(gateway, 'of another gateway')).answer.status).toBe(503);
+        expect(engine.asked.filter((one) => propertyOf(one, 'Catalog') === 'HR')).toEqual([]);
+      }
 
       await hole.set('forward');
       // Of the session that had to be kept clean nobody knows whether it is: what was not sent made it dirty here.

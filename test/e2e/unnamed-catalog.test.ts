@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
@@ -61,6 +61,59 @@ describe.each(UNNAMED)('a query with %s', (_what, path, properties) => {
       statuses.push(shortStatus(await askXmla(gateway.url, query, { path, user })));
     }
     expect(statuses).toEqual(['miss stored', 'miss stored', 'hit']);
+  });
+});
+
+describe('a query that names the catalog of its cube itself, in a project that the engine is told of', () => {
+  const path = '/mdx/xmla/Bazaar';
+  const newQuery = () =>
+    execute({
+      statement: `SELECT FROM [Other].[Sales ${(count += 1)}]`,
+      properties: { Catalog: 'Bazaar' },
+    });
+  const projects = (more: object) => ({
+    engine: { url: `${engine.url}/{project}`, login: 'forward' },
+    cache: { share: 'everyone', engine_permissions_ignored: true },
+    projects: { Bazaar: {}, ...more },
+  });
+  let told: TestGateway;
+  beforeEach(async () => {
+    told = await startTestGateway(projects({}));
+  });
+  afterEach(() => told.close());
+  const ask = async (query: Buffer, user: 'alice' | 'bob' = 'alice') =>
+    shortStatus(await askXmla(told.url, query, { path, user }));
+
+  test.each(['Other', 'other', 'Elsewhere'])('is dropped by the purge of %s', async (project) => {
+    const query = newQuery();
+    const statuses = [await ask(query), await ask(query)];
+    await send(told.url, {
+      path: `/mdx/xmla/${project}/clearCache`,
+      headers: { authorization: basic('ADMIN') },
+    });
+    statuses.push(await ask(query));
+    expect(statuses).toEqual(['miss stored', 'hit', 'miss stored']);
+  });
+
+  test.each(['Other', 'Elsewhere'])('is shared by nobody when %s is not', async (project) => {
+    await told.reload(projects({ [project]: { share: 'user' } }));
+    const query = newQuery();
+    expect([await ask(query), await ask(query, 'bob')]).toEqual(['miss stored', 'miss stored']);
+  });
+
+  test('is not cached where the cube is off in that catalog', async () => {
+    const cubes = { [`Sales ${count + 1}`]: 'off' };
+    await told.reload(projects({ Other: { cubes } }));
+    expect(await ask(newQuery())).toBe('bypass cache-off');
+  });
+
+  test('when it changes something there, makes everything stale', async () => {
+    const query = execute({ statement: `SELECT FROM [x ${(count += 1)}]`, properties: {} });
+    const statuses = [await ask(query), await ask(query)];
+    const statement = 'UPDATE CUBE [x] SET 1 FROM [Other].[Sales]';
+    await askXmla(told.url, execute({ statement }), { path: '/mdx/xmla/Elsewhere', user: 'ADMIN' });
+    statuses.push(await ask(query));
+    expect(statuses).toEqual(['miss stored', 'hit', 'miss stored']);
   });
 });
 

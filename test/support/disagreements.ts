@@ -74,14 +74,20 @@ export const DISAGREEMENTS: readonly Disagreement[] = [
   encoding('the charset of UTF-16 against a mark of UTF-8', (text) =>
     utf8(`\u{FEFF}${text}`, 'text/xml; charset=utf-16'),
   ),
-  encoding('a charset that is not read', (text) => utf8(text, 'text/xml; charset=iso-8859-1')),
+  encoding('a charset that is not read', (text) => utf8(text, 'text/xml; charset=windows-1252')),
   encoding('two charsets', (text) => utf8(text, 'text/xml; charset=utf-8; charset=utf-16')),
   of('encoding', 'always')('a charset and an extended one', (text) =>
     utf8(text, "text/xml; charset=utf-8; charset*=utf-8''utf-16"),
   ),
   encoding('a declaration against its charset', (text) => utf8(declared('UTF-16')(text))),
-  encoding('a declaration against its bytes', (text) =>
-    utf8(declared('ISO-8859-1')(text), 'text/xml'),
+  encoding('a declared encoding that is not read', (text) =>
+    utf8(declared('windows-1252')(text), 'text/xml'),
+  ),
+  encoding('a declaration of ASCII against its bytes', (text) =>
+    utf8(declared('us-ascii')(text).replace('SELECT', 'SELECT /* \u00E9 */'), 'text/xml'),
+  ),
+  encoding('a declaration of ISO-8859-1 against its charset', (text) =>
+    utf8(declared('ISO-8859-1')(text)),
   ),
   encoding('a declaration against its mark', (text) => ({
     body: utf16(text),

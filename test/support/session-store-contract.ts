@@ -10,6 +10,7 @@ export function sessionRecord(changed: Partial<SessionRecord> = {}): SessionReco
     catalog: null,
     replica: 'http://engine/xmla',
     dirty: false,
+    spelling: 'as it was spelt',
     version: randomUUID(),
     forwardedAt: 1_700_000_000_000,
     ...changed,
@@ -41,7 +42,13 @@ export function sessionStoreContract(
       ['with an empty catalog', { catalog: '' }],
       [
         'with odd texts',
-        { principal: 'a\uD800"\n', catalog: '["x"]', profile: '', replica: 'é\0' },
+        {
+          principal: 'a\uD800"\n',
+          catalog: '["x"]',
+          profile: '',
+          replica: 'é\0',
+          spelling: '","',
+        },
       ],
       ['that was begun dirty', { dirty: true }],
     ])('is read as it was begun: %s', async (_what, changed) => {

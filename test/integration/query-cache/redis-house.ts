@@ -64,7 +64,7 @@ export async function house(
     },
     tier: {
       get: (key) => patiently(() => tier.get(key)),
-      set: (key, value, lifetime) => patiently(() => tier.set(key, value, lifetime)),
+      set: (...value) => patiently(() => tier.set(...value)),
     },
     hasty: { store, tier },
     connections,

@@ -65,6 +65,16 @@ describe('the tier in Redis', () => {
     expect(await one.tier.get('key')).toEqual(value(5n, 'second'));
   });
 
+  test('replaces a value whose fill began later where it is told to, and only then', async () => {
+    await one.tier.set('key', value(9n, 'ahead'), 60_000);
+    await other.tier.set('key', value(5n, 'usual'), 60_000);
+    expect(await one.tier.get('key')).toEqual(value(9n, 'ahead'));
+    await other.tier.set('key', value(5n, 'fresh'), 60_000, { replace: true });
+    expect(await one.tier.get('key')).toEqual(value(5n, 'fresh'));
+    const ttl = Number((await askRedis(redis.port, 'PTTL test:entry:key')).slice(1));
+    expect(ttl).toBeGreaterThan(0);
+  });
+
   test('replaces what is no value of a gateway', async () => {
     await askRedis(redis.port, 'SET test:entry:key short');
     await one.tier.set('key', value(5n), 60_000);

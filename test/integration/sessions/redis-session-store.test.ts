@@ -120,6 +120,15 @@ describe('sessions in Redis', () => {
     await expect(store.begin('name', sessionRecord())).rejects.toThrow('WRONGTYPE');
   });
 
+  test('are not known when an older version noted them, without their spelling', async () => {
+    const { store } = await replica();
+    const { principal, replica: url } = await store.begin('name', sessionRecord());
+    const who = JSON.stringify(JSON.stringify([principal, url]));
+    await askRedis(redis.port, `HSET ${keyOf('name')} who ${who}`);
+    expect((await store.read('name')).record).toBeUndefined();
+    expect((await store.markDirty('name', 'next')).record).toBeUndefined();
+  });
+
   test.each(['who', 'where', 'version', 'forwardedAt'])(
     'are not known when their %s is none',
     async (field) => {

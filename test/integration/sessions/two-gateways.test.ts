@@ -174,6 +174,24 @@ describe('two gateways on one Redis', () => {
   });
 });
 
+describe('a session that is named otherwise at another gateway', () => {
+  test.each([
+    ['its id', { place: NAME.place, id: `{${NAME.id.toUpperCase()}}` }],
+    ['its place', { place: 'another', id: NAME.id }],
+  ])('is dirty at both when it is made so there: %s', async (_what, name) => {
+    const redis = await redisServer();
+    const [a, b] = await Promise.all([gateway(redis), gateway(redis)]);
+    await a.sessions.begin(NAME, BEGUN);
+    expect([await find(b.sessions, name), await find(b.sessions)]).toEqual(['unknown', 'clean']);
+    const made = b.sessions.dirty([name]);
+    expect(await wakeUntilOver(b.sleepers, made)).toBe(true);
+    // A held it as clean, so B waited.
+    expect(b.sleepers.map(({ milliseconds }) => milliseconds)).toEqual([LEASE * 1.1]);
+    a.clock.advance(LEASE);
+    expect(await find(a.sessions)).toBe('dirty');
+  });
+});
+
 describe('a Redis that came back', () => {
   test('from a snapshot of when a session was clean does not make it clean again', async () => {
     const redis = await redisServer();

@@ -52,18 +52,26 @@ describe('a change', () => {
     expect(told).toEqual([PURGED]);
   });
 
-  test('of which nobody knows whether it was made purges again and again for five minutes', async () => {
+  test('of which nobody knows whether it was made purges again and again for an hour', async () => {
     const { invalidate, told } = setUp();
     await invalidate(SALES, 'ADMIN', 'unknown');
     const counts: number[] = [];
-    for (const pause of [4_999, 1, 55_000, 240_000, 600_000]) {
+    for (const pause of [4_999, 1, 55_000, 240_000, 600_000, 2_700_000, 7_200_000]) {
       await jest.advanceTimersByTimeAsync(pause);
       counts.push(told.length);
     }
-    expect(counts).toEqual([1, 2, 3, 4, 4]);
+    expect(counts).toEqual([1, 2, 3, 4, 5, 6, 6]);
     expect(new Set(told.map((call) => JSON.stringify(call)))).toEqual(
       new Set([JSON.stringify(PURGED)]),
     );
+  });
+
+  test('is told to the log with its cause, also when it is dropped again', async () => {
+    const { invalidate, told } = setUp();
+    await invalidate('everything', 'ADMIN', 'unknown', 'statement');
+    await jest.advanceTimersByTimeAsync(5_000);
+    const purged = ['purge', 'everything', { principal: 'ADMIN', cause: 'statement' }];
+    expect(told).toEqual([purged, purged]);
   });
 
   test('purges nothing after the end', async () => {

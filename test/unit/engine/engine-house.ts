@@ -44,6 +44,8 @@ export interface EngineHouse {
   failures(): unknown[];
   /** Requests that hold a place at the engine. */
   atEngine(): number;
+  /** Requests that wait for one. */
+  waiting(): number;
 }
 
 export function engineHouse(
@@ -65,6 +67,7 @@ export function engineHouse(
     failures: () =>
       events.flatMap((event) => (event.type === 'engine-failed' ? [event.reason] : [])),
     atEngine: () => admission.usage().atEngine,
+    waiting: () => admission.usage().waiting,
   };
 }
 

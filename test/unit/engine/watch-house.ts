@@ -15,12 +15,15 @@ export function notingWatch(told: string[], does: Partial<AnswerWatch> = {}): An
       told.push(chunk.toString());
       return does.write?.(chunk);
     },
-    end(whole) {
-      told.push(whole ? 'whole' : 'broken');
-      return does.end?.(whole);
+    end(outcome) {
+      told.push(outcome);
+      return does.end?.(outcome);
     },
   };
 }
+
+/** A piece as long as what a watch holds back at least, so that the one before it is let go. */
+export const longPiece = (letter: string) => letter.repeat(16 * 1024);
 
 /** Begins a request; what came of its answer so far is in `text`. */
 export function begin(url: string, headers: Record<string, string> = {}) {

@@ -6,7 +6,7 @@ import type { AnswerWatch } from '../../../src/engine/engine.ts';
 import { portOf, until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
-import { begin, inPieces, notingWatch } from './watch-house.ts';
+import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
 
 let stub: StubEngine;
 let house: EngineHouse;
@@ -59,7 +59,8 @@ describe('a watched answer that breaks off', () => {
   });
 
   test('later is broken off at the client, whatever the watch says of it', async () => {
-    const engine = inPieces(stub, ['one ', 'two '], 'destroy');
+    const two = longPiece('2');
+    const engine = inPieces(stub, ['one ', two], 'destroy');
     const { url } = await start(noting({ end: () => Promise.reject(new Error('odd')) }));
     const client = begin(url);
     engine.open(0);
@@ -68,7 +69,11 @@ describe('a watched answer that breaks off', () => {
     await until(() => client.text === 'one ');
     engine.last();
     expect(await client.over).toBe('broken');
-    expect(told).toEqual(['head 200', 'one ', 'two ', 'broken']);
+    expect([told[0], told.slice(1, -1).join(''), told.at(-1)]).toEqual([
+      'head 200',
+      `one ${two}`,
+      'broken',
+    ]);
   });
 
   test('in its coding becomes a Fault', async () => {
@@ -85,12 +90,18 @@ describe('a watched answer that breaks off', () => {
 
 describe('a request whose watched answer never begins', () => {
   test.each([
-    ['is refused a connection', [`${DEAD}/`], {}, 502],
-    ['is refused one by every replica', [`${DEAD}/a`, `${DEAD}/b`, `${DEAD}/c`], {}, 502],
-    ['finds a silent engine', undefined, { timeout: 50 }, 504],
+    ['is refused a connection', [`${DEAD}/`], {}, 502, 'not-sent'],
+    [
+      'is refused one by every replica',
+      [`${DEAD}/a`, `${DEAD}/b`, `${DEAD}/c`],
+      {},
+      502,
+      'not-sent',
+    ],
+    ['finds a silent engine', undefined, { timeout: 50 }, 504, 'broken'],
   ])(
     'because it %s tells the watch once, before the client',
-    async (_what, urls, changed, status) => {
+    async (_what, urls, changed, status, outcome) => {
       const door = gate();
       stub.answerWith(() => {});
       const { url } = await start(noting({ end: () => door.opened }), urls, changed);
@@ -99,9 +110,9 @@ describe('a request whose watched answer never begins', () => {
       expect(client.begun).toBe(false);
       door.open();
       expect(await client.over).toBe('whole');
-      expect([client.head.statusCode, told]).toEqual([status, ['broken']]);
+      expect([client.head.statusCode, told]).toEqual([status, [outcome]]);
       await front?.idle();
-      expect([told, house.atEngine()]).toEqual([['broken'], 0]);
+      expect([told, house.atEngine()]).toEqual([[outcome], 0]);
     },
   );
 
@@ -114,9 +125,36 @@ describe('a request whose watched answer never begins', () => {
     await arrived.opened;
     const client = begin(front.url);
     expect(await client.over).toBe('whole');
-    expect([client.head.statusCode, told]).toEqual([503, ['broken']]);
+    expect([client.head.statusCode, told]).toEqual([503, ['not-sent']]);
     first.asked.destroy();
     await front.idle();
+  });
+
+  test('because the engine closes a connection that was made tells the watch that it was sent', async () => {
+    stub.answerWith((response) => void response.destroy());
+    const { url } = await start(noting(), [`${DEAD}/`, stub.url]);
+    for (const turn of [1, 2]) {
+      const client = begin(url);
+      expect(await client.over).toBe('whole');
+      expect([client.head.statusCode, told]).toEqual([502, Array(turn).fill('broken')]);
+    }
+  });
+
+  test('because its client goes away in the queue tells the watch that nothing was sent', async () => {
+    house = engineHouse([stub.url], {}, { concurrency: 1, per_user: 1, queue: 1 });
+    front = await startFront(house, noting());
+    const arrived = gate();
+    stub.answerWith(() => arrived.open());
+    const first = begin(front.url);
+    await arrived.opened;
+    const client = begin(front.url);
+    await until(() => house.waiting() === 1);
+    client.asked.destroy();
+    await until(() => told.length > 0);
+    expect(told).toEqual(['not-sent']);
+    first.asked.destroy();
+    await front.idle();
+    expect([told, stub.seen.length]).toEqual([['not-sent', 'broken'], 1]);
   });
 
   test('because the login of the gateway is refused tells the watch nothing of the answer', async () => {
@@ -199,7 +237,7 @@ test('a client that stops reading a watched answer is broken off, and not the en
       holdsLast: true,
       head() {},
       write: (chunk) => void (seen += chunk.length),
-      end: (whole) => void told.push(`${whole}`),
+      end: (outcome) => void told.push(outcome),
     },
     [stub.url],
     { timeout: 300 },
@@ -212,7 +250,7 @@ test('a client that stops reading a watched answer is broken off, and not the en
   answer.pause();
   await until(() => told.length > 0);
   await front?.idle();
-  expect([told, house.failures(), house.atEngine()]).toEqual([['false'], [], 0]);
+  expect([told, house.failures(), house.atEngine()]).toEqual([['broken'], [], 0]);
   // Bounded by the buffers on the way, or it would have gone on for ever.
   expect(seen).toBeGreaterThan(0);
   asked.destroy();

@@ -5,7 +5,7 @@ import { GatewayError } from '../../../src/errors.ts';
 import { until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
-import { begin, inPieces, notingWatch } from './watch-house.ts';
+import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
 
 let stub: StubEngine;
 let house: EngineHouse;
@@ -39,22 +39,52 @@ async function start(
 }
 
 describe('a watched answer', () => {
-  test('is handed on one piece behind what the watch has seen', async () => {
-    const engine = inPieces(stub, ['one ', 'two ', 'three']);
+  test('is handed on 16 KiB behind what the watch has seen, in whole pieces', async () => {
+    const [one, two, three] = ['one ', longPiece('2'), longPiece('3')];
+    const engine = inPieces(stub, [one, two, three]);
     const { url } = await start(noting());
     const client = begin(url);
     await until(() => told.includes('head 200'));
     engine.open(0);
-    await until(() => told.includes('one '));
+    await until(() => told.includes(one));
     expect(client.begun).toBe(false);
     engine.open(1);
-    await until(() => client.text === 'one ');
+    await until(() => client.text === one);
     engine.open(2);
-    await until(() => client.text === 'one two ');
+    await until(() => client.text === `${one}${two}`);
     engine.last();
     expect(await client.over).toBe('whole');
-    expect(client.text).toBe('one two three');
-    expect(told).toEqual(['head 200', 'one ', 'two ', 'three', 'whole']);
+    expect(client.text).toBe(`${one}${two}${three}`);
+    expect([told[0], told.slice(1, -1).join(''), told.at(-1)]).toEqual([
+      'head 200',
+      `${one}${two}${three}`,
+      'whole',
+    ]);
+  });
+
+  test.each([
+    ['and a line feed on its own', ['<Envelope>', '</Envelope>', '\n'], 0],
+    ['in many pieces behind a long one', [longPiece('1'), 'a', '</Envelope>', ' ', '\n'], 0],
+    ['behind more than is held', [longPiece('1'), longPiece('2'), '</Envelope>', '\n'], 1],
+  ])('does not let its end %s go before the watch has agreed', async (_what, pieces, gone) => {
+    const door = gate();
+    const engine = inPieces(stub, pieces);
+    const { url } = await start(noting({ end: () => door.opened }));
+    const client = begin(url);
+    for (const [index] of pieces.entries()) {
+      engine.open(index);
+      const length = pieces.slice(0, index + 1).join('').length;
+      await until(() => told.slice(1).join('').length === length);
+    }
+    engine.last();
+    await until(() => told.includes('whole'));
+    const free = pieces.slice(0, gone).join('');
+    await until(() => client.text.length >= free.length);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    expect([client.begun, client.text.length]).toEqual([gone > 0, free.length]);
+    door.open();
+    expect(await client.over).toBe('whole');
+    expect(client.text).toBe(pieces.join(''));
   });
 
   test('does not reach the client before the watch is done with it', async () => {
@@ -146,7 +176,7 @@ describe('the error of a watch', () => {
   });
 
   test('when pieces are out already breaks the answer off', async () => {
-    const engine = inPieces(stub, ['one ', 'two ', 'three']);
+    const engine = inPieces(stub, ['one ', longPiece('2'), 'three']);
     const { url } = await start(noting({ end: refuse }));
     const client = begin(url);
     engine.open(0);

@@ -29,14 +29,14 @@ describe('a connection', () => {
     const asked = request({ host: '127.0.0.1', port: 1 });
     const connection = watchConnection(asked);
     await errorOf(asked);
-    expect(connection.failed()).toBe(true);
+    expect([connection.failed(), connection.made()]).toEqual([true, false]);
   });
 
   test('that is not made in its time is given up', async () => {
     const asked = request({ createConnection: () => new Socket() });
     const connection = watchConnection(asked, 20);
     expect((await errorOf(asked)).name).toBe('NoConnection');
-    expect(connection.failed()).toBe(true);
+    expect([connection.failed(), connection.made()]).toEqual([true, false]);
   });
 
   test('on which no TLS could be agreed has failed', async () => {
@@ -44,7 +44,7 @@ describe('a connection', () => {
     const asked = httpsRequest({ host: '127.0.0.1', port });
     const connection = watchConnection(asked);
     await errorOf(asked);
-    expect(connection.failed()).toBe(true);
+    expect([connection.failed(), connection.made()]).toEqual([true, false]);
   });
 
   test('on which TLS hangs is given up in its time', async () => {
@@ -52,7 +52,7 @@ describe('a connection', () => {
     const asked = httpsRequest({ host: '127.0.0.1', port });
     const connection = watchConnection(asked, 50);
     expect((await errorOf(asked)).name).toBe('NoConnection');
-    expect(connection.failed()).toBe(true);
+    expect([connection.failed(), connection.made()]).toEqual([true, false]);
   });
 
   test('that breaks after it was made has not failed, since something may have been sent', async () => {
@@ -61,7 +61,7 @@ describe('a connection', () => {
     const connection = watchConnection(asked);
     asked.end();
     await errorOf(asked);
-    expect(connection.failed()).toBe(false);
+    expect([connection.failed(), connection.made()]).toEqual([false, true]);
   });
 
   test('that is used again and breaks has not failed', async () => {
@@ -77,7 +77,11 @@ describe('a connection', () => {
     const connection = watchConnection(second);
     second.end();
     await errorOf(second);
-    expect([second.reusedSocket, connection.failed()]).toEqual([true, false]);
+    expect([second.reusedSocket, connection.failed(), connection.made()]).toEqual([
+      true,
+      false,
+      true,
+    ]);
     agent.destroy();
   });
 
@@ -88,9 +92,9 @@ describe('a connection', () => {
     asked.end();
     const [socket] = (await once(asked, 'socket')) as [Socket];
     await once(socket, 'connect');
-    expect(connection.failed()).toBe(false);
+    expect([connection.failed(), connection.made()]).toEqual([false, true]);
     asked.destroy();
     await errorOf(asked);
-    expect(connection.failed()).toBe(false);
+    expect([connection.failed(), connection.made()]).toEqual([false, true]);
   });
 });

@@ -170,7 +170,7 @@ export interface FakeTier extends ValueTier {
   readonly sets: number;
 }
 
-/** A tier outside the process; keeps what began later, as the port demands. */
+/** A tier outside the process; keeps what began later or is to replace the rest, as the port demands. */
 export function fakeTier(): FakeTier {
   const values = new Map<string, Buffer>();
   let gets = 0;
@@ -184,11 +184,16 @@ export function fakeTier(): FakeTier {
       await this.beforeGet();
       return values.get(key);
     },
-    async set(key, value) {
+    async set(key, value, _lifetime, options) {
       sets += 1;
       await this.beforeSet();
       const present = values.get(key);
-      if (present && present.readBigUInt64BE(8) > value.readBigUInt64BE(8)) return;
+      if (
+        options?.replace !== true &&
+        present &&
+        present.readBigUInt64BE(8) > value.readBigUInt64BE(8)
+      )
+        return;
       values.set(key, value);
     },
     get gets() {

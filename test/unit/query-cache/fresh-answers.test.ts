@@ -4,7 +4,7 @@ import type { Query } from '../../../src/query-cache/query.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import { told } from './fake-client.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';
-import { fakeEngine, replica, unknownEpochs } from './replica.ts';
+import { fakeEngine, FLIGHT_DEADLINE, replica, unknownEpochs } from './replica.ts';
 
 const LEASE = 1_000;
 
@@ -34,6 +34,83 @@ function held() {
   const body = (call: number) => `${rowset(`answer ${call}`)}`;
   return { ...one, values, engine, gate, release, body };
 }
+
+describe('what a request for a fresh answer brings', () => {
+  /** Another gateway of the same house, whose wall clock runs half a minute ahead. */
+  function housemates() {
+    const values = fakeTier();
+    const store = sharedEpochs();
+    const build = (ahead: number) => {
+      const clock = handClock();
+      clock.stepWall(ahead);
+      return replica({ clock, values, store: store.replica(LEASE), lease: LEASE });
+    };
+    return { values, here: build(0), ahead: build(30_000) };
+  }
+
+  test('takes the place of an answer that another gateway stored whose clock runs ahead', async () => {
+    const { here, ahead } = housemates();
+    const engine = fakeEngine((call) => engineAnswer(rowset(`answer ${call}`), here.clock));
+    const strange = fakeEngine(() => engineAnswer(rowset('ahead'), ahead.clock));
+    await ahead.answer(queryOf(strange.ask));
+    const found = await here.answer(queryOf(engine.ask));
+    expect([told(found), found.body]).toEqual(['hit:redis', `${rowset('ahead')}`]);
+    const asked = await here.answer(fresh(engine.ask));
+    expect(asked.outcome).toEqual({ kind: 'miss', stored: true });
+    const inMemory = await here.answer(queryOf(engine.ask));
+    expect([told(inMemory), inMemory.body]).toEqual(['hit:memory', `${rowset('answer 1')}`]);
+    ahead.memory.clear();
+    const elsewhere = await ahead.answer(queryOf(strange.ask));
+    expect([told(elsewhere), elsewhere.body]).toEqual(['hit:redis', `${rowset('answer 1')}`]);
+  });
+
+  test('is not undone by a fresh answer that was asked for before it, though the wall clock was set back', async () => {
+    const { answer, engine, gate, release, body, memory, clock } = held();
+    const first = answer(fresh(engine.ask));
+    await gate(1).arrived;
+    clock.stepWall(-10_000);
+    const second = answer(fresh(engine.ask));
+    await release(2);
+    await second;
+    await release(1);
+    await first;
+    expect((await answer(queryOf(engine.ask))).body).toBe(body(2));
+    memory.clear();
+    const fromTier = await answer(queryOf(engine.ask));
+    expect([told(fromTier), fromTier.body]).toEqual(['hit:redis', body(2)]);
+  });
+
+  test('or what was asked for later still, is what is stored, not an answer of a clock that runs ahead', async () => {
+    const { here, ahead, values } = housemates();
+    const gates = [checkpoint(), checkpoint()];
+    const engine = fakeEngine(async (call) => {
+      const began = { now: here.clock.now(), wall: here.clock.wall() };
+      await gates[call - 1]?.arrive();
+      return engineAnswer(rowset(`answer ${call}`), here.clock, { began });
+    });
+    const asked = here.answer(fresh(engine.ask));
+    await gates[0]?.arrived;
+    // Nobody joins a flight that is so old: the next one asks by itself.
+    here.clock.advance(FLIGHT_DEADLINE);
+    ahead.clock.advance(FLIGHT_DEADLINE);
+    const later = here.answer(queryOf(engine.ask));
+    await gates[1]?.arrived;
+    const strange = fakeEngine(() => engineAnswer(rowset('ahead'), ahead.clock));
+    await ahead.answer(queryOf(strange.ask));
+    gates[1]?.release();
+    await later;
+    here.memory.clear();
+    // Without having been asked for as a fresh one it does not take the place of what seems to be newer.
+    expect((await here.answer(queryOf(engine.ask))).body).toBe(`${rowset('ahead')}`);
+    gates[0]?.release();
+    expect((await asked).body).toBe(`${rowset('answer 1')}`);
+    for (const clear of [() => {}, here.memory.clear]) {
+      clear();
+      expect((await here.answer(queryOf(engine.ask))).body).toBe(`${rowset('answer 2')}`);
+    }
+    expect([values.values.size, engine.asked]).toEqual([1, 2]);
+  });
+});
 
 describe('a request for a fresh answer', () => {
   test('is answered by the engine though memory and tier 2 hold an answer, and what it brings is stored', async () => {

@@ -57,6 +57,30 @@ describe('the memory tier', () => {
     expect(tier.get('key')).toBe(sameMoment);
   });
 
+  test('keeps the last answer of this process, also when the wall clock was set back before it', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const older = storedAnswer({ requestedAt: clock.wall() });
+    const later = storedAnswer({ requestedAt: clock.wall() - 5_000 });
+    tier.set('key', older, DIGESTS, 'usual');
+    tier.set('key', later, DIGESTS, 'usual');
+    expect(tier.get('key')).toBe(later);
+    tier.set('key', older, DIGESTS);
+    expect(tier.get('key')).toBe(older);
+  });
+
+  test('keeps a fresh answer instead of one of another gateway, however its clock goes, and no other one', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const ahead = storedAnswer({ requestedAt: clock.wall() + 30_000 });
+    const here = storedAnswer({ requestedAt: clock.wall() });
+    tier.set('key', ahead, DIGESTS);
+    tier.set('key', here, DIGESTS, 'usual');
+    expect(tier.get('key')).toBe(ahead);
+    tier.set('key', here, DIGESTS, 'fresh');
+    expect(tier.get('key')).toBe(here);
+  });
+
   test('never holds more bytes than it may, and counts them', () => {
     const clock = handClock();
     const maxBytes = 20_000;

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
+import { sessionName } from '../../../src/sessions/session-name.ts';
 import { quiet } from '../query-cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 
-const STORED = '["engine","one"]';
+const STORED = sessionName(NAME);
 
 async function begun(others = 0) {
   const one = replica();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { sessionName } from '../../../src/sessions/session-name.ts';
 import { quiet } from '../query-cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 
@@ -183,7 +184,7 @@ describe('that a request was forwarded', () => {
     sessions.forwarded(NAME, old);
     expect(touches()).toBe(1);
     expect((await known(sessions)).forwardedAt).toBe(clock.wall());
-    expect(await shared.read('["engine","one"]')).toMatchObject({
+    expect(await shared.read(sessionName(NAME))).toMatchObject({
       record: { forwardedAt: clock.wall() },
     });
     clock.advance(30_000);
@@ -310,7 +311,7 @@ describe('a session whose first catalog is named', () => {
     await quiet();
     await store.call('markDirty').reply();
     expect(word(await taken)).toBe('dirty');
-    expect((await shared.read('["engine","one"]')).record?.dirty).toBe(true);
+    expect((await shared.read(sessionName(NAME))).record?.dirty).toBe(true);
   });
 
   test('is unavailable when the store is away, and dirty here from then on', async () => {
@@ -328,7 +329,7 @@ describe('a session whose first catalog is named', () => {
 
   test('is unknown when the store does not know it any more', async () => {
     const { sessions, shared, record } = await begun();
-    await shared.end('["engine","one"]');
+    await shared.end(sessionName(NAME));
     expect(word(await sessions.takeCatalog(NAME, record, SALES))).toBe('unknown');
   });
 });

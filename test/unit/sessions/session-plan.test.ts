@@ -19,13 +19,22 @@ const RECORD: SessionRecord = {
   catalog: null,
   replica: 'http://engine',
   dirty: false,
+  spelling: 's',
   version: 'v',
   forwardedAt: 0,
 };
 
 const KINDS = Object.keys(ENGINE_KINDS) as EngineKind[];
 const UNKNOWN: FoundSession = { kind: 'unknown' };
-const UNAVAILABLE: FoundSession = { kind: 'unavailable' };
+const UNAVAILABLE: FoundSession = { kind: 'unavailable', last: undefined };
+const away = (last: Partial<SessionRecord>): FoundSession => ({
+  kind: 'unavailable',
+  last: { ...RECORD, ...last },
+});
+const otherwise = (change: Partial<SessionRecord> = {}): FoundSession => ({
+  kind: 'unknown',
+  otherwise: { ...RECORD, ...change },
+});
 const known = (change: Partial<SessionRecord> = {}): FoundSession => ({
   kind: 'known',
   record: { ...RECORD, ...change },
@@ -57,8 +66,7 @@ describe.each(KINDS)('on %s', (kind) => {
     // Whoever made it dirty may still wait for others to learn of it.
     expect(plan(question, known({ dirty: true }), kind)).toBe('not-a-query, dirty');
     for (const strange of [UNKNOWN, known({ principal: 'bob' })]) {
-      const dirty = kind === 'ssas' && strange === UNKNOWN ? 'dirty-all' : 'dirty';
-      expect([`unknown-session, ${dirty}`, 'refuse']).toContain(plan(question, strange, kind));
+      expect(['unknown-session, dirty', 'refuse']).toContain(plan(question, strange, kind));
     }
   });
 
@@ -114,14 +122,51 @@ describe('the catalog of a session', () => {
     const later = known({ catalog: 'A', profile: extendProfile('p', 'A') });
     expect(plan({}, later, kind)).toBe('first-catalog, nothing');
     expect(plan({ catalog: 'A' }, later, kind)).toBe('clean');
-    expect(plan({ catalog: 'A' }, UNAVAILABLE, kind)).toBe('session-unavailable, suspect');
     // Also by what is passed through for another reason.
     expect(plan({ catalog: 'A', bypass: 'discover-type' }, known(), kind)).toBe(
       'discover-type, take-catalog',
     );
   });
 
+  test.each(['generic', 'emondrian', 'ssas'] as const)(
+    'is not changed unknown to others while the store is away (%s)',
+    (kind) => {
+      const passes = 'session-unavailable, nothing';
+      expect(plan({ catalog: 'A' }, away({ catalog: 'A' }), kind)).toBe(passes);
+      expect(plan({}, away({ catalog: 'A' }), kind)).toBe(passes);
+      expect(plan({}, UNAVAILABLE, kind)).toBe(passes);
+      const waits = 'session-unavailable, dirty';
+      expect(plan({ catalog: 'B' }, away({ catalog: 'A' }), kind)).toBe(waits);
+      expect(plan({ catalog: 'A' }, away({ catalog: null }), kind)).toBe(waits);
+      expect(plan({ catalog: 'A' }, UNAVAILABLE, kind)).toBe(waits);
+      // What another began may be another session by now.
+      expect(plan({ catalog: 'A' }, away({ catalog: 'A', principal: 'bob' }), kind)).toBe(waits);
+      expect(plan({ catalog: 'B', kind: 'end' }, away({ catalog: 'A' }), kind)).toBe(
+        'session, end',
+      );
+    },
+  );
+
   test.each(['mondrian', 'kylin'] as const)('%s does not keep it', (kind) => {
     expect(plan({ catalog: 'A' }, known(), kind)).toBe('clean');
+    expect(plan({ catalog: 'A' }, UNAVAILABLE, kind)).toBe('session-unavailable, nothing');
+  });
+});
+
+describe('a session under another spelling than that of its beginning', () => {
+  test.each(KINDS)('is as unknown as any (%s)', (kind) => {
+    expect(plan({}, otherwise(), kind)).toBe(plan({}, UNKNOWN, kind));
+    const change = { leavesState: true };
+    expect(plan(change, otherwise(), kind)).toBe(plan(change, UNKNOWN, kind));
+  });
+
+  test('is not moved or ended unnoticed by whom the engine may take for its owner', () => {
+    expect(plan({ catalog: 'A' }, otherwise({ catalog: 'A' }), 'ssas')).toBe(
+      'unknown-session, dirty',
+    );
+    expect(plan({ kind: 'end' }, otherwise(), 'ssas')).toBe('unknown-session, end');
+    const strange = otherwise({ principal: 'bob' });
+    expect(plan({ catalog: 'A' }, strange, 'ssas')).toBe('unknown-session, nothing');
+    expect(plan({ kind: 'end' }, strange, 'ssas')).toBe('unknown-session, nothing');
   });
 });

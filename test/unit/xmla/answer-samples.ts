@@ -25,6 +25,17 @@ const SPELT = mddatasetAnswer({
     `<?pi data?><x:FormatString xmlns:x="urn:x" x:a = "1" b="&quot;&#10;">${ordinal}</x:FormatString>`,
 });
 
+/** Tags that are the same in letters, and mean the same or not: prefixes are declared anew around them. */
+const cellsOf = (...declarations: readonly string[]): string =>
+  mddatasetAnswer({
+    cells: declarations.length,
+    cell: (ordinal) =>
+      `<x ${declarations[ordinal]}>${'<Value z:type="string">1</Value><Value  z:type="string" >1</Value>'.repeat(3)}</x>`,
+  });
+const REPEATED = cellsOf('xmlns:z="urn:z"', 'xmlns:z="urn:y" xmlns="urn:x"', 'xmlns:z="urn:z"');
+const RENAMED = cellsOf('xmlns:z="urn:z"', 'xmlns:z="http://www.w3.org/2001/XMLSchema-instance"');
+const UNBOUND = cellsOf('xmlns:z="urn:z"', '');
+
 const id = (header: string): string =>
   `<!-- <Session SessionId="1"/> --><x:Session\n xmlns:x = 'urn:schemas-microsoft-com:xml-analysis' ${header}></x:Session >`;
 
@@ -96,6 +107,7 @@ export const GOOD: readonly Sample[] = [
     bytes: Buffer.from(mddatasetAnswer({ style: 'ssas' })),
   },
   { name: 'every spelling', method: 'Execute', bytes: Buffer.from(SPELT) },
+  { name: 'repeated tags', method: 'Execute', bytes: Buffer.from(REPEATED) },
   {
     name: 'a rowset in ISO-8859-1',
     method: 'Discover',
@@ -125,4 +137,6 @@ export const BAD: readonly Sample[] = [
   brokenOffAnswer(),
   errorCellAnswer(),
   kylinErrorAnswer(),
+  RENAMED,
+  UNBOUND,
 ].map((text, index) => ({ name: `bad ${index}`, method: 'Execute', bytes: Buffer.from(text) }));

@@ -281,3 +281,64 @@ describe('the text of a value', () => {
     expect(verdict(change(ROWSET, '</xsd:schema>', schema), 'Discover')).toBeUndefined();
   });
 });
+
+describe('a tag that came before', () => {
+  const bound = (uri: string): string => `<x xmlns:z="${uri}"><Value z:type="string">1</Value></x>`;
+  const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
+  const cells = (cell: (ordinal: number) => string): string => mddatasetAnswer({ cells: 60, cell });
+
+  test('tells an error where its prefix has another meaning', () => {
+    expect(verdict(cells(() => bound('urn:z')))).toBeUndefined();
+    for (const odd of [1, 4, 59])
+      expect(verdict(cells((ordinal) => bound(ordinal === odd ? XSI : 'urn:z')))).toBe(
+        'error-cell',
+      );
+  });
+
+  test('is ill-formed where its prefix has none', () => {
+    const unbound = bound('urn:z').replace(/ xmlns:z="[^"]*"/, '');
+    expect(verdict(cells((ordinal) => (ordinal === 59 ? unbound : bound('urn:z'))))).toBe(
+      'not-well-formed',
+    );
+  });
+
+  test.each([
+    '#ERR: x',
+    '&#35;ERR: x',
+    '#&#69;RR: x',
+    'a.b.XError',
+    'dummy',
+    ' #ERR: x',
+    '[x].[dummy]',
+  ])('does not hide the text %j', (error) => {
+    for (const odd of [1, 2, 5, 59]) {
+      const cell = (ordinal: number): string =>
+        `<Value>${ordinal === odd ? error : 'good'}</Value>`;
+      expect(verdict(cells(cell))).toBe('error-cell');
+      // The same text again, so that it would be known by then.
+      expect(verdict(cells((ordinal) => (ordinal < odd ? '<Value>1</Value>' : cell(odd))))).toBe(
+        'error-cell',
+      );
+    }
+  });
+
+  test('does not excuse a text because the inline schema has it too', () => {
+    const text = '<Value>#ERR: x</Value>';
+    const schema = `<xsd:schema>${text.repeat(3)}</xsd:schema>`;
+    const answer = (row: string): string =>
+      response('Execute', 'rowset', `${schema}<row>${'<Value>1</Value>'.repeat(3)}${row}</row>`);
+    expect(verdict(answer(''))).toBeUndefined();
+    expect(verdict(answer(text))).toBe('error-cell');
+  });
+
+  test('does not excuse text beside elements', () => {
+    const one = '<row><Value>1</Value></row>'.repeat(3);
+    expect(verdict(response('Execute', 'rowset', one))).toBeUndefined();
+    const beside = `${one}<row><Value>1</Value>x</row>`;
+    expect(verdict(response('Execute', 'rowset', beside))).toBe('answer-shape');
+    const row = '<Value>1</Value>'.repeat(9);
+    expect(verdict(response('Execute', 'rowset', `<row>${row}</row>`))).toBeUndefined();
+    expect(verdict(response('Execute', 'rowset', `<row>${row}x${row}</row>`))).toBe('answer-shape');
+    expect(verdict(response('Execute', 'rowset', `<row>${row}x</row>`))).toBe('answer-shape');
+  });
+});

@@ -11,12 +11,12 @@ const BASE = {
   unexpected: undefined,
 } as const;
 
-function execute(properties: readonly Property[]): XmlaRequest {
+function execute(properties: readonly Property[], statement = 'SELECT'): XmlaRequest {
   return {
     ...BASE,
     method: 'Execute',
     commands: ['Statement'],
-    statement: 'SELECT',
+    statement,
     parameters: [],
     properties,
   };
@@ -43,7 +43,11 @@ describe('the catalogs of an Execute', () => {
       ['A', 'B'],
     ],
   ])('%j: the engine runs it there', (properties, catalogs) => {
-    expect(namedCatalogs(execute(properties))).toEqual({ catalogs, spansCatalogs: false });
+    expect(namedCatalogs(execute(properties))).toEqual({
+      catalogs,
+      spansCatalogs: false,
+      qualified: false,
+    });
   });
 
   test.each([
@@ -52,7 +56,49 @@ describe('the catalogs of an Execute', () => {
     [[{ name: 'catalog', value: 'A' }], ['A']],
     [[{ name: 'Catalog', value: ' ' }], []],
   ])('%j: the engine may choose another', (properties, catalogs) => {
-    expect(namedCatalogs(execute(properties))).toEqual({ catalogs, spansCatalogs: true });
+    expect(namedCatalogs(execute(properties))).toEqual({
+      catalogs,
+      spansCatalogs: true,
+      qualified: false,
+    });
+  });
+
+  const catalog = [{ name: 'Catalog', value: 'C' }];
+
+  test.each([
+    ['SELECT FROM [Other].[Sales]', ['C', 'Other', 'Sales']],
+    ['SELECT FROM Other . Sales WHERE [a]', ['C', 'Other', 'Sales']],
+    ['SELECT FROM/* */[a]]b]/* . */./* */[Sales]', ['C', 'a]b', 'Sales']],
+    ['SELECT FROM [Server].[Other].[Sales]', ['C', 'Server', 'Other', 'Sales']],
+    ['SELECT FROM (SELECT [a] ON 0 FROM [Other].[Sales])', ['C', 'Other', 'Sales']],
+    [`WITH MEMBER [m] AS 'x("SELECT FROM [Other].[B]")' SELECT FROM [A]`, ['C', 'Other', 'B', 'A']],
+    ['SELECT FROM [Other].&[Sales]', ['C', 'Other']],
+    ['SELECT FROM [Other].', ['C', 'Other']],
+    ['SELECT FROM "Other".[Sales]', ['C']],
+    ['SELECT FROM Sales\u200b.[x]', ['C']],
+    ['SELECT \u200bFROM [Other].[Sales]', ['C']],
+  ])('%j: the statement itself may name another', (statement, catalogs) => {
+    expect(namedCatalogs(execute(catalog, statement))).toEqual({
+      catalogs,
+      spansCatalogs: true,
+      qualified: true,
+    });
+  });
+
+  test.each([
+    'SELECT FROM [Sales]',
+    'SELECT [a].[b] ON 0 FROM Sales WHERE [c].[d]',
+    'SELECT FROM [Other.Sales]',
+    'SELECT [From].[x] ON 0 FROM [Sales]',
+    '-- FROM [Other].[Sales]\nSELECT FROM [Sales]',
+    'SELECT FROM Sales-2',
+    'SELECT FROM (SELECT [a].[b] ON 0 FROM [Sales])',
+  ])('%j: the statement names none', (statement) => {
+    expect(namedCatalogs(execute(catalog, statement))).toEqual({
+      catalogs: ['C'],
+      spansCatalogs: false,
+      qualified: false,
+    });
   });
 });
 
@@ -63,7 +109,11 @@ describe('the catalogs of a Discover', () => {
       [plain('CATALOG_NAME', 'A'), plain('CATALOG_NAME', 'B')],
       [{ name: 'Catalog', value: 'A' }],
     );
-    expect(namedCatalogs(request)).toEqual({ catalogs: ['A', 'B'], spansCatalogs: false });
+    expect(namedCatalogs(request)).toEqual({
+      catalogs: ['A', 'B'],
+      spansCatalogs: false,
+      qualified: false,
+    });
   });
 
   test.each([
@@ -116,6 +166,7 @@ test.each(['DISCOVER_LITERALS', 'DISCOVER_KEYWORDS', 'DBSCHEMA_PROVIDER_TYPES'])
     expect(namedCatalogs(discover(requestType, []))).toEqual({
       catalogs: [],
       spansCatalogs: false,
+      qualified: false,
     });
   },
 );

@@ -143,6 +143,13 @@ const edit = fc.oneof(
     how: fc.constantFrom('drop', 'double', 'swap', 'end', 'empty', 'comment', 'cdata', 'element'),
   }),
   fc.record({
+    kind: fc.constant('again' as const),
+    at: fraction,
+    how: fc.constantFrom('same', 'value', 'space', 'prefix', 'default', 'attribute', 'end'),
+    text: fc.constantFrom(...ATTRIBUTES),
+  }),
+  fc.record({ kind: fc.constant('undeclare' as const), at: fraction }),
+  fc.record({
     kind: fc.constant('attribute' as const),
     at: fraction,
     text: fc.constantFrom(...ATTRIBUTES),
@@ -194,6 +201,38 @@ function reshape(token: string, next: string, how: string): string {
   }
 }
 
+/** Repeats an element without children, so that its tags are known, with a small change in what came again. */
+function again(bytes: Buffer, at: number, how: string, attribute: string): Buffer {
+  const text = bytes.toString('latin1');
+  const leaves = Array.from(text.matchAll(/<([^\s/>!?]+)([^<>]*[^<>/])?>[^<]*<\/\1\s*>/g));
+  const leaf = leaves[Math.floor(at * leaves.length)];
+  if (leaf === undefined) return bytes;
+  const [whole] = leaf;
+  const around = (declaration: string): string => `<q ${declaration}>${whole}${whole}</q>`;
+  const changed = {
+    same: whole,
+    value: whole.replace(/(="[^"]*)"/, '$1x"'),
+    space: whole.replace('>', ' >'),
+    prefix: around('xmlns:xsi="urn:q"'),
+    default: around('xmlns="urn:q"'),
+    attribute: whole.replace('>', `${binary(attribute)}>`),
+    end: whole.replace(/<\/[^>]*/, '$&x'),
+  }[how];
+  const put = whole.repeat(3) + (changed ?? '') + whole;
+  const end = leaf.index + whole.length;
+  return Buffer.from(text.slice(0, leaf.index) + put + text.slice(end), 'latin1');
+}
+
+/** Takes the declaration of a namespace away from around names that use it. */
+function undeclare(bytes: Buffer, at: number): Buffer {
+  const text = bytes.toString('latin1');
+  const all = Array.from(text.matchAll(/ xmlns(?::\w+)?="[^"]*"/g));
+  const one = all[Math.floor(at * all.length)];
+  if (one === undefined) return bytes;
+  const [whole] = one;
+  return Buffer.from(text.slice(0, one.index) + text.slice(one.index + whole.length), 'latin1');
+}
+
 function apply(bytes: Buffer, change: Edit): Buffer {
   const at = 'at' in change ? Math.floor(change.at * bytes.length) : 0;
   const put = (from: number, text: Buffer, to: number): Buffer =>
@@ -222,6 +261,10 @@ function apply(bytes: Buffer, change: Edit): Buffer {
       return Buffer.from(bytes.toString('latin1'), change.coding as BufferEncoding);
     case 'token':
       return onToken(bytes, change.at, (token, next) => reshape(token, next, change.how));
+    case 'again':
+      return again(bytes, change.at, change.how, change.text);
+    case 'undeclare':
+      return undeclare(bytes, change.at);
     case 'attribute':
       return onToken(
         bytes,

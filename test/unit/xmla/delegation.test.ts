@@ -150,7 +150,7 @@ describe('a request could hide that it asks', () => {
     [
       'a declaration that cannot be read',
       `<?xml version="1.0" encoding=ISO-8859-1?>${plain}`,
-      'text/xml; charset=iso-8859-1',
+      'text/xml; charset=koi8-r',
     ],
     ['JSON', '{"Roles":"Admin"}'],
     ['binary XML', Buffer.from([0xdf, 0xff, 0x01, 0xb0, 0x04])],
@@ -210,11 +210,7 @@ describe('a request asks for nothing', () => {
   });
 
   test.each<[string, Buffer, string?]>([
-    [
-      'ISO-8859-1',
-      Buffer.from(envelope('<Catalog>é</Catalog>'), 'latin1'),
-      'text/xml; charset=iso-8859-1',
-    ],
+    ['KOI8-R', Buffer.from(envelope('<Catalog>é</Catalog>'), 'latin1'), 'text/xml; charset=koi8-r'],
     [
       'windows-1252',
       Buffer.from(
@@ -231,6 +227,18 @@ describe('a request asks for nothing', () => {
     expect(readRequest(body, contentType).kind).toBe('not-understood');
     expect(asks(body, contentType)).toBe(false);
   });
+
+  test.each(['iso-8859-1', 'us-ascii'])('in %s, with empty ones', (charset) => {
+    const body = Buffer.from(envelope('<Catalog>A</Catalog><Roles/>'));
+    expect(asks(body, `text/xml; charset=${charset}`)).toBe(false);
+  });
+});
+
+test('letters that only a reader of UTF-8 takes for a name count in ISO-8859-1 too', () => {
+  const body = Buffer.from(envelope('<Role\u017F>x</Role\u017F>'));
+  const type = 'text/xml; charset=iso-8859-1';
+  expect(asks(body, type)).toBe(true);
+  expect(asks(Buffer.from(envelope('<Catalog>\u00E9</Catalog>'), 'latin1'), type)).toBe(false);
 });
 
 /** Every letter of a name in one of its two cases. */

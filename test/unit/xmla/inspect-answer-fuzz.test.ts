@@ -35,6 +35,10 @@ describe('an answer that was damaged on its way', () => {
     expect(wellFormedByLibxml2(bytes)).toBe(true);
   });
 
+  test.each(BAD)('$name: is refused to begin with', ({ method, bytes }) => {
+    expect(inspect(method, [bytes]).ok).toBe(false);
+  });
+
   test('is never accepted when libxml2 calls it ill-formed', () => {
     const seed = fuzzSeed();
     let accepted = 0;

@@ -51,30 +51,17 @@ test('the text inside quotes has its doubled quotes made single', () => {
   expect(double && unquoted(double)).toBe("a\"b''");
 });
 
+const awkward = fc.string({
+  unit: fc.constantFrom(
+    ...`'"[]/*-\n\r\t\f\v &;!+$(){}a1._eE\0é\u00A0\u200B\u2028👍`,
+    ...["''", '--', '//', '/*', '*/', ']]', '1.5e-3', 'word'],
+  ),
+});
+const anyText = fc.oneof(awkward, fc.string({ unit: 'binary' }));
+
 test('the tokens of any text, joined, are the text', () => {
-  const awkward = fc.string({
-    unit: fc.constantFrom(
-      "'",
-      '"',
-      '[',
-      ']',
-      '/',
-      '*',
-      '-',
-      '\n',
-      '\r',
-      ' ',
-      '&',
-      ';',
-      'a',
-      '1',
-      '.',
-      'é',
-      '\u00A0',
-    ),
-  });
   fc.assert(
-    fc.property(fc.oneof(awkward, fc.string({ unit: 'binary' })), (text) => {
+    fc.property(anyText, (text) => {
       const all = [...mdxTokens(text)];
       expect(all.map((token) => token.text).join('')).toBe(text);
       expect(all.every((token) => token.text !== '')).toBe(true);
@@ -83,3 +70,42 @@ test('the tokens of any text, joined, are the text', () => {
     { numRuns: sizes.propertyRuns * 5 },
   );
 });
+
+test('any text has the tokens that the rules of the language, tried one after the other, give it', () => {
+  fc.assert(
+    fc.property(anyText, (text) => {
+      expect(tokens(text)).toEqual(byRules(text));
+    }),
+    { numRuns: sizes.propertyRuns * 5 },
+  );
+});
+
+/** The first that matches is the token, and what none matches is a mark: plain to see, and slow. */
+const RULES: readonly (readonly [string, RegExp])[] = [
+  ['bracketed', /\[(?:[^\]]|\]\])*\](?!\])/y],
+  ['single-quoted', /'(?:[^']|'')*'(?!')/y],
+  ['double-quoted', /"(?:[^"]|"")*"(?!")/y],
+  ['block-comment', /\/\*[^]*?\*\//y],
+  ['unterminated', /(?:[['"]|\/\*)[^]*/y],
+  ['space', /[ \t\n\r\f]+/y],
+  ['line-comment', /(?:--|\/\/)[^\n]*/y],
+  ['number', /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y],
+  ['word', /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y],
+  ['mark', /[^]/y],
+];
+
+function byRules(text: string): string[] {
+  const found: string[] = [];
+  let position = 0;
+  while (position < text.length) {
+    for (const [kind, pattern] of RULES) {
+      pattern.lastIndex = position;
+      const [token] = pattern.exec(text) ?? [];
+      if (token === undefined) continue;
+      found.push(`${kind} ${token}`);
+      position += token.length;
+      break;
+    }
+  }
+  return found;
+}

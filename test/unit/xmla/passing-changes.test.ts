@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { passingChange } from '../../../src/xmla/passing-changes.ts';
+import * as fc from 'fast-check';
+import { passingChange, type PassingChange } from '../../../src/xmla/passing-changes.ts';
 import { readRequest } from '../../../src/xmla/read-request.ts';
 import type { XmlaRequest } from '../../../src/xmla/xmla-request.ts';
 import { discover, execute } from '../../support/envelopes.ts';
@@ -12,48 +13,146 @@ function requestOf(body: Buffer): XmlaRequest {
 
 const changeOf = (statement: string) => passingChange(requestOf(execute({ statement })));
 
-function commandOf(command: string) {
+function commandsOf(commands: string): XmlaRequest {
   const body = execute({ statement: '' }).toString();
-  return passingChange(requestOf(Buffer.from(body.replace('<Statement></Statement>', command))));
+  return requestOf(Buffer.from(body.replace('<Statement></Statement>', () => commands)));
 }
+const commandOf = (command: string) => passingChange(commandsOf(command));
+const AS = 'http://schemas.microsoft.com/analysisservices/2003/engine';
+
+const NAMED: PassingChange = {
+  reach: 'named',
+  refresh: false,
+  leavesState: true,
+  undoneByFault: true,
+};
+const EVERYTHING: PassingChange = { ...NAMED, reach: 'everything' };
+const REFRESH: PassingChange = { ...NAMED, refresh: true, leavesState: false };
+const COMMAND: PassingChange = { ...EVERYTHING, leavesState: false };
+/** Of several, what was done before a Fault stays done. */
+const several = (change: PassingChange) => ({ ...change, leavesState: true, undoneByFault: false });
 
 describe('what changes data or definitions is seen, however it is written', () => {
-  const named = { reach: 'named', refresh: false, leavesState: true };
   test.each([
-    ['UPDATE CUBE [Sales] SET ([a].[b]) = 1', named],
-    ['update\tcube [Sales] set x = 1', named],
-    ['-- a comment\nUPDATE /* and one */ CUBE [Sales] SET x = 1', named],
-    ['COMMIT TRAN', named],
-    ['COMMIT', named],
-    ['BEGIN TRAN; COMMIT', named],
-    ['ALTER CUBE [Sales] UPDATE DIMENSION [a], DEFAULT_MEMBER=[a].[b]', named],
-    ['REFRESH CUBE [Sales]', { reach: 'named', refresh: true, leavesState: false }],
-    ['refresh  Cube Sales', { reach: 'named', refresh: true, leavesState: false }],
-    ['REFRESH CUBE [a]; COMMIT', { ...named }],
-    [
-      '{ "refresh": { "type": "full" } }',
-      { reach: 'everything', refresh: false, leavesState: false },
-    ],
+    ['UPDATE CUBE [Sales] SET ([a].[b]) = 1', NAMED],
+    ['update\tcube [Sales] set x = 1', NAMED],
+    ['-- a comment\nUPDATE /* and one */ CUBE [Sales] SET x = 1', NAMED],
+    ['COMMIT TRAN', EVERYTHING],
+    ['COMMIT', EVERYTHING],
+    ['BEGIN TRAN; COMMIT', several(EVERYTHING)],
+    ['ALTER CUBE [Sales] UPDATE DIMENSION [a], DEFAULT_MEMBER=[a].[b]', NAMED],
+    ['REFRESH CUBE [Sales]', REFRESH],
+    ['refresh  Cube Sales', REFRESH],
+    [' ; REFRESH CUBE [a] ; ; ', REFRESH],
+    ['REFRESH CUBE [a]; REFRESH CUBE [b]', several(REFRESH)],
+    ['REFRESH CUBE [a]; COMMIT', several(EVERYTHING)],
+    ['UPDATE CUBE [a] SET x = 1; UPDATE CUBE [b] SET x = 1', several(NAMED)],
+    ['SELECT FROM [a]; UPDATE CUBE [a] SET x = 1', several(NAMED)],
+    ['{ "refresh": { "type": "full" } }', COMMAND],
+    ['{ "sequence": { "operations": [] } }', { ...COMMAND, undoneByFault: false }],
   ])('%j', (statement, change) => {
     expect(changeOf(statement)).toEqual(change);
   });
 
-  test.each(['Process', 'ClearCache', 'Alter', 'Create', 'Delete', 'MergePartitions', 'Restore'])(
-    'the command %s',
-    (name) => {
-      const change = { reach: 'everything', refresh: false, leavesState: false };
-      expect(
-        commandOf(`<${name} xmlns="http://schemas.microsoft.com/analysisservices/2003/engine"/>`),
-      ).toEqual(change);
-    },
-  );
+  test.each([
+    'Process',
+    'ClearCache',
+    'Alter',
+    'Create',
+    'Delete',
+    'MergePartitions',
+    'DesignAggregations',
+    'NotifyTableChange',
+    'Restore',
+    'Attach',
+    'Detach',
+    'Synchronize',
+    'Load',
+    'ImageLoad',
+  ])('the command %s, which leaves nothing in its session', (name) => {
+    expect(commandOf(`<${name} xmlns="${AS}"/>`)).toEqual(COMMAND);
+  });
+
+  test.each([
+    'BeginTransaction',
+    'CommitTransaction',
+    'RollbackTransaction',
+    'Insert',
+    'Update',
+    'UpdateCells',
+    'statement',
+    'Whatever',
+  ])('the command %s, which may leave something in its session', (name) => {
+    expect(commandOf(`<${name} xmlns="${AS}"/>`)).toEqual(EVERYTHING);
+  });
+
+  test('an object of the session alone is nothing that a request is expected to make', () => {
+    for (const name of ['Create', 'Alter', 'Delete']) {
+      const { unexpected } = commandsOf(`<${name} xmlns="${AS}" Scope="Session"/>`);
+      expect(unexpected).toBe(`Scope of ${name}`);
+      expect(commandsOf(`<${name} xmlns="${AS}" AllowCreate="true"/>`).unexpected).toBeUndefined();
+    }
+  });
 
   test('a Batch may hold anything', () => {
-    expect(commandOf('<Batch><Statement>CREATE SET x AS {}</Statement></Batch>')).toEqual({
-      reach: 'everything',
-      refresh: false,
-      leavesState: true,
-    });
+    expect(commandOf('<Batch><Statement>CREATE SET x AS {}</Statement></Batch>')).toEqual(
+      several(EVERYTHING),
+    );
+  });
+});
+
+describe('what stands beside a change may leave anything in the session, and may be done before a Fault', () => {
+  const CREATED = 'CREATE SESSION MEMBER [Sales].[Measures].[x] AS 1';
+  test.each([
+    [`REFRESH CUBE [Sales]; ${CREATED}`, several(REFRESH)],
+    [`${CREATED}; REFRESH CUBE [Sales]`, several(REFRESH)],
+    [`{ "refresh": {} }; ${CREATED}`, several(COMMAND)],
+  ])('%j', (statement, change) => {
+    expect(changeOf(statement)).toEqual(change);
+  });
+
+  test.each([
+    `<ClearCache xmlns="${AS}"/><Statement>${CREATED}</Statement>`,
+    `<Statement>${CREATED}</Statement><ClearCache xmlns="${AS}"/>`,
+    `<ClearCache xmlns="${AS}"/><Cancel xmlns="${AS}"/>`,
+    `<ClearCache xmlns="${AS}"/><Statement/>`,
+    '<Statement>{ "refresh": {} }</Statement><Cancel/>',
+    '<Statement>SELECT FROM [a]</Statement><Statement>COMMIT</Statement>',
+  ])('%s', (commands) => {
+    expect(commandOf(commands)).toEqual(several(EVERYTHING));
+  });
+});
+
+describe('a text that engines read in different ways changes what any of them reads', () => {
+  const FIRST = '-- a comment\r';
+  test.each([
+    [`${FIRST}UPDATE CUBE [a] SET x = 1`, several(NAMED)],
+    ['-- a comment\r\nUPDATE CUBE [a] SET x = 1', NAMED],
+    ['-- a\r/*\nCOMMIT -- */', several(EVERYTHING)],
+    ['UP\rDATE CUBE [a] SET x = 1', NAMED],
+    [`${FIRST}REFRESH CUBE [a]`, several(REFRESH)],
+    // Nothing for who ends the line there; the session sees what another reads.
+    [`REFRESH CUBE [a] --\r; CREATE SESSION SET [b] AS {}`, several(REFRESH)],
+    ['/* /* */ */ COMMIT', several(EVERYTHING)],
+  ])('%j', (statement, change) => {
+    expect(changeOf(statement)).toEqual(change);
+  });
+
+  test('as does one that is longer than what is searched', () => {
+    const long = (length: number) => 'SELECT'.padEnd(length, ' x');
+    expect(changeOf(long(128 * 1024))).toBeUndefined();
+    expect(changeOf(long(128 * 1024 + 1))).toEqual(several(EVERYTHING));
+  });
+
+  test('of statements in any order and number, each that changes something is found', () => {
+    const harmless = fc.constantFrom('', ' ', 'SELECT FROM [a]', '-- COMMIT\n', "'; COMMIT'");
+    const changing = fc.constantFrom('COMMIT', 'commit\rtran', '/**/COMMIT', '-- x\rCOMMIT');
+    fc.assert(
+      fc.property(fc.array(harmless), changing, fc.array(harmless), (before, change, after) => {
+        const text = [...before, change, ...after].join(';');
+        expect(changeOf(text)).toMatchObject({ reach: 'everything', leavesState: true });
+      }),
+    );
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { readRequest } from '../../../src/xmla/read-request.ts';
-import { MAX_DEPTH, MAX_NODES } from '../../../src/xmla/xml-tree.ts';
+import { MAX_DEPTH, MAX_NODES, parseXml } from '../../../src/xmla/xml-tree.ts';
 import type { XmlaRequest } from '../../../src/xmla/xmla-request.ts';
 import { discover, execute } from '../../support/envelopes.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -61,6 +61,8 @@ describe('a known envelope is understood in full', () => {
     });
     expect(read(body)).toEqual({
       kind: 'understood',
+      encoding: 'utf-8',
+      declared: true,
       request: {
         method: 'Execute',
         commands: ['Statement'],
@@ -94,6 +96,8 @@ describe('a known envelope is understood in full', () => {
     });
     expect(read(body)).toEqual({
       kind: 'understood',
+      encoding: 'utf-8',
+      declared: true,
       request: {
         method: 'Discover',
         requestType: 'MDSCHEMA_MEMBERS',
@@ -245,8 +249,8 @@ describe('spellings that mean the same give equal requests', () => {
   test('UTF-8 and UTF-16', () => {
     const text = discoverOf(`${TYPE}${RESTRICTIONS}${PROPERTIES}`);
     const utf16 = readRequest(Buffer.from(`\uFEFF${text}`, 'utf16le'), 'text/xml');
-    expect(utf16).toEqual(read(text));
-    expect(utf16).toEqual(read(`\uFEFF${text}`));
+    expect(read(`\uFEFF${text}`)).toEqual(read(text));
+    expect(utf16).toEqual({ ...read(text), encoding: 'utf-16le' });
   });
 });
 
@@ -535,6 +539,22 @@ describe('what is not understood is told from what is refused', () => {
     });
   });
 
+  test('more prefixes than anybody needs, and no fewer', () => {
+    const declaring = (count: number) => {
+      const many = Array.from({ length: count }, (_, i) => `xmlns:p${i}="urn:a"`).join(' ');
+      // Of the one that is declared again and again there is one.
+      return good
+        .replace('<Execute', `<Execute ${many}`)
+        .replace('<Command>', '<Command xmlns:p0="urn:b">');
+    };
+    const own = new Set(good.match(/xmlns:\w+/g)).size;
+    expect(parseXml(declaring(256 - own)).kind).toBe('tree');
+    expect(parseXml(declaring(257 - own))).toMatchObject({ kind: 'unread' });
+    expect(read(declaring(257 - own))).toMatchObject({ reason: 'unknown-shape' });
+    const withDtd = `<!DOCTYPE a>${declaring(257)}`;
+    expect(parseXml(withDtd)).toMatchObject({ kind: 'refused' });
+  });
+
   test('too many attributes', () => {
     const many = Array.from({ length: MAX_NODES + 1 }, (_, i) => `a${i}=""`).join(' ');
     expect(read(good.replace('<Execute', `<Execute ${many}`))).toMatchObject({
@@ -566,7 +586,7 @@ describe('what is not understood is told from what is refused', () => {
     [
       'an encoding that is not read',
       Buffer.from(`<!DOCTYPE a>${good}`),
-      'text/xml; charset=latin1',
+      'text/xml; charset=koi8-r',
     ],
     [
       'UTF-16 that nothing declares',

@@ -75,6 +75,14 @@ describe('no session is overlooked', () => {
     expect(idsOf(body, contentType)).toEqual([]);
   });
 
+  test.each(['us-ascii', 'ISO-8859-1'])('%s is read as any other encoding', (label) => {
+    const body = inSession('x').replace('UTF-8', label);
+    expect(idsOf(body, 'text/xml')).toEqual(['a&b']);
+    const odd = body.replace('a&amp;b', 'Gr\u00F6\u00DFe');
+    // As UTF-8 it would be another one.
+    expect(idsOf(Buffer.from(odd, 'latin1'), 'text/xml')).toBe('unknown');
+  });
+
   test('letters that are not those of ASCII hide what they say', () => {
     // `<Session` in EBCDIC (code page 37), and in UTF-7.
     const ebcdic = Buffer.from([0x4c, 0xe2, 0x85, 0xa2, 0xa2, 0x89, 0x96, 0x95]);
@@ -107,6 +115,54 @@ describe('a long body', () => {
   test('in UTF-16 that nothing names may name any', async () => {
     const body = Buffer.from(inSession(long), 'utf16le');
     expect(await sessionIdsInLong(body, 'text/xml', nextTurn)).toBe('unknown');
+  });
+
+  test('in ISO-8859-1 may name any when an id is not ASCII, since other engines read UTF-8', async () => {
+    const body = Buffer.from(inSession(long).replace('a&amp;b', '\u00F6'), 'latin1');
+    const type = 'text/xml; charset=iso-8859-1';
+    expect(await sessionIdsInLong(body, type, nextTurn)).toBe('unknown');
+  });
+
+  test('of another version of XML may name any', async () => {
+    const body = Buffer.from(inSession(long).replace('version="1.0"', 'version="1.1"'));
+    expect(await sessionIdsInLong(body, TYPE, nextTurn)).toBe('unknown');
+  });
+
+  test.each([
+    ['in another namespace', '<x:Session xmlns:x="urn:other" x:SessionId="second"/>'],
+    ['under a prefix of nobody', '<x:Session y:SessionId="second"/>'],
+  ])('shows also an id %s', async (_what, block) => {
+    const body = Buffer.from(inSession(long).replace('<SOAP-ENV:Body>', `${block}<SOAP-ENV:Body>`));
+    expect(await sessionIdsInLong(body, TYPE, nextTurn)).toEqual(['a&b', 'second']);
+  });
+
+  test.each([
+    ['bare', '<x:b>'],
+    ['each with a prefix of its own', '<x:b xmlns:x="u">'],
+  ])('is read no further than the depth that is refused: %s', async (_what, tag) => {
+    const body = Buffer.from(`<x:session xmlns:x="u">${tag.repeat(200_000)}`);
+    turns.count = 0;
+    expect(await sessionIdsInLong(body, TYPE, nextTurn)).toBe('too-deep');
+    expect(turns.count).toBe(0);
+    const within = `<session>${'<b>'.repeat(63)}${'<b/>'.repeat(9)}${'</b>'.repeat(63)}</session>`;
+    const deep = Buffer.from(within.replace('<b>', '<b a="x">').padEnd(1_100_000, ' '));
+    expect(await sessionIdsInLong(deep, TYPE, nextTurn)).toBe('too-deep');
+    const flat = Buffer.from(within.replace('<b/>', '').replaceAll('<b/>', ''));
+    expect(await sessionIdsInLong(flat, TYPE, nextTurn)).toEqual([]);
+  });
+
+  test('is read no further than the attributes that are too many', async () => {
+    const many = Array.from({ length: 300_000 }, (_, at) => `a${at}=""`).join(' ');
+    turns.count = 0;
+    expect(await sessionIdsInLong(Buffer.from(`<session ${many}/>`), TYPE, nextTurn)).toBe(
+      'unknown',
+    );
+    const read = turns.count * 64 * 1024;
+    expect(read).toBeLessThan(50_001 * 'a123456="" '.length);
+    const spread = `<session>${'<b SessionId="x"/>'.repeat(50_001)}</session>`;
+    expect(await sessionIdsInLong(Buffer.from(spread), TYPE, nextTurn)).toBe('unknown');
+    const allowed = `<session>${'<b SessionId="x"/>'.repeat(50_000)}</session>`;
+    expect(await sessionIdsInLong(Buffer.from(allowed), TYPE, nextTurn)).toEqual(['x']);
   });
 
   test('without the word is not parsed', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { decodeText, markedEncoding } from '../../../src/xmla/text-encoding.ts';
+import { decodeText } from '../../../src/xmla/text-encoding.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const BOM = '\uFEFF';
@@ -37,7 +37,37 @@ describe('what is decoded', () => {
     ['UTF-16LE named', utf16le(TEXT), 'text/xml; charset=UTF-16LE', 'utf-16le'],
     ['UTF-16BE named', utf16be(TEXT), 'text/xml; charset=utf-16be', 'utf-16be'],
   ])('%s', (_, bytes, contentType, encoding) => {
-    expect(decodeText(bytes, contentType)).toEqual({ ok: true, text: TEXT, encoding });
+    expect(decodeText(bytes, contentType)).toEqual({
+      ok: true,
+      text: TEXT,
+      encoding,
+      declared: false,
+    });
+  });
+
+  test.each<[string, string | undefined, string, boolean]>([
+    ['US-ASCII', undefined, 'us-ascii', true],
+    ['us-ascii', 'text/xml', 'us-ascii', true],
+    ['ascii', 'text/xml; charset=US-ASCII', 'us-ascii', true],
+    ['', 'text/xml; charset=us-ascii', 'us-ascii', false],
+    ['ISO-8859-1', 'text/xml', 'iso-8859-1', true],
+    ['latin1', 'text/xml; charset="iso-8859-1"', 'iso-8859-1', true],
+    ['', 'text/xml; charset=latin1', 'iso-8859-1', false],
+  ])('declared as "%s", %s: %s', (label, contentType, encoding, declared) => {
+    const text = label === '' ? '<a/>' : declares(label);
+    expect(decodeText(Buffer.from(text), contentType)).toEqual({
+      ok: true,
+      text,
+      encoding,
+      declared,
+    });
+  });
+
+  test('ISO-8859-1 has its 256 characters, and not those of windows-1252', () => {
+    const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    const decoded = decodeText(all, 'text/xml; charset=iso-8859-1');
+    const text = String.fromCharCode(...all);
+    expect(decoded).toMatchObject({ ok: true, text, encoding: 'iso-8859-1' });
   });
 
   test.each([
@@ -53,6 +83,7 @@ describe('what is decoded', () => {
       ok: true,
       text: BOM + TEXT,
       encoding: 'utf-8',
+      declared: false,
     });
   });
 
@@ -65,8 +96,18 @@ describe('what is decoded', () => {
 
 describe('what is not decoded', () => {
   test.each<[string, Buffer, string | undefined]>([
-    ['another charset', Buffer.from('<a/>'), 'text/xml; charset=iso-8859-1'],
-    ['us-ascii', Buffer.from('<a/>'), 'text/xml; charset=us-ascii'],
+    ['another charset', Buffer.from('<a/>'), 'text/xml; charset=windows-1252'],
+    ['a byte over 0x7F as ASCII', Buffer.from('<a>\x80', 'latin1'), 'text/xml; charset=us-ascii'],
+    ['ASCII against the charset', Buffer.from(declares('us-ascii')), 'text/xml; charset=utf-8'],
+    ['UTF-8 against the charset', Buffer.from(declares('utf-8')), 'text/xml; charset=us-ascii'],
+    ['Latin 1 against ASCII', Buffer.from(declares('latin1')), 'text/xml; charset=us-ascii'],
+    ['ASCII against the mark', Buffer.from(BOM + declares('us-ascii')), 'text/xml'],
+    ['a byte order in ASCII', Buffer.from(declares('utf-16le')), 'text/xml'],
+    [
+      'ASCII, said far behind',
+      Buffer.from(declares('us-ascii').replace(' enc', `${' '.repeat(2_000)}enc`)),
+      'text/xml',
+    ],
     ['an empty charset', Buffer.from('<a/>'), 'text/xml; charset=""'],
     ['two charsets', Buffer.from('<a/>'), 'text/xml; charset=utf-8; charset=utf-16'],
     ['an extended charset', Buffer.from('<a/>'), "text/xml; charset*=utf-8''utf-16"],
@@ -78,7 +119,7 @@ describe('what is not decoded', () => {
     ['UTF-32LE', Buffer.from([0xff, 0xfe, 0, 0, 0x3c, 0, 0, 0]), undefined],
     ['UTF-32BE', Buffer.from([0, 0, 0xfe, 0xff, 0, 0, 0, 0x3c]), undefined],
     ['a declaration against UTF-8', Buffer.from(declares('utf-16')), undefined],
-    ['a declaration of Latin 1', Buffer.from(declares('ISO-8859-1')), 'text/xml'],
+    ['a declaration of windows-1252', Buffer.from(declares('windows-1252')), 'text/xml'],
     ['a declaration against UTF-16', utf16le(BOM + declares('utf-8')), undefined],
     ['a declared byte order against the mark', utf16le(BOM + declares('utf-16be')), undefined],
     ['a broken sequence', Buffer.from([0x3c, 0xc3, 0x28]), undefined],
@@ -110,18 +151,4 @@ test('no bytes and no header make it throw', () => {
     }),
     { numRuns: sizes.propertyRuns },
   );
-});
-
-describe('the mark of a body', () => {
-  test.each<[string, Buffer, string | undefined]>([
-    ['UTF-8', Buffer.from(BOM + TEXT), 'utf-8'],
-    ['UTF-16LE', utf16le(BOM + TEXT), 'utf-16le'],
-    ['UTF-16BE', utf16be(BOM + TEXT), 'utf-16be'],
-    ['nothing', Buffer.from(TEXT), undefined],
-    ['UTF-16 without one', utf16le(TEXT), undefined],
-    ['UTF-32, which is not read', Buffer.from([0xff, 0xfe, 0, 0, 0x3c, 0, 0, 0]), undefined],
-    ['an empty body', Buffer.alloc(0), undefined],
-  ])('names %s', (_, bytes, encoding) => {
-    expect(markedEncoding(bytes)).toBe(encoding);
-  });
 });

@@ -1,0 +1,27 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { nameAsRead } from '../proxy/forwarded-headers.ts';
+
+/** The header by which SSAS names the session beside the envelope, and the one that asks for its token. */
+export const SESSION_HEADER = 'x-as-sessionid';
+const TOKEN_HEADER = 'x-as-getsessiontoken';
+
+/**
+ * Every session that the headers of a request may name, each once: they are forwarded in each spelling that some
+ * server takes for the name, and several values as one text with commas between them (RFC 9110 §5.3), which an
+ * engine may split or not.
+ */
+export function sessionsInHeaders(headers: IncomingHttpHeaders): readonly string[] {
+  const texts = valuesOf(headers, SESSION_HEADER);
+  const all = [...texts, ...texts.flatMap((text) => text.split(','))].map((id) => id.trim());
+  return [...new Set(all.filter((id) => id !== ''))];
+}
+
+/** Whether the headers ask for the token of a session, with whatever value. */
+export function asksForToken(headers: IncomingHttpHeaders): boolean {
+  return valuesOf(headers, TOKEN_HEADER).length > 0;
+}
+
+function valuesOf(headers: IncomingHttpHeaders, wanted: string): readonly string[] {
+  const found = Object.entries(headers).filter(([name]) => nameAsRead(name) === wanted);
+  return found.flatMap(([, value]) => value ?? []);
+}
