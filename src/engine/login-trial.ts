@@ -7,9 +7,9 @@ import { decodedAnswer } from '../proxy/decoded-answer.ts';
 import { acceptsConnections } from '../proxy/probe.ts';
 import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
 import { NoAnswer } from '../proxy/upstream-failure.ts';
-import { readLoginAnswer, type LoginAnswer } from '../xmla/login-answer.ts';
+import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
-import { soapActionOf } from '../xmla/soap-action.ts';
+import { soapActionOf } from '../xmla/request/soap-action.ts';
 import { engineFailure, EngineSilence } from './engine-failure.ts';
 import { engineOrigin, engineTarget } from './engine-target.ts';
 

@@ -1,10 +1,10 @@
 import type { AnswerHead } from '../query-cache/query.ts';
-import { isElement } from '../xmla/element-shape.ts';
+import { isElement } from '../xmla/request/element-shape.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
-import { soapActionOf } from '../xmla/soap-action.ts';
-import { decodeText } from '../xmla/text-encoding.ts';
-import { watchAnswer } from '../xmla/watch-answer.ts';
-import { parseXml } from '../xmla/xml-tree.ts';
+import { soapActionOf } from '../xmla/request/soap-action.ts';
+import { decodeText } from '../xmla/request/text-encoding.ts';
+import { watchAnswer } from '../xmla/answer/watch-answer.ts';
+import { parseXml } from '../xmla/request/xml-tree.ts';
 import type { Engine, QueryHeaders, Touch } from './engine.ts';
 
 /** The answer to an empty statement, or a Fault, is shorter than this (bytes). */

@@ -1,6 +1,6 @@
 import type { RefusalReason } from '../reasons.ts';
-import type { AnswerSession } from '../xmla/answer-session.ts';
-import { watchAnswer } from '../xmla/watch-answer.ts';
+import type { AnswerSession } from '../xmla/answer/answer-session.ts';
+import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import type { AnswerHead, Query } from './query.ts';
 import { cutElement, cutSession } from './session-place.ts';
 import type { StoredAnswer } from './stored-answer.ts';

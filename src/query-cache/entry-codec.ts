@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
-import type { AnswerEncoding } from '../xmla/answer-encoding.ts';
+import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
 import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
 
 const compress = promisify(zstdCompress);

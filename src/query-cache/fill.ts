@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
 import type { RefusalReason } from '../reasons.ts';
-import { inspectAnswer, refuseByHead } from '../xmla/inspect-answer.ts';
+import { inspectAnswer, refuseByHead } from '../xmla/answer/inspect-answer.ts';
 import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
 import type { Flight } from './flight.ts';
 import { holdBack } from './held-back.ts';

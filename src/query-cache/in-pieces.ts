@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { INSPECTION_SLICE } from '../xmla/inspect-answer.ts';
+import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
 
 /**
  * Cuts long chunks, with a turn of the event loop between two pieces of one, so that an answer that comes in one

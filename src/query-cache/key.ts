@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
-import type { XmlaRequest } from '../xmla/xmla-request.ts';
-import { normalizeStatement } from '../xmla/statement-policy.ts';
-import { keyedProperties } from '../xmla/property-policy.ts';
+import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
+import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { CapturedEpochs } from './epochs.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */

@@ -1,6 +1,6 @@
 import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
 import { foldCase } from '../fold-case.ts';
-import type { NamedCubes } from '../xmla/cubes.ts';
+import type { NamedCubes } from '../xmla/request/cubes.ts';
 import { projectScope } from './scopes.ts';
 
 export interface QueryPolicy {

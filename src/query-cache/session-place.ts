@@ -1,5 +1,5 @@
-import type { AnswerEncoding } from '../xmla/answer-encoding.ts';
-import type { AnswerSession } from '../xmla/answer-session.ts';
+import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
+import type { AnswerSession } from '../xmla/answer/answer-session.ts';
 import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
 
 /** Takes the session id out from between its quotes, so that another can be put there. */

@@ -1,4 +1,4 @@
-import type { AnswerEncoding } from '../xmla/answer-encoding.ts';
+import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
 
 /** Where a session id goes into a stored body. */
 export interface SessionPlace {

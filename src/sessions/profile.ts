@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { keyedProperties } from '../xmla/property-policy.ts';
-import type { HeaderBlock, Property } from '../xmla/xmla-request.ts';
+import { keyedProperties } from '../xmla/request/property-policy.ts';
+import type { HeaderBlock, Property } from '../xmla/request/xmla-request.ts';
 
 /**
  * What a session was begun with and may go on to count for its later requests: the properties that count in a key

@@ -1,7 +1,7 @@
 import type { AnswerWatch } from '../engine/engine.ts';
 import { sessionHeader, tellEach } from '../query-cache/answer-sessions.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
-import { watchAnswer } from '../xmla/watch-answer.ts';
+import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 
 /**
  * Looks for the session that an answer begins, in its HTTP header and its SOAP header.

@@ -6,13 +6,17 @@ import { GatewayError } from '../errors.ts';
 import { acceptedType, userAgentClass } from '../http/client-class.ts';
 import { canonicalContentType } from '../http/content-type.ts';
 import type { BypassReason } from '../reasons.ts';
-import { classify, leavesState } from '../xmla/classify.ts';
-import { NOT_UNDERSTOOD, passingChange, type PassingChange } from '../xmla/passing-changes.ts';
-import { readRequest, type RequestReading } from '../xmla/read-request.ts';
-import { sessionIdsInLong, type SessionIds } from '../xmla/session-ids.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/soap-action.ts';
-import type { SessionHeader, XmlaRequest } from '../xmla/xmla-request.ts';
-import { MAX_DEPTH } from '../xmla/xml-tree.ts';
+import { classify, leavesState } from '../xmla/request/classify.ts';
+import {
+  NOT_UNDERSTOOD,
+  passingChange,
+  type PassingChange,
+} from '../xmla/request/passing-changes.ts';
+import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
+import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
+import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
+import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
+import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
 import { asksForToken, SESSION_HEADER, sessionsInHeaders } from './session-headers.ts';
 
 /** What a POST asks, as far as it was understood, from its headers and its body alone. */

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts';
 import { refuseDelegation } from '../http/delegation.ts';
 import type { Classification, ExplainXmla } from '../http/explain.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
-import { namedCatalogs } from '../xmla/catalogs.ts';
+import { namedCatalogs } from '../xmla/request/catalogs.ts';
 import { readAsked, type Asked } from './asked.ts';
 import { destinationOf, type Destination, type EngineOf } from './destination.ts';
 import { refuseOtherIdentity } from './other-identity.ts';

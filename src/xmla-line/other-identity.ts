@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { asksForOtherIdentity } from '../xmla/delegation.ts';
+import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import type { Asked } from './asked.ts';
 import type { Destination } from './destination.ts';
 

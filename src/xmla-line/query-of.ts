@@ -10,10 +10,10 @@ import type { RoleSets } from '../roles/role-sets.ts';
 import { sessionProfile } from '../sessions/profile.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
-import { namedCatalogs } from '../xmla/catalogs.ts';
-import { namedCubes, type NamedCubes } from '../xmla/cubes.ts';
-import { sourcesOf } from '../xmla/statement-sources.ts';
-import type { XmlaRequest } from '../xmla/xmla-request.ts';
+import { namedCatalogs } from '../xmla/request/catalogs.ts';
+import { namedCubes, type NamedCubes } from '../xmla/request/cubes.ts';
+import { sourcesOf } from '../xmla/request/statement-sources.ts';
+import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { Asked } from './asked.ts';
 import type { Destination } from './destination.ts';
 

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { RECORDINGS_LIST, loadRecordings } from '../../../src/demo/recordings.ts';
-import { inspectAnswer } from '../../../src/xmla/inspect-answer.ts';
+import { inspectAnswer } from '../../../src/xmla/answer/inspect-answer.ts';
 import { ENGINE_KINDS } from '../../../src/engine-kinds.ts';
-import { classify } from '../../../src/xmla/classify.ts';
-import { readRequest } from '../../../src/xmla/read-request.ts';
+import { classify } from '../../../src/xmla/request/classify.ts';
+import { readRequest } from '../../../src/xmla/request/read-request.ts';
 
 describe('the recordings that come with the program', () => {
   test('are at least eight, each with a name and a question of its own', async () => {

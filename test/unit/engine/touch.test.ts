@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import * as fc from 'fast-check';
 import { gzipSync } from 'node:zlib';
 import { XMLA } from '../../../src/xmla/namespaces.ts';
-import { readRequest } from '../../../src/xmla/read-request.ts';
+import { readRequest } from '../../../src/xmla/request/read-request.ts';
 import { envelope, faultAnswer } from '../../support/answers.ts';
 import { until } from '../../support/http-client.ts';
 import { sizes } from '../../support/sizes.ts';

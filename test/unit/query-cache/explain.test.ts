@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KeyParts } from '../../../src/query-cache/key.ts';
 import type { Query } from '../../../src/query-cache/query.ts';
-import type { DiscoverRequest } from '../../../src/xmla/xmla-request.ts';
+import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import { told } from './fake-client.ts';
 import {

@@ -5,7 +5,7 @@ import type { EngineAnswer, Query, QuerySession } from '../../../src/query-cache
 import { entryScopes } from '../../../src/query-cache/scopes.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
-import type { DiscoverRequest } from '../../../src/xmla/xmla-request.ts';
+import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
 

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { queryKey, type KeyParts } from '../../../src/query-cache/key.ts';
 import type { CapturedEpochs } from '../../../src/query-cache/epochs.ts';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
-import type { XmlaRequest } from '../../../src/xmla/xmla-request.ts';
+import type { XmlaRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { sizes } from '../../support/sizes.ts';
 import { keyParts } from './fakes.ts';
 

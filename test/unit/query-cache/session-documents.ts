@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
-import type { AnswerEncoding } from '../../../src/xmla/answer-encoding.ts';
-import type { AnswerSession } from '../../../src/xmla/answer-session.ts';
+import type { AnswerEncoding } from '../../../src/xmla/answer/answer-encoding.ts';
+import type { AnswerSession } from '../../../src/xmla/answer/answer-session.ts';
 
 export const ENCODINGS: readonly AnswerEncoding[] = [
   'utf-8',

@@ -7,7 +7,7 @@ import {
   sessionBytes,
   withSession,
 } from '../../../src/query-cache/session-place.ts';
-import type { AnswerEncoding } from '../../../src/xmla/answer-encoding.ts';
+import type { AnswerEncoding } from '../../../src/xmla/answer/answer-encoding.ts';
 import { sizes } from '../../support/sizes.ts';
 import { documentWith, ENCODINGS, sessionIds, type DocumentForm } from './session-documents.ts';
 

@@ -1,0 +1,110 @@
+import { isAscii } from 'node:buffer';
+import { hidesLetters, lettersOf } from './body-letters.ts';
+import { foldName } from '../fold-name.ts';
+import { namesIdentity } from './property-policy.ts';
+import type { RequestReading } from './read-request.ts';
+import { decodeText } from './text-encoding.ts';
+import { parseXml, type XmlElement } from './xml-tree.ts';
+
+/** WS-Security, in whatever version: so the namespace is not asked for. */
+const SECURITY = foldName('Security');
+
+/** No name that counts here becomes longer than this by any spelling; folding never makes one shorter. */
+const LONGEST_NAME = 64;
+
+/** A text of more tags than this would take too long to be searched; no client's query has so many. */
+const MOST_TAGS = 200_000;
+
+/** A name that can mean nothing else in any encoding that keeps the letters of ASCII. */
+const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
+
+/**
+ * Whether a request asks for the rights of another identity than its login, or could hide that it does: by a
+ * property such as EffectiveUserName or Roles (namesIdentity) that is not empty, wherever in the envelope it stands
+ * and in whatever namespace and letter case, or by WS-Security. Some clients always send the properties and leave
+ * them empty, which asks for nothing.
+ *
+ * A body that cannot be parsed is searched as text; one whose letters are not for certain those of ASCII could hide
+ * everything. An empty body asks for nothing.
+ *
+ * @param question.reading what {@link readRequest} made of the body
+ * @param question.contentType as that was given it
+ */
+export function asksForOtherIdentity(question: {
+  readonly body: Uint8Array;
+  readonly reading: RequestReading;
+  readonly contentType: string | undefined;
+}): boolean {
+  const { body, reading, contentType } = question;
+  if (body.byteLength === 0) return false;
+  const decoded = decodeText(body, contentType);
+  // An engine may read as UTF-8 what says to be ISO-8859-1. UTF-16 that says nowhere to be it reads as UTF-8 with zero
+  // bytes, which no XML holds.
+  const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
+  if (!isSure || decoded.text.includes('\0')) {
+    return hidesLetters(body, contentType) || undecodedAsks(lettersOf(body));
+  }
+
+  const { text } = decoded;
+  // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
+  if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;
+  const suspicions = suspicionsIn(text);
+  if (suspicions === 'too-many') return true;
+  if (suspicions.length === 0) return false;
+  const isLong = reading.kind === 'not-understood' && reading.reason === 'long-request';
+  const parsed = isLong ? undefined : parseXml(text);
+  if (parsed?.kind === 'tree') return elementAsks(parsed.root);
+  return suspicions.some((at) => !isEmptyAt(text, at));
+}
+
+function elementAsks(element: XmlElement): boolean {
+  const { local, text, hasCData, attributes, children } = element;
+  if (foldName(local) === SECURITY) return true;
+  const isEmpty = text === '' && !hasCData && attributes.length === 0 && children.length === 0;
+  return (namesIdentity(local) && !isEmpty) || children.some(elementAsks);
+}
+
+/** Where tags begin whose name counts; also in comments and CDATA, where they are no elements. */
+function suspicionsIn(text: string): readonly number[] | 'too-many' {
+  const found: number[] = [];
+  let tags = 0;
+  for (const { 1: name = '', index } of text.matchAll(TAG)) {
+    tags += 1;
+    if (tags > MOST_TAGS) return 'too-many';
+    if (isSuspicious(name)) found.push(index);
+  }
+  return found;
+}
+
+/**
+ * Up to the end of the name, with its prefix; end tags are no tags of their own. White space is also what it is in
+ * XML 1.1 (U+0085).
+ */
+const TAG = /<([^\s\u0085<>/]+)/g;
+
+/** The same in letters of an unknown encoding, where white space is only what it is in all of them. */
+const UNDECODED_TAG = /<([^ \t\r\n<>/]+)/g;
+
+function isSuspicious(name: string): boolean {
+  const local = name.slice(name.lastIndexOf(':') + 1);
+  if (local.length > LONGEST_NAME) return false;
+  return namesIdentity(local) || foldName(local) === SECURITY;
+}
+
+/** Whether an empty property stands here, in one of the two spellings without anything else. */
+function isEmptyAt(text: string, at: number): boolean {
+  const spelt = /^<([^\s<>/]+)(?:[ \t\r\n]*\/>|><\/\1[ \t\r\n]*>)/.exec(text.slice(at, at + 256));
+  return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
+}
+
+/** Nobody knows what the bytes mean that are not ASCII, so none may stand in a name. */
+function undecodedAsks(letters: string): boolean {
+  let tags = 0;
+  for (const { 1: name = '' } of letters.matchAll(UNDECODED_TAG)) {
+    tags += 1;
+    const isMarkup = name.startsWith('?') || name.startsWith('!');
+    if (tags > MOST_TAGS || isSuspicious(name)) return true;
+    if (!isMarkup && !PLAIN_NAME.test(name)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,148 @@
+import { foldName } from '../fold-name.ts';
+import { mdxTokens } from '../mdx/mdx-tokens.ts';
+import type { ExecuteRequest, XmlaRequest } from './xmla-request.ts';
+
+/** What a request that passes through changes at the engine, so that entries of before are stale. */
+export interface PassingChange {
+  /** Of the catalogs that the request names, or of any. */
+  readonly reach: 'named' | 'everything';
+  /** REFRESH CUBE, which a client sends to see what others changed. */
+  readonly refresh: boolean;
+  /** Whether the session itself may differ from others afterwards: it sees what it has not committed. */
+  readonly leavesState: boolean;
+  /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
+  readonly undoneByFault: boolean;
+}
+
+/** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
+const READING_COMMANDS: ReadonlySet<string> = new Set([
+  'cancel',
+  'backup',
+  'lock',
+  'unlock',
+  'subscribe',
+]);
+
+/**
+ * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
+ * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what nobody knows.
+ */
+const STATELESS_COMMANDS: ReadonlySet<string> = new Set([
+  'clearcache',
+  'process',
+  'alter',
+  'create',
+  'delete',
+  'mergepartitions',
+  'designaggregations',
+  'notifytablechange',
+  'restore',
+  'attach',
+  'detach',
+  'synchronize',
+  'load',
+  'imageload',
+]);
+
+const NAMED: PassingChange = {
+  reach: 'named',
+  refresh: false,
+  leavesState: true,
+  undoneByFault: true,
+};
+/** What it changed before, in statements that are gone, is named by nobody. */
+const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
+const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
+/** It may hold several of anything. */
+const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
+
+/** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
+export const NOT_UNDERSTOOD: PassingChange = COMMIT;
+
+interface StatementRule {
+  readonly words: readonly string[];
+  readonly change: PassingChange;
+}
+
+/** How a statement begins that changes what others are answered, in lower case; the first that fits counts. */
+const STATEMENTS: readonly StatementRule[] = [
+  { words: ['refresh', 'cube'], change: { ...NAMED, refresh: true, leavesState: false } },
+  { words: ['update'], change: NAMED },
+  { words: ['commit'], change: COMMIT },
+  { words: ['alter'], change: NAMED },
+  // TMSL, the commands of tabular models, is JSON in a Statement.
+  { words: ['{', '"sequence"'], change: { ...COMMAND, undoneByFault: false } },
+  { words: ['{'], change: COMMAND },
+];
+
+/** Longer texts are not searched, which would hold the event loop up, but taken for a change (UTF-16 units). */
+const SEARCHED = 128 * 1024;
+
+/** What one command or one statement changes; undefined for one that changes nothing for others. */
+type Part = PassingChange | undefined;
+
+/**
+ * What of the engine's data the request changes when it succeeds: ClearCache, Process, Alter and other commands,
+ * UPDATE CUBE, COMMIT, REFRESH CUBE. Undefined for all that only reads, or changes no more than its session.
+ */
+export function passingChange(request: XmlaRequest): PassingChange | undefined {
+  if (request.method === 'Discover') return undefined;
+  const { commands } = request;
+  const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
+  const readings = readingsOf(request);
+  const parts = [...others, ...readings.flat()];
+  const changes = parts.filter((part) => part !== undefined);
+  if (changes.length === 0) return undefined;
+  const isOne = commands.length === 1 && readings.every(({ length }) => length === 1);
+  return {
+    reach: changes.some(({ reach }) => reach === 'everything') ? 'everything' : 'named',
+    refresh: changes.every(({ refresh }) => refresh),
+    // What stands beside a change may leave anything behind.
+    leavesState: !isOne || parts.some((part) => part?.leavesState !== false),
+    undoneByFault: isOne && changes.every(({ undoneByFault }) => undoneByFault),
+  };
+}
+
+function partOfCommand(command: string): Part {
+  const name = foldName(command);
+  if (READING_COMMANDS.has(name)) return undefined;
+  if (name === 'batch') return ANYTHING;
+  return STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
+}
+
+/** The statements of the text, in each way in which an engine may read it; none without a Statement. */
+function readingsOf({ commands, statement }: ExecuteRequest): readonly (readonly Part[])[] {
+  const texts = commands.filter((name) => name === 'Statement').length;
+  if (texts === 0) return [];
+  // The text is that of the first Statement only.
+  if (texts > 1 || statement.length > SEARCHED) return [[ANYTHING]];
+  // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
+  const readings = [
+    statement,
+    statement.replaceAll('\r', ''),
+    statement.replaceAll(/\r\n?/g, '\n'),
+  ];
+  return [...new Set(readings)].map(partsOfStatement);
+}
+
+/** Looks at the first words of each statement of the text. */
+function partsOfStatement(text: string): readonly Part[] {
+  const parts: Part[] = [];
+  let words: string[] = [];
+  const judge = (): void => {
+    if (words.length === 0) return;
+    const rule = STATEMENTS.find((one) => one.words.every((word, i) => words[i] === word));
+    parts.push(rule?.change);
+    words = [];
+  };
+  for (const token of mdxTokens(text)) {
+    const { kind } = token;
+    // SSAS nests block comments, Mondrian does not: nobody knows where this one ends.
+    if (kind === 'block-comment' && token.text.includes('/*', 2)) parts.push(ANYTHING);
+    if (kind === 'space' || kind === 'line-comment' || kind === 'block-comment') continue;
+    if (kind === 'mark' && token.text === ';') judge();
+    else if (words.length < 2) words.push(token.text.toLowerCase());
+  }
+  judge();
+  return parts;
+}

@@ -1,0 +1,235 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import { XmlDocument, XmlElement, XmlText } from 'libxml2-wasm';
+import { answerScanner } from '../../../../src/xmla/answer/answer-scanner.ts';
+import { hasWords, wordsOf } from '../../../../src/xmla/answer/known-tags.ts';
+import type { ScannerSink } from '../../../../src/xmla/answer/scanner-sink.ts';
+import type { StartTag } from '../../../../src/xmla/answer/xml-tag.ts';
+import { fuzzSeed } from '../../../support/mutate.ts';
+import { sizes } from '../../../support/sizes.ts';
+
+/** An element as it was read; without text that is of no interest: of elements without children, from `h` on. */
+interface Told {
+  uri: string;
+  local: string;
+  attributes: string[];
+  text: string;
+  children: Told[];
+}
+
+function toldBy(tag: StartTag): Told {
+  const attributes = tag.attributes().map(({ uri, local, value }) => `${uri}|${local}=${value}`);
+  return {
+    uri: tag.uri,
+    local: tag.local,
+    attributes: attributes.toSorted(),
+    text: '',
+    children: [],
+  };
+}
+
+/** Asks for the attributes of a tag only when it has not seen the tag before, or each time. */
+function scan(
+  pieces: readonly string[],
+  options: { leaves: boolean; asks: boolean },
+): Told | 'refused' {
+  const top: Told = { uri: '', local: '', attributes: [], text: '', children: [] };
+  const open = [top];
+  const judged: Told[] = [];
+  const sink: ScannerSink = {
+    open(tag) {
+      if (tag.verdict === 0) tag.verdict = judged.push(toldBy(tag));
+      const before = judged[tag.verdict - 1] ?? top;
+      const told = options.asks ? toldBy(tag) : { ...before, children: [] };
+      open.at(-1)?.children.push(told);
+      open.push(told);
+    },
+    text(bytes, from, to) {
+      const told = open.at(-1);
+      if (told !== undefined) told.text += bytes.toString('utf8', from, to);
+    },
+    close() {
+      const told = open.pop();
+      if (told?.children.length === 0 && told.text.startsWith('h')) told.text = '';
+    },
+    doctype() {
+      throw new Error('a document type');
+    },
+  };
+  if (options.leaves)
+    sink.leaf = (verdict, bytes, from, to) => {
+      if (from < to && bytes[from] !== 'h'.charCodeAt(0)) return false;
+      open.at(-1)?.children.push({ ...(judged[verdict - 1] ?? top), children: [] });
+      return true;
+    };
+  try {
+    const scanner = answerScanner(sink, () => 0);
+    for (const piece of pieces) scanner.write(Buffer.from(piece));
+    scanner.end();
+    return top.children[0] ?? 'refused';
+  } catch {
+    return 'refused';
+  }
+}
+
+function readByLibxml2(element: XmlElement): Told {
+  const told: Told = {
+    uri: element.namespaceUri,
+    local: element.name,
+    attributes: element.attrs.map(
+      ({ namespaceUri, name, content }) => `${namespaceUri}|${name}=${content}`,
+    ),
+    text: '',
+    children: [],
+  };
+  told.attributes.sort();
+  for (let child = element.firstChild; child !== null; child = child.next) {
+    if (child instanceof XmlElement) told.children.push(readByLibxml2(child));
+    else if (child instanceof XmlText) told.text += child.content;
+  }
+  if (told.children.length === 0 && told.text.startsWith('h')) told.text = '';
+  return told;
+}
+
+function libxml2(text: string): Told | 'refused' {
+  try {
+    const document = XmlDocument.fromString(text);
+    try {
+      return readByLibxml2(document.root);
+    } finally {
+      document.dispose();
+    }
+  } catch {
+    return 'refused';
+  }
+}
+
+/** Few spellings, so that most tags were seen before, and next to all that could make them mean something else. */
+const NAMES = ['a', 'b', 'p:a', 'p:long-name-of-a-column', 'long-name-of-a-column', 'q:a'];
+const ATTRIBUTES = [
+  ...[
+    '',
+    '',
+    '',
+    ' b="1"',
+    ' b="2"',
+    ' b="1" ',
+    " b='1'",
+    ' p:b="1"',
+    ' q:b="1"',
+    ' p:b="1" q:b="1"',
+  ],
+  ...[' xmlns:p="urn:1"', ' xmlns:p="urn:2"', ' xmlns:q="urn:2"', ' xmlns="urn:3"', ' xmlns=""'],
+];
+const TEXTS = ['', '', 'h', 'h2', 'hundred-and-one', 'n', 'h]]', 'h\n'];
+
+function elements(levels: number): fc.Arbitrary<string> {
+  return fc
+    .record({
+      name: fc.constantFrom(...NAMES),
+      attributes: fc.constantFrom(...ATTRIBUTES),
+      text: fc.constantFrom(...TEXTS),
+      children: levels === 1 ? fc.constant([]) : fc.array(elements(levels - 1), { maxLength: 3 }),
+      times: fc.constantFrom(1, 1, 2, 3),
+      form: fc.constantFrom('full', 'full', 'full', 'empty', 'spaced'),
+    })
+    .map(({ name, attributes, text, children, times, form }) => {
+      const content = text + children.join('');
+      const end = form === 'spaced' ? `</${name} >` : `</${name}>`;
+      const full = `<${name}${attributes}>${content}${end}`;
+      return (form === 'empty' ? `<${name}${attributes}/>` : full).repeat(times);
+    });
+}
+
+const documents = fc
+  .tuple(
+    fc.constantFrom(' xmlns:q="urn:4"', ' xmlns:q="urn:1"', ''),
+    fc.array(elements(3), { minLength: 1, maxLength: 4 }),
+  )
+  .map(([attributes, nodes]) => {
+    const content = nodes.join('');
+    return `<r xmlns:p="urn:1"${attributes}>${content}${content}</r>`;
+  });
+
+describe('a tag that came before', () => {
+  test('says what it says where it stands now, as libxml2 reads it, however the text is cut', () => {
+    const seed = fuzzSeed();
+    const runs = sizes.propertyRuns * 2;
+    let read = 0;
+    fc.assert(
+      fc.property(
+        documents,
+        fc.array(fc.nat({ max: 60 }), { maxLength: 6 }),
+        fc.record({ leaves: fc.boolean(), asks: fc.boolean() }),
+        (text, lengths, options) => {
+          const expected = libxml2(text);
+          if (expected !== 'refused') read += 1;
+          expect(JSON.stringify(scan([text], options))).toBe(JSON.stringify(expected));
+          const pieces: string[] = [];
+          let at = 0;
+          for (const length of lengths) pieces.push(text.slice(at, (at += length)));
+          const cut = scan([...pieces, text.slice(at)], options);
+          expect(JSON.stringify(cut)).toBe(JSON.stringify(expected));
+        },
+      ),
+      { numRuns: runs, seed },
+    );
+    console.log(`repeated tags: ${JSON.stringify({ seed, runs: runs, read })}`);
+    // Both kinds must have been there in number, or nothing was compared.
+    expect(read).toBeGreaterThan(runs / 10);
+    expect(runs - read).toBeGreaterThan(runs / 10);
+  });
+
+  test.each([
+    // The tag behind an inner element of the same name is not one behind the root.
+    '<a><a/><long></long></a><long></long>',
+    '<a><c xmlns:p="urn:p"><p:b></p:b></c><c><p:b></p:b></c></a>',
+    '<a><b>x</b><b>x</b><b>x</c></a>',
+    '<a><b c="1"/><b c="1"/><b c="1" c="1"/></a>',
+    '<a xmlns:p="urn:p" xmlns:q="urn:q"><c><b p:d="" q:d=""></b></c><c xmlns:q="urn:p"><b p:d="" q:d=""></b></c></a>',
+  ])('does not make %s well-formed', (text) => {
+    expect(libxml2(text)).toBe('refused');
+    for (const leaves of [true, false])
+      expect(scan([text], { leaves, asks: false })).toBe('refused');
+  });
+
+  test('opens no more levels than a new one', () => {
+    const nested = (levels: number): string => '<long>'.repeat(levels) + '</long>'.repeat(levels);
+    expect(scan([nested(200)], { leaves: true, asks: false })).not.toBe('refused');
+    expect(scan([nested(201)], { leaves: true, asks: false })).toBe('refused');
+  });
+});
+
+describe('bytes as words', () => {
+  test('are the same exactly when the bytes are, save that some are never', () => {
+    const letters = fc.constantFrom(0x20, 0x3c, 0x61, 0x62, 0x7f, 0xc3, 0xf0);
+    fc.assert(
+      fc.property(
+        fc
+          .uint8Array({ minLength: 4, maxLength: 40 })
+          .map((bytes) => bytes.map((byte) => byte || 1)),
+        fc.array(letters, { maxLength: 9 }),
+        fc.nat(),
+        letters,
+        (bytes, before, at, letter) => {
+          const same = Buffer.from([...before, ...bytes, 0x20]);
+          const other = Buffer.from(same);
+          const place = before.length + (at % bytes.length);
+          other[place] = letter;
+          const words = wordsOf(bytes);
+          const found = (all: Buffer): boolean =>
+            hasWords(
+              new DataView(all.buffer, all.byteOffset, all.length),
+              before.length,
+              words,
+              bytes.length,
+            );
+          expect(found(same)).toBe(!words.some(Number.isNaN));
+          if (same[place] !== letter) expect(found(other)).toBe(false);
+          expect(found(same.subarray(0, -2))).toBe(false);
+        },
+      ),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+});

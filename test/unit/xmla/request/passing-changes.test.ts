@@ -1,0 +1,181 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import { passingChange, type PassingChange } from '../../../../src/xmla/request/passing-changes.ts';
+import { readRequest } from '../../../../src/xmla/request/read-request.ts';
+import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
+import { discover, execute } from '../../../support/envelopes.ts';
+
+function requestOf(body: Buffer): XmlaRequest {
+  const reading = readRequest(body, 'text/xml; charset=utf-8');
+  if (reading.kind !== 'understood') throw new Error(JSON.stringify(reading));
+  return reading.request;
+}
+
+const changeOf = (statement: string) => passingChange(requestOf(execute({ statement })));
+
+function commandsOf(commands: string): XmlaRequest {
+  const body = execute({ statement: '' }).toString();
+  return requestOf(Buffer.from(body.replace('<Statement></Statement>', () => commands)));
+}
+const commandOf = (command: string) => passingChange(commandsOf(command));
+const AS = 'http://schemas.microsoft.com/analysisservices/2003/engine';
+
+const NAMED: PassingChange = {
+  reach: 'named',
+  refresh: false,
+  leavesState: true,
+  undoneByFault: true,
+};
+const EVERYTHING: PassingChange = { ...NAMED, reach: 'everything' };
+const REFRESH: PassingChange = { ...NAMED, refresh: true, leavesState: false };
+const COMMAND: PassingChange = { ...EVERYTHING, leavesState: false };
+/** Of several, what was done before a Fault stays done. */
+const several = (change: PassingChange) => ({ ...change, leavesState: true, undoneByFault: false });
+
+describe('what changes data or definitions is seen, however it is written', () => {
+  test.each([
+    ['UPDATE CUBE [Sales] SET ([a].[b]) = 1', NAMED],
+    ['update\tcube [Sales] set x = 1', NAMED],
+    ['-- a comment\nUPDATE /* and one */ CUBE [Sales] SET x = 1', NAMED],
+    ['COMMIT TRAN', EVERYTHING],
+    ['COMMIT', EVERYTHING],
+    ['BEGIN TRAN; COMMIT', several(EVERYTHING)],
+    ['ALTER CUBE [Sales] UPDATE DIMENSION [a], DEFAULT_MEMBER=[a].[b]', NAMED],
+    ['REFRESH CUBE [Sales]', REFRESH],
+    ['refresh  Cube Sales', REFRESH],
+    [' ; REFRESH CUBE [a] ; ; ', REFRESH],
+    ['REFRESH CUBE [a]; REFRESH CUBE [b]', several(REFRESH)],
+    ['REFRESH CUBE [a]; COMMIT', several(EVERYTHING)],
+    ['UPDATE CUBE [a] SET x = 1; UPDATE CUBE [b] SET x = 1', several(NAMED)],
+    ['SELECT FROM [a]; UPDATE CUBE [a] SET x = 1', several(NAMED)],
+    ['{ "refresh": { "type": "full" } }', COMMAND],
+    ['{ "sequence": { "operations": [] } }', { ...COMMAND, undoneByFault: false }],
+  ])('%j', (statement, change) => {
+    expect(changeOf(statement)).toEqual(change);
+  });
+
+  test.each([
+    'Process',
+    'ClearCache',
+    'Alter',
+    'Create',
+    'Delete',
+    'MergePartitions',
+    'DesignAggregations',
+    'NotifyTableChange',
+    'Restore',
+    'Attach',
+    'Detach',
+    'Synchronize',
+    'Load',
+    'ImageLoad',
+  ])('the command %s, which leaves nothing in its session', (name) => {
+    expect(commandOf(`<${name} xmlns="${AS}"/>`)).toEqual(COMMAND);
+  });
+
+  test.each([
+    'BeginTransaction',
+    'CommitTransaction',
+    'RollbackTransaction',
+    'Insert',
+    'Update',
+    'UpdateCells',
+    'statement',
+    'Whatever',
+  ])('the command %s, which may leave something in its session', (name) => {
+    expect(commandOf(`<${name} xmlns="${AS}"/>`)).toEqual(EVERYTHING);
+  });
+
+  test('an object of the session alone is nothing that a request is expected to make', () => {
+    for (const name of ['Create', 'Alter', 'Delete']) {
+      const { unexpected } = commandsOf(`<${name} xmlns="${AS}" Scope="Session"/>`);
+      expect(unexpected).toBe(`Scope of ${name}`);
+      expect(commandsOf(`<${name} xmlns="${AS}" AllowCreate="true"/>`).unexpected).toBeUndefined();
+    }
+  });
+
+  test('a Batch may hold anything', () => {
+    expect(commandOf('<Batch><Statement>CREATE SET x AS {}</Statement></Batch>')).toEqual(
+      several(EVERYTHING),
+    );
+  });
+});
+
+describe('what stands beside a change may leave anything in the session, and may be done before a Fault', () => {
+  const CREATED = 'CREATE SESSION MEMBER [Sales].[Measures].[x] AS 1';
+  test.each([
+    [`REFRESH CUBE [Sales]; ${CREATED}`, several(REFRESH)],
+    [`${CREATED}; REFRESH CUBE [Sales]`, several(REFRESH)],
+    [`{ "refresh": {} }; ${CREATED}`, several(COMMAND)],
+  ])('%j', (statement, change) => {
+    expect(changeOf(statement)).toEqual(change);
+  });
+
+  test.each([
+    `<ClearCache xmlns="${AS}"/><Statement>${CREATED}</Statement>`,
+    `<Statement>${CREATED}</Statement><ClearCache xmlns="${AS}"/>`,
+    `<ClearCache xmlns="${AS}"/><Cancel xmlns="${AS}"/>`,
+    `<ClearCache xmlns="${AS}"/><Statement/>`,
+    '<Statement>{ "refresh": {} }</Statement><Cancel/>',
+    '<Statement>SELECT FROM [a]</Statement><Statement>COMMIT</Statement>',
+  ])('%s', (commands) => {
+    expect(commandOf(commands)).toEqual(several(EVERYTHING));
+  });
+});
+
+describe('a text that engines read in different ways changes what any of them reads', () => {
+  const FIRST = '-- a comment\r';
+  test.each([
+    [`${FIRST}UPDATE CUBE [a] SET x = 1`, several(NAMED)],
+    ['-- a comment\r\nUPDATE CUBE [a] SET x = 1', NAMED],
+    ['-- a\r/*\nCOMMIT -- */', several(EVERYTHING)],
+    ['UP\rDATE CUBE [a] SET x = 1', NAMED],
+    [`${FIRST}REFRESH CUBE [a]`, several(REFRESH)],
+    // Nothing for who ends the line there; the session sees what another reads.
+    [`REFRESH CUBE [a] --\r; CREATE SESSION SET [b] AS {}`, several(REFRESH)],
+    ['/* /* */ */ COMMIT', several(EVERYTHING)],
+  ])('%j', (statement, change) => {
+    expect(changeOf(statement)).toEqual(change);
+  });
+
+  test('as does one that is longer than what is searched', () => {
+    const long = (length: number) => 'SELECT'.padEnd(length, ' x');
+    expect(changeOf(long(128 * 1024))).toBeUndefined();
+    expect(changeOf(long(128 * 1024 + 1))).toEqual(several(EVERYTHING));
+  });
+
+  test('of statements in any order and number, each that changes something is found', () => {
+    const harmless = fc.constantFrom('', ' ', 'SELECT FROM [a]', '-- COMMIT\n', "'; COMMIT'");
+    const changing = fc.constantFrom('COMMIT', 'commit\rtran', '/**/COMMIT', '-- x\rCOMMIT');
+    fc.assert(
+      fc.property(fc.array(harmless), changing, fc.array(harmless), (before, change, after) => {
+        const text = [...before, change, ...after].join(';');
+        expect(changeOf(text)).toMatchObject({ reach: 'everything', leavesState: true });
+      }),
+    );
+  });
+});
+
+describe('what changes nothing for others is no change', () => {
+  test.each([
+    'SELECT [UPDATE] ON 0 FROM [COMMIT]',
+    "WITH MEMBER [a] AS 'COMMIT' SELECT [a] ON 0 FROM [b]",
+    '',
+    'CREATE SESSION MEMBER [Sales].[Measures].[x] AS 1',
+    'DRILLTHROUGH SELECT [a] ON 0 FROM [b]',
+    'BEGIN TRAN',
+    'ROLLBACK',
+    'REFRESH',
+    "SELECT '; COMMIT' ON 0 FROM [b]",
+  ])('%j', (statement) => {
+    expect(changeOf(statement)).toBeUndefined();
+  });
+
+  test.each(['Cancel', 'Backup', 'Subscribe'])('the command %s', (name) => {
+    expect(commandOf(`<${name}/>`)).toBeUndefined();
+  });
+
+  test('a Discover', () => {
+    expect(passingChange(requestOf(discover({ requestType: 'COMMIT' })))).toBeUndefined();
+  });
+});
