@@ -152,7 +152,7 @@ export function renderDefaultYaml(): string {
 }
 
 if (import.meta.main) {
-  const folder = new URL('..', import.meta.url);
+  const folder = new URL('../', import.meta.url);
   writeFileSync(new URL('docs/CONFIGURATION.md', folder), renderConfigReference());
   writeFileSync(new URL('config/default.yaml', folder), renderDefaultYaml());
 }

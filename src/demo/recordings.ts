@@ -47,7 +47,7 @@ export type RecordingsList = z.infer<typeof listSchema>;
 const unzip = promisify(gunzip);
 
 /** The recordings that come with the program. */
-export const RECORDINGS_FOLDER: URL = new URL('./recordings', import.meta.url);
+export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
 
 /**
  * Reads all recordings of a folder, in their order.

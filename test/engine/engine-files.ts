@@ -11,7 +11,7 @@ import { createWarehouse } from './warehouse.ts';
 
 const run = promisify(execFile);
 
-const CACHE_FOLDER = fileURLToPath(new URL('../../.cache/engine', import.meta.url));
+const CACHE_FOLDER = fileURLToPath(new URL('../../.cache/engine/', import.meta.url));
 
 /** What the generated files are made from: a change in any of them makes new ones. */
 const SOURCES = [

@@ -17,7 +17,8 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   house = await server.house();
-  storage = storageAt(house.url);
+  // No test here is about time: a busy machine may take some.
+  storage = storageAt(house.url, { timeout: 10_000 });
   await storage.open();
 });
 afterEach(async () => {

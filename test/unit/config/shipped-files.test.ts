@@ -9,7 +9,7 @@ import { loadConfig } from '../../../src/config/load-config.ts';
 import { fakeReadFile } from './fake-files.ts';
 import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
 
-const root = new URL('../../..', import.meta.url);
+const root = new URL('../../../', import.meta.url);
 const shipped = (path: string) => readFileSync(new URL(path, root), 'utf8');
 
 const ENVIRONMENT = {
