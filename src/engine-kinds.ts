@@ -22,8 +22,8 @@ export interface EngineTraits {
   /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
   /**
-   * Whether what the first requests of a session say (its properties, its catalog) goes on to count for later
-   * ones, so that it belongs in their keys.
+   * Whether what a session is begun with (its properties), and the first catalog that is named in it, go on to count
+   * for later requests, so that they belong in their keys.
    */
   readonly keepsProperties: boolean;
   /** Milliseconds without a request after which the engine drops a session; undefined when it never does. */
@@ -95,6 +95,8 @@ export const ENGINE_KINDS = {
 
 /** Which engine stands behind the gateway. */
 export type EngineKind = keyof typeof ENGINE_KINDS;
+
+export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];
 
 export function engineTraits(kind: EngineKind): EngineTraits {
   return ENGINE_KINDS[kind];

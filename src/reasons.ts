@@ -20,7 +20,7 @@ export const BYPASS_REASONS = {
   'dirty-session': 'Something was sent in the session on which its answers may depend.',
   'session-unavailable': 'Redis cannot be reached, so nothing says what happened in the session.',
   'first-catalog':
-    'The session moves to its first catalog, and the engine must see in which order.',
+    'The session moves to its first catalog, or the request names none in a session that moved: the order counts.',
   'no-store': 'The client asked by Cache-Control: no-store to keep its answer out of the cache.',
   security: 'The envelope carries WS-Security.',
   'identity-property': 'A property asks for the rights of another identity.',

@@ -3,6 +3,7 @@
  * each written once. The configuration reference and the file with all defaults are made from this.
  */
 
+import { ENGINE_KIND_NAMES } from '../engine-kinds.ts';
 import { LEASE_LIMITS } from './config.ts';
 import { z } from 'zod';
 import {
@@ -95,7 +96,7 @@ const engineKeys = {
     'The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its replica. {project} is replaced by the project of the request path.',
   ),
   kind: leaf(
-    choice(['generic', 'mondrian', 'emondrian', 'kylin', 'ssas']),
+    choice(ENGINE_KIND_NAMES),
     'Which engine it is; docs/SESSIONS.md shows what that changes. generic fits all others.',
   ),
   login: leaf(
@@ -109,7 +110,7 @@ const engineKeys = {
   ),
   session_idle: leaf(
     orNull(duration({ min: SECOND, max: 30 * DAY, off: true })),
-    'After how long without a request the engine drops a session. Before a third of it has passed, a session that is answered from the cache touches the engine. null: what is usual for the kind of engine; 0: it never drops one.',
+    'After how long without a request the engine drops a session. As soon as a quarter of it has passed, a request that is answered from the cache touches the session at the engine. null: what is usual for the kind of engine; 0: it never drops one.',
   ),
   timeout: leaf(
     duration({ min: SECOND, max: HOUR }),
@@ -192,11 +193,11 @@ const cache = section(
     ).prefault('purgers'),
     purge_on_refresh_cube: leaf(
       flag(),
-      'Whether a statement REFRESH CUBE of a user who may purge clears the cache of its project. Excel sends one for each Refresh All.',
+      'Whether a statement REFRESH CUBE of a user who may purge clears the cache of its project, or of everything where it names none. Excel sends one for each Refresh All. With false, as for users who may not purge, the engine answers the session from then on.',
     ).prefault(false),
     lease: leaf(
       duration({ min: LEASE_LIMITS.shortest, max: LEASE_LIMITS.longest }),
-      'For how long a replica may go on without asking Redis whether something was purged, and with share: roles the storage whether a role was changed. A purge, or a change of a role, waits that long before it is acknowledged.',
+      'For how long a replica may go on without asking Redis whether something was purged, and with share: roles the storage whether a role was changed. A purge, a change of a role, or a statement that changes a session which several gateways serve, waits that long.',
     ).prefault('1s'),
     key_secret: leaf(
       orNull(secretText(32)),

@@ -83,7 +83,14 @@ const BRIEF = 60_000;
 
 const script = (body: string) => redisScript(COMMON + body);
 
-export const readSession = script(`return answer(0)`);
+/**
+ * Whoever asks for a session that is being begun has its id already: its caller has given up. What happens in it from
+ * now on is not noted, so that the second half of the beginning must fail.
+ */
+export const readSession = script(`
+if bound() and get('claim') then redis.call('DEL', KEYS[4]) end
+return answer(0)
+`);
 
 /**
  * The first half of a beginning: nothing is known of the session from now on, and what happens to it until the

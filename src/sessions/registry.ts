@@ -266,6 +266,9 @@ export function createSessions(options: {
         memory.drop(key);
       } catch (error) {
         onError(error);
+        // For others it goes on, and perhaps at the engine too: what happens in it must still reach them.
+        memory.revive(key);
+        memory.mark(key);
       }
     },
   };

@@ -41,14 +41,21 @@ export function planSession(
   const before = question.kind === 'end' ? 'end' : question.leavesState ? 'dirty' : 'nothing';
   if (found.kind === 'unavailable') {
     // Other gateways may take it for clean where it was: what may move it is a change like any other.
-    const moves = before === 'nothing' && mayMove(question, found.last, engine);
-    const reason = question.kind === 'end' ? 'session' : (bypass ?? 'session-unavailable');
-    return { kind: 'pass', reason, before: moves ? 'dirty' : before, record };
+    const { last } = found;
+    const wasOwn = last?.principal === question.principal;
+    if (last !== undefined && !wasOwn && isKeptFromStrangers(last, engine)) {
+      return { kind: 'refuse' };
+    }
+    const pass = { kind: 'pass', record } as const;
+    if (question.kind === 'end') {
+      return { ...pass, reason: 'session', before: wasOwn ? 'end' : 'nothing' };
+    }
+    const moves = before === 'nothing' && mayMove(question, last, engine);
+    const reason = bypass ?? 'session-unavailable';
+    return { ...pass, reason, before: moves ? 'dirty' : before };
   }
   if (record === undefined || !isOwn) {
-    // What somebody left in a session must not serve another, unless the engine sees to that.
-    const holdsState = record?.dirty === true && !engine.checksSessionOwner;
-    if (engine.strangeSessions === 'refuse' || holdsState) return { kind: 'refuse' };
+    if (isKeptFromStrangers(record, engine)) return { kind: 'refuse' };
     return {
       kind: 'pass',
       reason: 'unknown-session',
@@ -71,6 +78,12 @@ export function planSession(
     return { kind: 'pass', reason: 'first-catalog', before, record };
   }
   return { kind: 'clean', record };
+}
+
+/** What somebody left in a session must not serve another, unless the engine sees to that. */
+function isKeptFromStrangers(record: SessionRecord | undefined, engine: EngineTraits): boolean {
+  const holdsState = record?.dirty === true && !engine.checksSessionOwner;
+  return engine.strangeSessions === 'refuse' || holdsState;
 }
 
 /**

@@ -19,7 +19,7 @@ import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts
 import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
 import { asksForToken, SESSION_HEADER, sessionsInHeaders } from './session-headers.ts';
 
-/** What a POST asks, as far as it was understood, from its headers and its body alone. */
+/** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface Asked {
   /** As the parser read the body; never `refused`. */
   readonly reading: Exclude<RequestReading, { readonly kind: 'refused' }>;

@@ -3,6 +3,7 @@ import { GatewayError } from '../errors.ts';
 import { refuseDelegation } from '../http/delegation.ts';
 import type { Classification, ExplainXmla } from '../http/explain.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
+import type { BypassReason } from '../reasons.ts';
 import { namedCatalogs } from '../xmla/request/catalogs.ts';
 import { readAsked, type Asked } from './asked.ts';
 import { destinationOf, type Destination, type EngineOf } from './destination.ts';
@@ -42,7 +43,7 @@ export function createExplanation(options: {
     if (verdict.kind === 'unclear' && verdict.refused) return UNKNOWN_SESSION;
     if (verdict.kind === 'one' && verdict.plan.kind === 'refuse') return UNKNOWN_SESSION;
     const own = cleanSession(verdict);
-    const reason = asked.bypass ?? ofSession(verdict);
+    const reason = ofSession(verdict, asked.bypass) ?? asked.bypass;
     if (reason !== undefined) {
       return { classification: { ...common, decision: 'bypass', reason } };
     }
@@ -81,7 +82,8 @@ function cleanSession(verdict: SessionVerdict) {
   return { name: verdict.name, record: verdict.plan.record };
 }
 
-function ofSession(verdict: SessionVerdict) {
-  if (verdict.kind === 'begins' || verdict.kind === 'unclear') return 'session';
+/** As the line says it, see `enterSession`. */
+function ofSession(verdict: SessionVerdict, bypass: BypassReason | undefined) {
+  if (verdict.kind === 'begins' || verdict.kind === 'unclear') return bypass ?? 'session';
   return verdict.kind === 'one' && verdict.plan.kind === 'pass' ? verdict.plan.reason : undefined;
 }

@@ -3,8 +3,11 @@ import type { Engine, EngineAddressee, Touch } from '../engine/engine.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
 
-/** Of the time after which the engine drops an idle session, this part may pass without a request. */
-const SHARE_OF_IDLE = 1 / 3;
+/**
+ * From this part of the time on after which the engine drops an idle session, a request touches it: so that of a user
+ * who goes on asking, the engine has heard before a third of it has passed.
+ */
+const SHARE_OF_IDLE = 1 / 4;
 
 /**
  * A request that is answered from the cache waits so long for the engine (ms). Nearly every touch is answered in

@@ -13,7 +13,7 @@ import { beginningCatalog, beginningProfile } from './query-of.ts';
 
 /** One request that goes to the engine and past the cache. */
 export interface Passing {
-  /** Undefined for a method other than POST. */
+  /** Undefined for a request without a body, other than a POST. */
   readonly asked: Asked | undefined;
   readonly destination: Destination;
   readonly principal: Principal;

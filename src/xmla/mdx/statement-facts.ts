@@ -170,6 +170,36 @@ function withoutStructure(text: string): string {
   return text.replaceAll(/['"[\]/*-]/g, ' ');
 }
 
+/** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
+const READS_TEXT: ReadonlySet<string> = new Set([
+  'strtovalue',
+  'strtoset',
+  'strtomember',
+  'strtotuple',
+]);
+
+/**
+ * Watches a row of tokens for texts that are read as MDX and are not one literal, which is searched like any other
+ * string. Told of each token; answers whether the last ones are such a call.
+ */
+function createTextWatch(): (kind: MdxToken['kind'], text: string) => boolean {
+  let place: 'outside' | 'named' | 'open' | 'literal' = 'outside';
+  return (kind, text) => {
+    const isQuoted = kind === 'single-quoted' || kind === 'double-quoted';
+    if (place === 'named' && text === '(') {
+      place = 'open';
+      return false;
+    }
+    const isUnclear =
+      (place === 'open' && !isQuoted) || (place === 'literal' && text !== ')' && text !== ',');
+    const name = kind === 'bracketed' ? inBrackets(text) : text;
+    const isName = kind === 'word' || kind === 'bracketed';
+    if (place === 'open' && isQuoted) place = 'literal';
+    else place = isName && readings(name).some((one) => READS_TEXT.has(one)) ? 'named' : 'outside';
+    return isUnclear;
+  };
+}
+
 interface NameWatch {
   /** Tokens in order, without white space and comments. */
   see(token: MdxToken): void;
@@ -188,6 +218,7 @@ interface Waiting {
 function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
   let before = '';
   let waiting: Waiting | undefined;
+  const readsUnclearText = createTextWatch();
   const judge = (after: string): void => {
     if (waiting === undefined || (waiting.bracketed && after !== '(')) return;
     for (const name of waiting.names) {
@@ -211,7 +242,8 @@ function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
         waiting = { names, before, bracketed };
         facts.systemRowset ||= before === '$' && names.some((one) => one.startsWith('system'));
       }
-      facts.volatile ||= kind === 'mark' && text === '!';
+      const isUnclear = readsUnclearText(kind, text);
+      facts.volatile ||= isUnclear || (kind === 'mark' && text === '!');
       facts.systemRowset ||= bracketed && /^\[\s*\$system/.test(foldName(text));
       before = text;
     },

@@ -70,6 +70,15 @@ const STATEMENTS: readonly StatementRule[] = [
   { words: ['update'], change: NAMED },
   { words: ['commit'], change: COMMIT },
   { words: ['alter'], change: NAMED },
+  // A stored procedure may do anything, processing included.
+  { words: ['call'], change: ANYTHING },
+  // Of mining models and of cubes that all see; what is made in a session begins with CREATE SESSION.
+  { words: ['insert'], change: COMMIT },
+  { words: ['delete'], change: COMMIT },
+  { words: ['import'], change: COMMIT },
+  { words: ['create', 'cube'], change: COMMIT },
+  { words: ['create', 'global'], change: COMMIT },
+  { words: ['drop', 'cube'], change: COMMIT },
   // TMSL, the commands of tabular models, is JSON in a Statement.
   { words: ['{', '"sequence"'], change: { ...COMMAND, undoneByFault: false } },
   { words: ['{'], change: COMMAND },

@@ -286,7 +286,6 @@ describe('a beginning that Redis carries out late', () => {
   test('is dirty when it was made dirty in between, by name or with all', async () => {
     const other = await replica();
     const byName = await lateBeginning();
-    expect((await other.store.read('name')).record).toBeUndefined();
     await other.store.markDirty('name', 'next');
     byName.letGo();
     expect(await byName.begun).toBe('dirty');
@@ -295,6 +294,15 @@ describe('a beginning that Redis carries out late', () => {
     await other.store.markAllDirty();
     withAll.letGo();
     expect(await withAll.begun).toBe('dirty');
+  });
+
+  test('begins nothing when somebody asked for it in between, who may have moved it since', async () => {
+    const other = await replica();
+    const { begun, letGo } = await lateBeginning();
+    expect((await other.store.read('name')).record).toBeUndefined();
+    letGo();
+    expect(await begun).toBe('not begun');
+    expect((await other.store.read('name')).record).toBeUndefined();
   });
 
   test('begins nothing when it was ended or begun by others in between', async () => {

@@ -94,18 +94,18 @@ describe('a session that the gateway knows', () => {
     expect(await find(sessions)).toBe('unknown');
   });
 
-  test('is unknown here after its end also when the store was not told, until another one begins', async () => {
-    const { sessions, store, errors } = replica();
+  test('is not clean here after its end also when the store was not told, and what happens in it is told then', async () => {
+    const { sessions, store, shared, errors } = replica();
     await sessions.begin(NAME, BEGUN);
     const record = await known(sessions);
     store.away = true;
     await sessions.end(NAME);
     expect(errors).toHaveLength(1);
     store.away = false;
-    expect(await find(sessions)).toBe('unknown');
+    expect(await find(sessions)).toBe('dirty');
     expect(await sessions.confirm(NAME, record)).toBe(false);
-    await sessions.begin(NAME, BEGUN);
-    expect(await find(sessions)).toBe('clean');
+    expect(await sessions.dirty([NAME])).toBe(true);
+    expect((await shared.read(sessionName(NAME))).record?.dirty).toBe(true);
   });
 
   test('is not what a read of before its end says', async () => {

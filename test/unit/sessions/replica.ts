@@ -10,6 +10,9 @@ export const NAME: SessionName = { place: 'engine', id: 'one' };
 export const OTHER: SessionName = { place: 'engine', id: 'other' };
 export const BEGUN = { principal: 'alice', profile: 'p', catalog: null, replica: 'r' };
 
+/** Of all replicas together: a version must never be made twice. */
+let made = 0;
+
 /** A gateway's sessions, with a store, a clock and a sleep that a test holds in its hand. */
 export function replica({
   behind,
@@ -26,7 +29,6 @@ export function replica({
   const errors: unknown[] = [];
   /** Those who sleep; waking one does not move the clock. */
   const sleepers: { readonly milliseconds: number; wake(): void }[] = [];
-  let made = 0;
   const sessions = createSessions({
     store,
     clock,

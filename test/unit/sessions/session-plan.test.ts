@@ -73,7 +73,22 @@ describe.each(KINDS)('on %s', (kind) => {
   test('the end of a session always reaches the engine, and nothing is remembered', () => {
     expect(plan({ kind: 'end' }, known(), kind)).toBe('session, end');
     expect(plan({ kind: 'end' }, known({ dirty: true }), kind)).toBe('session, end');
-    expect(plan({ kind: 'end' }, UNAVAILABLE, kind)).toBe('session, end');
+  });
+
+  test('the end of a session is noted only of those who may end it, while the store is away', () => {
+    expect(plan({ kind: 'end' }, away({}), kind)).toBe('session, end');
+    expect(plan({ kind: 'end' }, UNAVAILABLE, kind)).toBe('session, nothing');
+    const strange = plan({ kind: 'end' }, away({ principal: 'bob' }), kind);
+    expect(['session, nothing', 'refuse']).toContain(strange);
+  });
+
+  test('a stranger is kept out of a session also while the store is away', () => {
+    for (const change of [{ principal: 'bob' }, { principal: 'bob', dirty: true }]) {
+      const there = plan({}, known(change), kind);
+      expect(plan({}, away(change), kind)).toBe(
+        there === 'refuse' ? 'refuse' : 'session-unavailable, nothing',
+      );
+    }
   });
 });
 
@@ -139,8 +154,8 @@ describe('the catalog of a session', () => {
       expect(plan({ catalog: 'B' }, away({ catalog: 'A' }), kind)).toBe(waits);
       expect(plan({ catalog: 'A' }, away({ catalog: null }), kind)).toBe(waits);
       expect(plan({ catalog: 'A' }, UNAVAILABLE, kind)).toBe(waits);
-      // What another began may be another session by now.
-      expect(plan({ catalog: 'A' }, away({ catalog: 'A', principal: 'bob' }), kind)).toBe(waits);
+      const strange = plan({ catalog: 'A' }, away({ catalog: 'A', principal: 'bob' }), kind);
+      expect(strange).toBe(kind === 'ssas' ? waits : 'refuse');
       expect(plan({ catalog: 'B', kind: 'end' }, away({ catalog: 'A' }), kind)).toBe(
         'session, end',
       );

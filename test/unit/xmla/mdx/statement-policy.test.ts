@@ -310,3 +310,34 @@ test('a statement too long to be read in a moment is passed through, without a l
   const long = `SELECT ${'a '.repeat(5_000_000)}`;
   expect(classifyStatement(long)).toBe('unclear-statement');
 });
+
+describe('a text that is read as MDX', () => {
+  test.each([
+    'StrToValue("No" + "w()")',
+    'strtoset(  [a].[b].CurrentMember.Name)',
+    "StrToMember('[Time].[' + x + ']')",
+    '[StrToTuple](x)',
+    'StrToValue("1" /* a comment */ + y)',
+    'StrToValue(StrToValue("1"))',
+  ])('%s is volatile unless it is one literal', (formula) => {
+    const statement = `WITH MEMBER [Measures].[a] AS ${formula} SELECT [Measures].[a] ON 0 FROM [Sales]`;
+    expect(classifyStatement(statement)).toBe('volatile');
+    const quoted = `WITH MEMBER [Measures].[a] AS '${formula.replaceAll("'", "''")}' SELECT [Measures].[a] ON 0 FROM [Sales]`;
+    expect(classifyStatement(quoted)).toBe('volatile');
+  });
+
+  test.each([
+    'StrToSet("{[Time].[1997]}")',
+    'StrToMember("[Time].[1997]", CONSTRAINED)',
+    "strtotuple ('([a].[b])')",
+    '[StrToSet].[x]',
+  ])('%s is searched like any other', (formula) => {
+    const statement = `WITH MEMBER [Measures].[a] AS ${formula} SELECT [Measures].[a] ON 0 FROM [Sales]`;
+    expect(classifyStatement(statement)).toBeUndefined();
+  });
+
+  test('that is one literal is searched for what it calls', () => {
+    const statement = 'SELECT StrToSet("Filter({[a]}, Now() > 1)") ON 0 FROM [Sales]';
+    expect(classifyStatement(statement)).toBe('volatile');
+  });
+});

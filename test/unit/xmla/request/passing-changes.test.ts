@@ -179,3 +179,22 @@ describe('what changes nothing for others is no change', () => {
     expect(passingChange(requestOf(discover({ requestType: 'COMMIT' })))).toBeUndefined();
   });
 });
+
+describe('what changes cubes and models for all is a change of everything', () => {
+  test.each([
+    'CALL ASSP.ClearAllCaches()',
+    'INSERT INTO [Model] (a) SELECT 1',
+    'DELETE FROM [Model]',
+    "IMPORT FROM 'c:/model.dmb'",
+    'CREATE CUBE [Sales] FROM [x]',
+    'CREATE GLOBAL CUBE [Sales] FROM [x]',
+    'DROP CUBE [Sales]',
+  ])('%s', (statement) => {
+    expect(changeOf(statement)).toMatchObject({ reach: 'everything', leavesState: true });
+  });
+
+  test('but not what a session makes for itself', () => {
+    expect(changeOf('CREATE SESSION CUBE [Sales_XL_GROUPING1] FROM [Sales] (…)')).toBeUndefined();
+    expect(changeOf('DROP MEMBER [Sales].[Measures].[x]')).toBeUndefined();
+  });
+});
