@@ -11,7 +11,11 @@ export function createMemoryEpochStore(options: {
   keySecret: string;
 }): EpochStore {
   const fixed = new Map<Scope, string>();
-  const projects = new LRUCache<Scope, string>({ max: MAX_PROJECTS });
+  const projects = new LRUCache<Scope, string>({
+    // With `max` it would take the memory for all of them at once.
+    maxSize: MAX_PROJECTS,
+    sizeCalculation: () => 1,
+  });
   const shelf = (scope: Scope) => (scope.startsWith('project:') ? projects : fixed);
 
   function tokenOf(scope: Scope): string {

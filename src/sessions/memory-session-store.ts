@@ -20,7 +20,11 @@ export function createMemorySessionStore(options: {
   life: number;
 }): SessionStore {
   const { clock, life } = options;
-  const sessions = new LRUCache<string, Kept>({ max: MAX_SESSIONS });
+  const sessions = new LRUCache<string, Kept>({
+    // With `max` it would take the memory for all of them at once.
+    maxSize: MAX_SESSIONS,
+    sizeCalculation: () => 1,
+  });
   let era = 0;
 
   /** The record as it counts now. */

@@ -76,7 +76,11 @@ export function createSessionMemory({
   clock: Clock;
   lease: number;
 }): SessionMemory {
-  const entries = new LRUCache<string, Entry>({ max: MAX_REMEMBERED });
+  const entries = new LRUCache<string, Entry>({
+    // With `max` it would take the memory for all of them at once.
+    maxSize: MAX_REMEMBERED,
+    sizeCalculation: () => 1,
+  });
   const watches = new Map<string, Set<{ overtaken: boolean }>>();
   let era = 0;
 
