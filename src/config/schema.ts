@@ -3,7 +3,6 @@
  * each written once. The configuration reference and the file with all defaults are made from this.
  */
 
-import { ENGINE_KIND_NAMES } from '../engine-kinds.ts';
 import { LEASE_LIMITS } from './config.ts';
 import { z } from 'zod';
 import {
@@ -11,12 +10,10 @@ import {
   choice,
   cubeName,
   duration,
-  engineUrls,
   filePath,
   flag,
   integer,
   listenHost,
-  loginName,
   orNull,
   redisNamespace,
   redisUrl,
@@ -25,8 +22,9 @@ import {
   userName,
 } from './kinds.ts';
 import type { Kind } from './kinds.ts';
-import { byName, leaf, leaves, optionalSection, section } from './leaf.ts';
+import { byName, leaf, leaves, section } from './leaf.ts';
 import { isProjectName, PROJECT_NAME_RULE } from './names.ts';
+import { engineKeys, engineSection } from './engine-schema.ts';
 import { storageSection } from './storage-schema.ts';
 
 const SECOND = 1000;
@@ -82,68 +80,6 @@ const auth = section(
     ).prefault('60s'),
   },
   'Who may log in, and who may do what.',
-);
-
-const service = {
-  name: leaf(loginName(), 'The user name of the service account at the engine.'),
-  password: leaf(secretText(1), 'Its password. Take it from the environment: ${ENGINE_PASSWORD}.'),
-};
-const SERVICE_MEANING = 'The service account. It stands here exactly when engine.login is service.';
-
-const engineKeys = {
-  url: leaf(
-    engineUrls(),
-    'The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its replica. {project} is replaced by the project of the request path.',
-  ),
-  kind: leaf(
-    choice(ENGINE_KIND_NAMES),
-    'Which engine it is; docs/SESSIONS.md shows what that changes. generic fits all others.',
-  ),
-  login: leaf(
-    choice(['forward', 'service', 'none']),
-    'What the engine gets as a login: the one of the client (forward), that of a service account (service), or none.',
-  ),
-  service: optionalSection(service, SERVICE_MEANING),
-  delegation: leaf(
-    orNull(choice(['forward', 'refuse'])),
-    'What becomes of requests that ask for the rights of another identity (properties such as EffectiveUserName, Roles and CustomData; WS-Security): forward sends them to the engine past the cache, refuse answers with a Fault. null: refuse with login: service, whose rights everybody could lend to himself otherwise, else forward.',
-  ),
-  session_idle: leaf(
-    orNull(duration({ min: SECOND, max: 30 * DAY, off: true })),
-    'After how long without a request the engine drops a session. As soon as a quarter of it has passed, a request that is answered from the cache touches the session at the engine. null: what is usual for the kind of engine; 0: it never drops one.',
-  ),
-  timeout: leaf(
-    duration({ min: SECOND, max: HOUR }),
-    'How long the engine may take to the first byte of its answer, and between two bytes of it.',
-  ),
-  ca: leaf(
-    orNull(filePath()),
-    'A PEM file with the certificates of the authorities that may have signed the certificate of the engine. null trusts those of Node.js.',
-  ),
-  certificate: leaf(
-    orNull(filePath()),
-    'A PEM file with a client certificate that is shown to the engine. Certificate and key stand together.',
-  ),
-  key: leaf(
-    orNull(filePath()),
-    'A PEM file with the private key of the client certificate, without a passphrase.',
-  ),
-};
-
-const engine = section(
-  {
-    url: engineKeys.url.prefault('http://127.0.0.1:8080/xmla'),
-    kind: engineKeys.kind.prefault('generic'),
-    login: engineKeys.login.prefault('none'),
-    service: engineKeys.service.prefault(null),
-    delegation: engineKeys.delegation.prefault(null),
-    session_idle: engineKeys.session_idle.prefault(null),
-    timeout: engineKeys.timeout.prefault('300s'),
-    ca: engineKeys.ca.prefault(null),
-    certificate: engineKeys.certificate.prefault(null),
-    key: engineKeys.key.prefault(null),
-  },
-  'The engine behind the gateway.',
 );
 
 const cacheKeys = {
@@ -280,7 +216,7 @@ export const configSchema = section(
   {
     listen: listen.prefault({}),
     auth: auth.prefault({}),
-    engine: engine.prefault({}),
+    engine: engineSection.prefault({}),
     cache: cache.prefault({}),
     projects: byName(
       projectName,
