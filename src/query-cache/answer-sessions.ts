@@ -6,7 +6,7 @@ import { cutElement, cutSession } from './session-place.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** By which SSAS and its clients name a session, beside the SOAP header. */
-const SESSION_HEADER = 'x-as-sessionid';
+export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
  * Tells of each session that one answer names, once. An answer that names several may mean one session by all of

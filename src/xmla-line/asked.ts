@@ -5,6 +5,7 @@ import type { QueryHeaders } from '../engine/engine.ts';
 import { GatewayError } from '../errors.ts';
 import { acceptedType, userAgentClass } from '../http/client-class.ts';
 import { canonicalContentType } from '../http/content-type.ts';
+import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
 import type { BypassReason } from '../reasons.ts';
 import { classify, leavesState } from '../xmla/request/classify.ts';
 import {
@@ -17,7 +18,7 @@ import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.t
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
-import { asksForToken, SESSION_HEADER, sessionsInHeaders } from './session-headers.ts';
+import { asksForToken, sessionsInHeaders } from './session-headers.ts';
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface Asked {

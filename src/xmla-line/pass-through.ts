@@ -8,8 +8,8 @@ import type { SessionName, Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/catalogs.ts';
 import { bothWatches, watchForSession, watchForSuccess } from './answer-watches.ts';
 import type { Asked } from './asked.ts';
+import { noteBegun } from './begun-session.ts';
 import type { Destination } from './destination.ts';
-import { beginningCatalog, beginningProfile } from './query-of.ts';
 
 /** One request that goes to the engine and past the cache. */
 export interface Passing {
@@ -44,7 +44,19 @@ export function createPasser(options: {
     // What the engine refuses a stranger keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = bothWatches(
-      begins ? watchForSession((id, before) => note(passing, id, replica, before)) : undefined,
+      begins
+        ? watchForSession((id, before) =>
+            noteBegun(sessions, destination, {
+              id,
+              before,
+              principal: principal.name,
+              request: asked?.request,
+              replica,
+              // What begins a session can change it as well.
+              leftState: asked?.leavesState !== false,
+            }),
+          )
+        : undefined,
       passing.purges
         ? watchForSuccess(asked?.change?.undoneByFault === true, (state) => drop(passing, state))
         : undefined,
@@ -52,26 +64,6 @@ export function createPasser(options: {
     const to = client.passingThrough({ kind: 'bypass', detail: reason });
     await engine.passThrough({ ...destination.addressee, replica }, to, passing.body, watch);
   };
-
-  async function note(
-    { asked, destination, principal }: Passing,
-    id: string,
-    replica: string | undefined,
-    before: readonly string[],
-  ): Promise<void> {
-    const name = { place: destination.place, id };
-    await sessions.begin(name, {
-      principal: principal.name,
-      profile: beginningProfile(asked?.request, destination),
-      catalog: beginningCatalog(asked?.request, destination),
-      replica: replica ?? destination.engine.replicaFor(id),
-      // What begins a session can change it as well; and of two names of one session neither may stay clean when
-      // something is done under the other.
-      dirty: asked?.leavesState !== false || before.length > 0,
-    });
-    if (before.length > 0)
-      await sessions.dirty(before.map((other) => ({ place: destination.place, id: other })));
-  }
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(

@@ -7,7 +7,6 @@ import type { Query } from '../query-cache/query.ts';
 import { entryScopes } from '../query-cache/scopes.ts';
 import type { BypassReason } from '../reasons.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
-import { sessionProfile } from '../sessions/profile.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/catalogs.ts';
@@ -15,6 +14,7 @@ import { namedCubes, type NamedCubes } from '../xmla/request/cubes.ts';
 import { sourcesOf } from '../xmla/request/statement-sources.ts';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { Asked } from './asked.ts';
+import { noteBegun } from './begun-session.ts';
 import type { Destination } from './destination.ts';
 
 /** What the configuration says of a query that names these projects and cubes. */
@@ -91,21 +91,15 @@ export function createQueryOf(options: {
         confirm: () => sessions.confirm(own.name, own.record),
       },
       fresh,
-      async began(id, before) {
-        await sessions.begin(
-          { place: destination.place, id },
-          {
-            principal: principal.name,
-            profile: beginningProfile(request, destination),
-            catalog: beginningCatalog(request, destination),
-            replica: replica ?? engine.replicaFor(id),
-            // Of two names of one session neither may stay clean when something is done under the other.
-            dirty: before.length > 0,
-          },
-        );
-        if (before.length > 0)
-          await sessions.dirty(before.map((other) => ({ place: destination.place, id: other })));
-      },
+      began: (id, before) =>
+        noteBegun(sessions, destination, {
+          id,
+          before,
+          principal: principal.name,
+          request,
+          replica,
+          leftState: false,
+        }),
       async ask(signal) {
         if (own !== undefined) sessions.forwarded(own.name, own.record);
         const to: EngineAddressee = { ...addressee, query, replica: own?.record.replica };
@@ -122,24 +116,6 @@ export function createQueryOf(options: {
     const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
     return shared ?? `user:${name}`;
   }
-}
-
-/** What goes before in a session that begins with this request, and counts for its later answers. */
-export function beginningProfile(
-  request: XmlaRequest | undefined,
-  { traits }: Destination,
-): string {
-  if (!traits.keepsProperties || request === undefined) return '';
-  return sessionProfile(request.properties, request.headers);
-}
-
-export function beginningCatalog(
-  request: XmlaRequest | undefined,
-  { traits }: Destination,
-): string | null {
-  if (!traits.keepsProperties) return null;
-  const named = request?.properties.find(({ name, value }) => name === 'Catalog' && value !== '');
-  return named?.value ?? null;
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { nameAsRead } from '../proxy/forwarded-headers.ts';
+import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
 
-/** The header by which SSAS names the session beside the envelope, and the one that asks for its token. */
-export const SESSION_HEADER = 'x-as-sessionid';
+/** The header by which a client asks SSAS for a token of its session. */
 const TOKEN_HEADER = 'x-as-getsessiontoken';
 
 /**
