@@ -4,6 +4,7 @@
  * these; a test fails while they differ. What stands outside the markers is written by hand.
  */
 
+import { createBodyAccount } from '../src/body-account.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { API_ERROR_CODES } from '../src/http/api/error-codes.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
@@ -40,6 +41,7 @@ async function metricTable(): Promise<string> {
     memory: () => ({ entries: 0, bytes: 0 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
+    bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,
     epochAge: () => undefined,
     owedPurges: () => 0,
   });

@@ -16,6 +16,8 @@ export function createApp(parts: {
   api: RequestHandler;
   /** `POST /admin/explain`; it checks the login by itself. */
   explain: RequestHandler;
+  /** `GET /admin/purges`; it checks the login by itself. */
+  purges: RequestHandler;
   login: Login;
   /** Pages that need no login. */
   open: readonly OpenPage[];
@@ -58,6 +60,7 @@ export function createApp(parts: {
   );
 
   app.all('/admin/explain', onlyMethods('POST'), parts.explain);
+  app.all('/admin/purges', onlyMethods('GET', 'HEAD'), parts.purges);
   app.use('/api', parts.api);
   app.use(nothingHere());
   app.use(errorMapper('json', newId, emit));

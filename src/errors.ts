@@ -8,6 +8,7 @@ export const GATEWAY_STATUS: Readonly<Record<GatewayReason, number>> = {
   'not-found': 404,
   forbidden: 403,
   'purge-failed': 503,
+  'engine-not-cleared': 502,
   'identity-refused': 403,
   // Engines send a Fault with 200, and clients look for it there.
   'unknown-session': 200,
@@ -44,6 +45,8 @@ export interface ErrorOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The code of XMLA that a SOAP Fault carries, an unsigned decimal. */
   readonly faultCode?: string;
+  /** What programs are told beside word and text, where the failure is answered as JSON. */
+  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 /** A failure that is answered in the shape that the path's protocol expects. */
@@ -53,12 +56,14 @@ abstract class AnsweredError<Reason extends string> extends Error {
   /** Headers that belong to the answer, such as Allow and Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
   readonly faultCode: string | undefined;
+  readonly details: Readonly<Record<string, unknown>>;
 
   constructor(reason: Reason, status: number, message: string, options: ErrorOptions) {
     super(message, { cause: options.cause });
     this.reason = reason;
     this.status = status;
     this.faultCode = options.faultCode;
+    this.details = options.details ?? {};
     this.headers = {
       ...options.headers,
       ...(options.retryAfter !== undefined && { 'retry-after': String(options.retryAfter) }),

@@ -15,8 +15,17 @@ export type Outcome =
   | { readonly kind: 'bypass'; readonly detail: BypassReason }
   | { readonly kind: 'gateway'; readonly detail: GatewayReason };
 
-/** Why something was purged: somebody called clearCache, changed datasets, or sent a statement to the engine. */
-export type PurgeCause = 'clear-cache' | 'change' | 'statement';
+/**
+ * Why something was purged: somebody called clearCache, which may be repeated after a while, changed datasets, or sent
+ * a statement to the engine.
+ */
+export type PurgeCause = 'clear-cache' | 'repeat' | 'change' | 'statement';
+
+/**
+ * What became of a purge. `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did
+ * not confirm it.
+ */
+export type PurgeResult = 'cleared' | 'engine-failed' | 'owed';
 
 /**
  * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
@@ -54,14 +63,27 @@ export type GatewayEvent =
       readonly error: unknown;
     }
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
+  /**
+   * A gateway met others that ask for the same slow query: it `led`, `joined` the one that led, or `gave-up` waiting
+   * for it and asked the engine by itself.
+   */
+  | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
   | { readonly type: 'not-stored'; readonly project: string; readonly reason: RefusalReason }
   | {
+      /** One for each who asked; one more when a purge that was owed was done at last. */
       readonly type: 'purged';
+      /** Those that shared a run have one. */
       readonly id: string;
       readonly scope: Stale;
       readonly principal: string;
       readonly cause: PurgeCause;
-      readonly ok: boolean;
+      readonly result: PurgeResult;
+      /** Gateways that told that they have forgotten the old epochs, this one included. */
+      readonly replicas: number;
+      /** What of the time was waited until no replica could still use the old epochs. */
+      readonly waited: number;
+      /** Calls of the engine's own clear operation. */
+      readonly engine_calls: number;
       readonly milliseconds: number;
     }
   | {
@@ -83,10 +105,21 @@ export type GatewayEvent =
   | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
   | {
       readonly type: 'redis-failed';
-      readonly operation: 'connect' | 'get' | 'set' | 'epochs' | 'renew' | 'sessions';
+      readonly operation:
+        | 'connect'
+        | 'get'
+        | 'set'
+        | 'epochs'
+        | 'renew'
+        | 'sessions'
+        | 'flights'
+        | 'purges'
+        | 'sweep';
       readonly error: unknown;
     }
   | { readonly type: 'redis-state'; readonly state: 'up' | 'down'; readonly error?: unknown }
+  /** Entries in Redis that no request could reach any more were dropped. */
+  | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
   /** A value in Redis that does not check out; it was taken for a miss. */
   | { readonly type: 'entry-rejected'; readonly why: string }
   | {

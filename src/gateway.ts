@@ -1,14 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
+import { createBodies } from './composition/bodies.ts';
 import { createInvalidation } from './composition/invalidation.ts';
-import { cacheSettings, createCache, type Cache } from './composition/cache.ts';
+import { cacheSettings } from './composition/cache-backend.ts';
+import { createCache, type Cache } from './composition/cache.ts';
 import type { Parts } from './composition/parts.ts';
+import { createPurgeRepeats } from './composition/purge-repeats.ts';
 import { createRuntime, type Runtime } from './composition/runtime.ts';
 import { createGatewayServer } from './composition/server.ts';
 import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
-import type { Purges } from './query-cache/purge.ts';
+import type { EngineClearing, Purges } from './query-cache/purge.ts';
 import type { Storage } from './storage/storage.ts';
 
 export interface Gateway {
@@ -44,15 +47,33 @@ export async function createGateway(
     memory: () => cache.memoryUsage(),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
+    bodies: () => bodies.account.usage(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
   });
 
+  /** Those of the runtime in use now, as the purges are of the cache in use now. */
+  const engineClearing: EngineClearing = {
+    clear: (...order) => runtime.clearEngines(...order),
+    asksAsCaller: () => clearsAsCaller(current),
+  };
   /** Of the cache in use now, also for a purge that was still logging in when a reload replaced another. */
   const purges: Purges = {
-    purge: (...order) => cache.purges.purge(...order),
+    async purge(...order) {
+      for (;;) {
+        const before = runtime;
+        const outcome = await cache.purges.purge(...order);
+        // A reload brought other engines, or a cache that was filled before the purge had done its work.
+        if (runtime === before) return outcome;
+      }
+    },
     renew: (stale) => cache.purges.renew(stale),
   };
+  const repeats = createPurgeRepeats({
+    purge: purges.purge,
+    pause: () => current.cache.purge.repeat_after,
+    emit,
+  });
   const invalidation = createInvalidation(purges);
   const { invalidate } = invalidation;
 
@@ -62,14 +83,16 @@ export async function createGateway(
     createRuntime(config, {
       cache: withCache,
       storage: withStorage,
-      purge: purges.purge,
+      purge: repeats.purge,
       invalidate,
       metrics,
+      bodies,
       parts,
     });
 
   let current = initial;
-  let cache = await createCache(cacheSettings(initial), parts);
+  const bodies = createBodies(() => current.limits);
+  let cache = await createCache(cacheSettings(initial), parts, bodies, engineClearing);
   let storage: Storage | undefined;
   let runtime: Runtime;
   try {
@@ -98,7 +121,7 @@ export async function createGateway(
       await oldRuntime.close();
       await oldStorage?.close();
       // A purge that failed after the reload is owed as well as one that failed before.
-      cache.owe(oldCache?.owed() ?? []);
+      if (oldCache !== undefined) cache.takeOver(oldCache);
       await oldCache?.close();
     })().finally(() => retiring.delete(oldRuntime));
     retiring.set(oldRuntime, retired);
@@ -108,7 +131,9 @@ export async function createGateway(
     const newSettings = cacheSettings(config);
     const sameCache = isDeepStrictEqual(newSettings, cacheSettings(current));
     const sameStorage = isDeepStrictEqual(config.storage, current.storage);
-    const newCache = sameCache ? cache : await createCache(newSettings, parts, cache);
+    const newCache = sameCache
+      ? cache
+      : await createCache(newSettings, parts, bodies, engineClearing, cache);
     let newStorage: Storage | undefined;
     let newRuntime: Runtime | undefined;
     try {
@@ -130,7 +155,7 @@ export async function createGateway(
     const oldRuntime = runtime;
     const oldCache = sameCache ? undefined : cache;
     const oldStorage = sameStorage ? undefined : storage;
-    if (oldCache !== undefined) newCache.owe(oldCache.owed());
+    if (oldCache !== undefined) newCache.takeOver(oldCache);
     [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
     retire(oldRuntime, oldCache, oldStorage);
   }
@@ -163,13 +188,20 @@ export async function createGateway(
       }
       await storage?.close();
       invalidation.close();
+      repeats.close();
       await cache.close();
     },
   };
 }
 
+/** Whether some engine clears its own cache only for whom it lets in. */
+function clearsAsCaller({ engine, projects }: Config): boolean {
+  const engines = [engine, ...[...projects.values()].map((project) => project.engine)];
+  return engines.some(({ clear, login }) => clear !== 'none' && login === 'forward');
+}
+
 function warnOfLonelyStorage({ storage, cache }: Config, emit: Emit): void {
-  if (storage.driver !== 'sqlite' || cache.redis.url === '') return;
+  if (storage.driver !== 'sqlite' || cache.redis.url.length === 0) return;
   const message =
     'storage.driver: sqlite is a file of this gateway alone, while cache.redis.url says that there may be others; with more than one, each has roles and datasets of its own';
   emit({ type: 'warning', message });

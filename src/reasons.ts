@@ -55,6 +55,7 @@ export const REFUSAL_REASONS = {
   'session-in-answer': 'The answer shows a session that is not plainly the one of its request.',
   'session-changed': 'The session changed while the answer was made.',
   'too-large': 'The answer is larger than cache.max_entry.',
+  'no-room': 'So many bodies are under way that limits.in_flight is used up.',
 } as const;
 
 /** Why the gateway answered by itself, without engine or cache. */
@@ -65,6 +66,7 @@ export const GATEWAY_REASONS = {
   'not-found': 'Nothing is served under this path.',
   forbidden: 'The user may not do this, or the request comes from another site.',
   'purge-failed': 'Redis did not confirm the purge.',
+  'engine-not-cleared': 'A replica of the engine did not clear its own cache.',
   'identity-refused': 'The request asks for the rights of another user.',
   'unknown-session':
     'The session is not known here, or another user began it; the client begins anew.',
@@ -73,7 +75,8 @@ export const GATEWAY_REASONS = {
   'method-not-allowed': 'The HTTP method has no meaning here.',
   'too-big': 'The body is larger than limits.body, or a dataset than limits.dataset.',
   'content-coding': 'The content coding of the body is neither gzip nor deflate.',
-  overloaded: 'Too many requests wait already: for the engine, or to read or write a dataset.',
+  overloaded:
+    'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',
   'engine-unreachable': 'The engine refused the connection or broke it off.',
   'engine-login': 'The engine refused the login of the gateway itself.',
   'engine-timeout': 'The engine did not answer in time.',

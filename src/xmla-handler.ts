@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Principal } from './auth/authenticator.ts';
 import { canonicalAuthorization } from './auth/canonical-authorization.ts';
 import type { Permissions } from './auth/permissions.ts';
+import type { BodyAccount, RequestShare } from './body-account.ts';
 import type { Clock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
@@ -12,6 +13,7 @@ import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
 import type { Invalidate } from './invalidation.ts';
+import type { BodiesInUse } from './query-cache/bodies-in-use.ts';
 import { createGzipMaker } from './query-cache/gzip-maker.ts';
 import { makeGzip } from './query-cache/gzip-variant.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
@@ -61,6 +63,9 @@ export function createXmlaHandler(options: {
   purgeOnRefresh: boolean;
   /** Largest request body in bytes. */
   maxBody: number;
+  /** The memory of its bodies. */
+  account: BodyAccount;
+  inUse: BodiesInUse;
   clock: Clock;
   newId: () => string;
   emit: Emit;
@@ -69,23 +74,31 @@ export function createXmlaHandler(options: {
   /** What would become of a request; nothing is changed and no engine asked. */
   readonly explain: ExplainXmla;
 } {
-  const { permissions, sessions, clock, emit } = options;
+  const { permissions, sessions, account, inUse, clock, emit } = options;
   const queryOf = createQueryOf(options);
   const pass = createPasser(options);
   const keepAlive = createKeepAlive(options);
-  const gzip = createGzipMaker({ make: makeGzip, most: 1 });
+  const gzip = createGzipMaker({ make: makeGzip, most: 1, account });
 
   async function handle(request: IncomingMessage, response: ServerResponse, target: XmlaTarget) {
     const id = options.newId();
-    const client = createXmlaClient(request, response, { id, clock, emit, gzip });
+    const client = createXmlaClient(request, response, { id, clock, emit, gzip, inUse });
+    const room = account.request();
     try {
-      await answer(request, client, target);
+      await answer(request, client, target, room);
     } catch (error) {
       client.fail(error);
+    } finally {
+      room.release();
     }
   }
 
-  async function answer(request: IncomingMessage, client: XmlaClient, target: XmlaTarget) {
+  async function answer(
+    request: IncomingMessage,
+    client: XmlaClient,
+    target: XmlaTarget,
+    room: RequestShare,
+  ) {
     const { headers, method = '' } = request;
     const { project, search } = target;
     const principal = await options.login(request);
@@ -95,7 +108,7 @@ export function createXmlaHandler(options: {
     refuseDelegation(headers, search);
     refuseForm(headers);
     refuseMethod(method);
-    const body = await readBody(request, options.maxBody);
+    const body = await readBody(request, options.maxBody, { room, signal: client.signal });
     const authorization = canonicalAuthorization(headers.authorization);
     const destination = destinationOf(options.engineOf, {
       project,

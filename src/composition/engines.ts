@@ -2,6 +2,7 @@ import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
+import type { ClearEngines } from '../query-cache/engine-clear.ts';
 import { projectScope } from '../query-cache/scopes.ts';
 import type { ChosenEngine, EngineOf } from '../xmla-line/destination.ts';
 import type { Parts } from './parts.ts';
@@ -16,6 +17,7 @@ export interface EngineStates {
 
 export interface Engines {
   readonly engineOf: EngineOf;
+  readonly clear: ClearEngines;
   /** Tries every replica. Never rejects. */
   states(): Promise<EngineStates>;
   readonly usage: () => { readonly atEngine: number; readonly waiting: number };
@@ -48,9 +50,18 @@ export function createEngines(config: Config, parts: Parts): Engines {
   const byProject = new Map(
     [...config.projects].map(([name, { engine }]) => [projectScope(name), engineFor(engine)]),
   );
+  const engineOf = (project: string | undefined) =>
+    (project === undefined ? undefined : byProject.get(projectScope(project))) ?? general;
   return {
-    engineOf: (project) =>
-      (project === undefined ? undefined : byProject.get(projectScope(project))) ?? general,
+    engineOf,
+    clear(stale, authorization) {
+      const project = stale === 'everything' ? undefined : stale.project;
+      const concerned = project === undefined ? [...bySettings.values()] : [engineOf(project)];
+      const calls = concerned.flatMap(({ engine }) => engine.clearCalls(project, authorization));
+      // Engines that differ in what does not count here have the same replicas: each is called once.
+      const distinct = new Map(calls.map((call) => [call.id, call]));
+      return Promise.all([...distinct.values()].map((call) => call.make()));
+    },
     states: () => statesOf([...bySettings.values()]),
     usage: admission.usage,
     close() {

@@ -8,8 +8,10 @@ import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { createExplainHandler } from '../http/explain.ts';
 import type { Readiness } from '../http/health.ts';
 import { createLogin } from '../http/login.ts';
+import { createPurgesHandler } from '../http/purges.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { ClearEngines } from '../query-cache/engine-clear.ts';
 import type { Purge } from '../query-cache/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
@@ -17,6 +19,7 @@ import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { createApiBackend, type ApiBackend } from './api-backend.ts';
 import { createAuthenticator } from './authenticator.ts';
+import type { Bodies } from './bodies.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -25,6 +28,8 @@ import { newToken, type Parts } from './parts.ts';
 export interface Runtime {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
   readonly engines: Engines;
+  /** Calls under way are requests under way: they end before the engines are closed. */
+  readonly clearEngines: ClearEngines;
   /** Resolves when no request is under way and nothing is left to be stored. */
   idle(): Promise<void>;
   /** Closes what it made. Requests under way break off: wait for {@link Runtime.idle} before. */
@@ -39,11 +44,12 @@ interface Ground {
   readonly purge: Purge;
   readonly invalidate: Invalidate;
   readonly metrics: Metrics;
+  readonly bodies: Bodies;
   readonly parts: Parts;
 }
 
 export async function createRuntime(config: Config, ground: Ground): Promise<Runtime> {
-  const { cache, storage, purge, invalidate, metrics, parts } = ground;
+  const { cache, storage, purge, invalidate, metrics, bodies, parts } = ground;
   const { clock, emit } = parts;
   const newId = () => newToken(parts);
   const work = createWorkCounter();
@@ -77,6 +83,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     maxBody: config.limits.body,
+    ...bodies,
     clock,
     newId,
     emit,
@@ -107,6 +114,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
       explain: xmla.explain,
       maxBody: config.limits.body,
     }),
+    purges: createPurgesHandler({ login, permissions, purgeLog: cache.purgeLog }),
     login,
     open: config.listen.open,
     ready,
@@ -118,6 +126,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
   return {
     handle: app,
     engines,
+    clearEngines: (...order) => work.during(engines.clear(...order)),
     idle: work.idle,
     async close() {
       await authenticator.close();
@@ -135,16 +144,21 @@ async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promi
     ready: states.ready,
     parts: {
       engines: states.replicas,
-      redis: { state: cache.redisState(), purges_owed: cache.owed().length },
+      redis: {
+        state: cache.redisState(),
+        mode: cache.redisMode,
+        purges_owed: cache.owed().length,
+        conditions: cache.redisConditions(),
+      },
       storage: { driver: api.driver, state: storage },
     },
   };
 }
 
 function createWorkCounter() {
-  const running = new Set<Promise<void>>();
+  const running = new Set<Promise<unknown>>();
   return {
-    during(promise: Promise<void>): Promise<void> {
+    during<T>(promise: Promise<T>): Promise<T> {
       running.add(promise);
       return promise.finally(() => running.delete(promise));
     },

@@ -49,6 +49,8 @@ export interface EngineConfig {
   readonly delegation: 'forward' | 'refuse';
   /** Milliseconds after which the engine drops an idle session; undefined when it never does. */
   readonly session_idle: number | undefined;
+  /** Whether clearCache calls that of the engine. */
+  readonly clear: 'none' | 'kylin';
   /** To the first byte of the answer, and between two bytes of it. */
   readonly timeout: number;
   /** PEM file of the certificate authority that signed the engine's certificate. */
@@ -59,10 +61,23 @@ export interface EngineConfig {
 }
 
 export interface RedisConfig {
-  /** `redis://` or `rediss://`; empty means that there is no Redis. */
-  readonly url: string;
+  /** `redis://` or `rediss://`; none means that there is no Redis. */
+  readonly url: readonly string[];
+  /** What answers there. */
+  readonly mode: 'standalone' | 'sentinel' | 'cluster';
+  /** Present exactly when `mode` is `sentinel`: the name under which the sentinels watch the master. */
+  readonly master: string | undefined;
+  /** ACL user and password of the servers; undefined: those of the URL, if any (never with `sentinel`). */
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  /** PEM files; without `ca` the authorities of Node.js are believed. Certificate and key: both or none. */
+  readonly ca: string | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
   /** First part of every key, so that deployments may share a Redis. */
   readonly namespace: string;
+  /** Encrypts what lies there; undefined: it lies there as it is. */
+  readonly encryption_key: string | undefined;
 }
 
 /**
@@ -83,6 +98,10 @@ export interface CacheConfig {
   readonly lease: number;
   /** Shared by all replicas; undefined: made once and kept in Redis, or in this process. */
   readonly key_secret: string | undefined;
+  readonly purge: {
+    /** Milliseconds after which a purge by clearCache is made once more; 0: never. */
+    readonly repeat_after: number;
+  };
   readonly redis: RedisConfig;
 }
 
@@ -143,6 +162,8 @@ export interface LimitsConfig {
   /** Requests at the engine at one time, of all users and of one. */
   readonly concurrency: number;
   readonly per_user: number;
+  /** Bytes of the bodies of XMLA requests and answers under way, beside `cache.memory`. */
+  readonly in_flight: number;
   /** Requests that may wait for a place. */
   readonly queue: number;
 }

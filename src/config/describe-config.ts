@@ -1,7 +1,7 @@
 /** The effective configuration in words, for `check`. */
 
 import { stringify } from 'yaml';
-import type { Config, EngineConfig, ProjectConfig, StorageConfig } from './config.ts';
+import type { Config, EngineConfig, ProjectConfig, RedisConfig, StorageConfig } from './config.ts';
 import { formatDuration, formatSize } from './durations-and-sizes.ts';
 import { REFERENCE_START } from './environment-text.ts';
 import { SECRET_MASK } from './problems.ts';
@@ -25,7 +25,8 @@ export function describeConfig(config: Config): string {
         max_entry: formatSize(cache.max_entry),
         lease: formatDuration(cache.lease),
         key_secret: cache.key_secret === undefined ? null : SECRET_MASK,
-        redis: { ...cache.redis, url: maskUrlPassword(cache.redis.url, SECRET_MASK) },
+        purge: { repeat_after: formatDuration(cache.purge.repeat_after) },
+        redis: describeRedis(cache.redis),
       },
       projects: new Map([...projects].map(([name, project]) => [name, describeProject(project)])),
       storage: describeStorage(storage),
@@ -33,6 +34,7 @@ export function describeConfig(config: Config): string {
         ...limits,
         body: formatSize(limits.body),
         dataset: formatSize(limits.dataset),
+        in_flight: formatSize(limits.in_flight),
       },
       log,
     },
@@ -59,6 +61,21 @@ function describeEngine(engine: EngineConfig) {
     ca: ca ?? null,
     certificate: certificate ?? null,
     key: key ?? null,
+  };
+}
+
+function describeRedis(redis: RedisConfig) {
+  const [first = '', ...more] = redis.url.map((url) => maskUrlPassword(url, SECRET_MASK));
+  return {
+    ...redis,
+    url: more.length === 0 ? first : [first, ...more],
+    master: redis.master ?? null,
+    username: redis.username ?? null,
+    password: redis.password === undefined ? null : SECRET_MASK,
+    ca: redis.ca ?? null,
+    certificate: redis.certificate ?? null,
+    key: redis.key ?? null,
+    encryption_key: redis.encryption_key === undefined ? null : SECRET_MASK,
   };
 }
 

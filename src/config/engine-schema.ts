@@ -37,6 +37,10 @@ export const engineKeys = {
     orNull(duration({ min: SECOND, max: 30 * DAY, off: true })),
     'After how long without a request the engine drops a session. As soon as a quarter of it has passed, a request that is answered from the cache touches the session at the engine. null: what is usual for the kind of engine; 0: it never drops one.',
   ),
+  clear: leaf(
+    choice(['none', 'kylin']),
+    'Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every replica before the gateway drops its own entries; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}.',
+  ),
   timeout: leaf(
     duration({ min: SECOND, max: HOUR }),
     'How long the engine may take to the first byte of its answer, and between two bytes of it.',
@@ -63,6 +67,7 @@ export const engineSection = section(
     service: engineKeys.service.prefault(null),
     delegation: engineKeys.delegation.prefault(null),
     session_idle: engineKeys.session_idle.prefault(null),
+    clear: engineKeys.clear.prefault('none'),
     timeout: engineKeys.timeout.prefault('300s'),
     ca: engineKeys.ca.prefault(null),
     certificate: engineKeys.certificate.prefault(null),

@@ -234,8 +234,28 @@ export function cubeName(): Kind<string> {
   );
 }
 
-export function redisUrl(): Kind<string> {
-  return textKind('URL', REDIS_URL_RULE, isRedisUrl, always);
+/** The address of Redis, or of several nodes of it. Empty means no Redis. */
+export function redisUrls(): Kind<readonly string[]> {
+  return {
+    type: 'URL or list of URLs',
+    allowed: `${REDIS_URL_RULE}; or a list of up to ${MAX_REPLICAS} different ones, all with redis:// or all with rediss://`,
+    secret: always,
+    read(input) {
+      if (textOf(input) === '') return [];
+      const urls = (Array.isArray(input) ? input : [input]).map(textOf);
+      const read = urls.filter((url) => url !== undefined && url !== '' && isRedisUrl(url));
+      const alike = new Set(read.map((url) => new URL(url as string).protocol)).size === 1;
+      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
+      return sound ? (read as string[]) : undefined;
+    },
+  };
+}
+
+/** The name of a master among sentinels (sentinel.conf: letters, digits and .-_). */
+export function redisMaster(): Kind<string> {
+  return textKind('text', '1 to 255 letters, digits, dots, underscores and hyphens', (text) =>
+    /^[A-Za-z0-9_.-]{1,255}$/.test(text),
+  );
 }
 
 export function storageUrl(): Kind<string> {

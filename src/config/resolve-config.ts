@@ -5,8 +5,9 @@ import { engineTraits } from '../engine-kinds.ts';
 import type { Config, EngineConfig, ProjectConfig, StorageConfig } from './config.ts';
 import type { WrittenPath } from './kinds.ts';
 import type { KeyPath, Problem } from './problems.ts';
+import { resolveRedis } from './resolve-redis.ts';
 import type { CheckedEngine, CheckedFile, CheckedProject, CheckedStorage } from './schema.ts';
-import { isHttpUrl } from './urls.ts';
+import { isHttpUrl, isKylinUrl } from './urls.ts';
 
 /** A file that the configuration names. */
 export interface NamedFile {
@@ -113,7 +114,8 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     const path = ['projects', name];
     const { cache: switched, ttl = file.cache.ttl, share = file.cache.share, cubes } = project;
     const engine = inheritEngine(project.engine ?? {}, file.engine);
-    const { login, service } = project.engine ?? {};
+    const { login, service, clear, url } = project.engine ?? {};
+    if (clear !== undefined || url !== undefined) checkClear(engine, [...path, 'engine']);
     noteTlsFiles(project.engine ?? {}, [...path, 'engine']);
     // What is inherited as a whole was already told of the section it comes from.
     if (login !== undefined || service !== undefined) checkService(engine, [...path, 'engine']);
@@ -185,21 +187,38 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     }
   }
 
+  /** The clearCache of Kylin is beside its XMLA. */
+  function checkClear({ clear, url }: CheckedEngine, path: KeyPath): void {
+    if (clear === 'none' || url.every(isKylinUrl)) return;
+    complain(
+      [...path, 'clear'],
+      'kylin needs an engine.url that ends in /mdx/xmla, /mdx/xmla_server, or one of them with /{project}',
+    );
+  }
+
   checkProvider();
+  checkClear(file.engine, ['engine']);
   noteTlsFiles(file.listen, ['listen']);
   noteTlsFiles(file.engine, ['engine']);
+  noteTlsFiles(file.cache.redis, ['cache', 'redis']);
   checkService(file.engine, ['engine']);
   checkShare(file.cache.share, file.engine.login, ['cache', 'share']);
   noteTlsFiles(file.storage, ['storage']);
   checkService(file.storage, ['storage']);
   checkStorage(file.storage);
   checkRoleSharing();
+  if (file.limits.body > file.limits.in_flight) {
+    complain(['limits', 'in_flight'], 'must not be smaller than limits.body');
+  }
   if (file.cache.max_entry > file.cache.memory) {
     complain(['cache', 'max_entry'], 'must not be larger than cache.memory');
   }
 
   const { certificate, key, ...listen } = file.listen;
   const { key_secret, ...cache } = file.cache;
+  const redis = resolveRedis(cache.redis, absolute, (name, message) =>
+    complain(['cache', 'redis', name], message),
+  );
   const config: Config = {
     listen: {
       ...listen,
@@ -208,7 +227,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     },
     auth: { ...file.auth, users: absolute(file.auth.users) },
     engine: resolveEngine(file.engine),
-    cache: { ...cache, key_secret: key_secret ?? undefined },
+    cache: { ...cache, key_secret: key_secret ?? undefined, redis },
     projects: new Map(
       [...file.projects].map(([name, project]) => [name, resolveProject(name, project)]),
     ),
@@ -235,6 +254,7 @@ function inheritEngine(own: Optional<CheckedEngine>, common: CheckedEngine): Che
     service: own.service === undefined ? inheritedService : own.service,
     delegation: own.delegation ?? (own.login === undefined ? common.delegation : null),
     session_idle: own.session_idle ?? (own.kind === undefined ? common.session_idle : null),
+    clear: own.clear ?? common.clear,
     timeout: own.timeout ?? common.timeout,
     ca: own.ca === undefined ? common.ca : own.ca,
     certificate,

@@ -15,8 +15,6 @@ import {
   integer,
   listenHost,
   orNull,
-  redisNamespace,
-  redisUrl,
   secretText,
   size,
   userName,
@@ -25,6 +23,7 @@ import type { Kind } from './kinds.ts';
 import { byName, leaf, leaves, section } from './leaf.ts';
 import { isProjectName, PROJECT_NAME_RULE } from './names.ts';
 import { engineKeys, engineSection } from './engine-schema.ts';
+import { redisSection } from './redis-schema.ts';
 import { storageSection } from './storage-schema.ts';
 
 const SECOND = 1000;
@@ -93,18 +92,14 @@ const cacheKeys = {
   ),
 };
 
-const redis = section(
+const purge = section(
   {
-    url: leaf(
-      redisUrl(),
-      'The address of the Redis that all replicas share. Empty: no Redis, memory only.',
-    ).prefault(''),
-    namespace: leaf(
-      redisNamespace(),
-      'The first part of every key in Redis, so that several deployments may share one.',
-    ).prefault('mdx'),
+    repeat_after: leaf(
+      duration({ min: SECOND, max: DAY, off: true }),
+      'After how long a purge by clearCache is made once more, for loads that show their data bit by bit. 0 switches that off.',
+    ).prefault('0'),
   },
-  'The tier that several gateways share.',
+  'What clearCache does beside its purge.',
 );
 
 const cache = section(
@@ -139,7 +134,8 @@ const cache = section(
       orNull(secretText(32)),
       'The secret from which cache keys are made, the same for all replicas. null: made once and kept in Redis, or in this process.',
     ).prefault(null),
-    redis: redis.prefault({}),
+    purge: purge.prefault({}),
+    redis: redisSection.prefault({}),
   },
   'What is stored, where and for how long.',
 );
@@ -193,9 +189,13 @@ const limits = section(
       integer({ min: 1, max: 10_000 }),
       'How many of them may be of one user.',
     ).prefault(16),
+    in_flight: leaf(
+      size({ min: 16 * MIB, max: 64 * GIB }),
+      'How much memory the bodies of XMLA requests and answers under way may take, beside cache.memory. When it is used up, answers are passed on without being stored, and requests wait, then are refused. Not smaller than limits.body.',
+    ).prefault('128MiB'),
     queue: leaf(
       integer({ min: 0, max: 100_000 }),
-      'How many more requests may wait for a place. Further ones are refused.',
+      'How many more requests may wait for a place at the engine, and how many for memory (in_flight). Further ones are refused. One user gets at most three quarters of it.',
     ).prefault(256),
   },
   'What protects the gateway and the engine.',

@@ -28,6 +28,11 @@ export function isEngineUrl(text: string): boolean {
   return URL.canParse(text);
 }
 
+/** Whether an engine's URL is one of MDX for Kylin (protocol facts: `/mdx/xmla`, `/mdx/xmla_server`). */
+export function isKylinUrl(text: string): boolean {
+  return /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/.test(text);
+}
+
 /** What `isRedisUrl` asks for, in words for an error message. */
 export const REDIS_URL_RULE =
   'empty, or redis:// or rediss:// with a host, without query and fragment, ' +

@@ -11,7 +11,11 @@ export interface Admission {
   usage(): { readonly atEngine: number; readonly waiting: number };
 }
 
+/** The part of the queue that is left to those who have few waiting yet. */
+const OF_OTHERS = 1 / 4;
+
 /**
+ * No user can fill the queue alone: its last quarter is for those who have not three quarters of it already.
  * @param limits.concurrency requests at the engine at one time
  * @param limits.per_user of these, for one user
  * @param limits.queue requests that may wait
@@ -22,7 +26,8 @@ export function createAdmission(limits: {
   readonly queue: number;
 }): Admission {
   const everybody = createGate(limits.concurrency);
-  const users = new Map<string, { readonly gate: Gate; requests: number }>();
+  const users = new Map<string, { readonly gate: Gate; requests: number; waiting: number }>();
+  const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   let requests = 0;
   /** Requests that only the limit of all can hold up, not the one of their user. */
   let entitled = 0;
@@ -30,21 +35,41 @@ export function createAdmission(limits: {
   const atEngine = () => Math.min(entitled, limits.concurrency);
   const waiting = () => requests - atEngine();
 
-  /** Counts a request at once, wherever it waits afterwards. Undefined when it would be one too many. */
-  function register(user: string): { readonly gate: Gate; unregister(): void } | undefined {
+  /**
+   * Counts a request at once, wherever it waits afterwards.
+   * @throws GatewayError `overloaded` when it would be one too many
+   */
+  function register(user: string): {
+    readonly gate: Gate;
+    /** It waits no longer. */
+    entered(): void;
+    unregister(): void;
+  } {
     const known = users.get(user);
     const isEntitled = (known?.requests ?? 0) < limits.per_user;
     const mustWait = !isEntitled || entitled >= limits.concurrency;
-    if (mustWait && waiting() >= limits.queue) return undefined;
-
-    const own = known ?? { gate: createGate(limits.per_user), requests: 0 };
+    if (mustWait && waiting() >= limits.queue) {
+      throw overloaded('Too many requests wait for the engine; try again.');
+    }
+    const own = known ?? { gate: createGate(limits.per_user), requests: 0, waiting: 0 };
+    if (mustWait && own.waiting >= mostOfOne) {
+      throw overloaded('Too many of your requests wait for the engine; try again.');
+    }
     users.set(user, own);
     own.requests += 1;
     requests += 1;
     if (isEntitled) entitled += 1;
+    if (mustWait) own.waiting += 1;
+    let waits = mustWait;
+    const entered = () => {
+      if (waits) own.waiting -= 1;
+      waits = false;
+    };
     return {
       gate: own.gate,
+      entered,
       unregister() {
+        entered();
         own.requests -= 1;
         requests -= 1;
         if (own.requests < limits.per_user) entitled -= 1;
@@ -56,11 +81,6 @@ export function createAdmission(limits: {
   return {
     async admit(user, signal) {
       const registered = register(user);
-      if (registered === undefined) {
-        throw new GatewayError('overloaded', 'Too many requests wait for the engine; try again.', {
-          retryAfter: 5,
-        });
-      }
       const steps = [registered.unregister];
       const leave = () => {
         for (const step of steps.splice(0).toReversed()) step();
@@ -71,6 +91,7 @@ export function createAdmission(limits: {
         steps.push(await everybody.enter(signal));
         // The client may have gone in the very turn in which its place came.
         signal.throwIfAborted();
+        registered.entered();
       } catch (error) {
         leave();
         throw error;
@@ -79,4 +100,8 @@ export function createAdmission(limits: {
     },
     usage: () => ({ atEngine: atEngine(), waiting: waiting() }),
   };
+}
+
+function overloaded(message: string): GatewayError {
+  return new GatewayError('overloaded', message, { retryAfter: 5 });
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { QueryParameter } from '../proxy/forwarded-query.ts';
+import type { EngineClear } from '../query-cache/engine-clear.ts';
 import type { AnswerHead, EngineAnswer } from '../query-cache/query.ts';
 
 /** Where a request goes and in whose name. */
@@ -54,6 +55,14 @@ export type Touch =
   /** The engine could not be asked. */
   | { readonly kind: 'failed' };
 
+/** A call of the engine's own clear operation at one replica, which is still to be made. */
+export interface ClearCall {
+  /** Equal for calls that would do the same. Holds the login: never shown. */
+  readonly id: string;
+  /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
+  make(): Promise<EngineClear>;
+}
+
 /** What becomes of a request that is passed through. */
 export interface PassThroughClient {
   readonly request: IncomingMessage;
@@ -102,6 +111,13 @@ export interface Engine {
   replicaFor(sessionId: string | undefined): string;
   /** Sends an empty Execute in a session, so that the engine does not drop it. Never rejects. */
   touch(addressee: EngineAddressee, sessionId: string, signal: AbortSignal): Promise<Touch>;
+  /**
+   * What clears the engine's own cache: one call for each replica, none where it has no such operation
+   * (`engine.clear`).
+   * @param project decoded; undefined for everything
+   * @param authorization of whoever wants it, for `engine.login: forward`
+   */
+  clearCalls(project: string | undefined, authorization: string | undefined): readonly ClearCall[];
   /** Whether a connection to one of its replicas, or to the named one, can be made. */
   reachable(replica?: string): Promise<boolean>;
   close(): void;

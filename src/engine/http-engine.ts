@@ -8,6 +8,7 @@ import { decodedAnswer } from '../proxy/decoded-answer.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
+import { createClearCalls } from './clear-calls.ts';
 import type { Engine, EngineAddressee } from './engine.ts';
 import { engineFailure, engineLoginFailure } from './engine-failure.ts';
 import { engineTarget, tellsProject } from './engine-target.ts';
@@ -26,6 +27,7 @@ export function createHttpEngine(options: {
   const { config, admission, clock, emit } = options;
   const { login, service, timeout } = config;
   const replicas = createReplicas({ config, clock });
+  const clears = createClearCalls({ config, emit });
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
     if (login === 'forward') return addressee.authorization;
@@ -115,6 +117,10 @@ export function createHttpEngine(options: {
     touch: createTouch(ask),
     replicaFor: replicas.nameFor,
     reachable: replicas.reachable,
-    close: replicas.close,
+    clearCalls: clears.of,
+    close() {
+      replicas.close();
+      clears.close();
+    },
   };
 }

@@ -1,23 +1,12 @@
-import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
-import { answerHead } from '../proxy/answer-head.ts';
-import { decodedAnswer } from '../proxy/decoded-answer.ts';
 import { acceptsConnections } from '../proxy/probe.ts';
-import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { NoAnswer } from '../proxy/upstream-failure.ts';
 import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
-import { engineFailure, EngineSilence } from './engine-failure.ts';
-import { engineOrigin, engineTarget } from './engine-target.ts';
-
-/** Somebody waits before a login window, so that this counts where `engine.timeout` is longer (ms). */
-const LONGEST = 30_000;
-
-/** The answer tells of one or a few data sources (bytes, without content coding). */
-const LARGEST_ANSWER = 1024 * 1024;
+import { engineFailure } from './engine-failure.ts';
+import { engineTarget } from './engine-target.ts';
+import { createSmallRequests, inTime, type SmallRequests } from './small-request.ts';
 
 /** The cheapest question that every engine knows: it opens no cube. */
 const QUESTION = Buffer.from(
@@ -46,12 +35,14 @@ export function createLoginTrial({
   /** Told why an engine could not say. */
   readonly emit: Emit;
 }): LoginTrial {
-  const replicas = config.url.map((url) => createReplica(url, config));
-  const limit = Math.min(config.timeout, LONGEST);
+  const replicas = config.url.map((url) => ({
+    requests: createSmallRequests(url, config),
+    path: engineTarget(url, undefined, []),
+  }));
 
-  async function reachable(): Promise<Replica | undefined> {
+  async function reachable(): Promise<(typeof replicas)[number] | undefined> {
     for (const replica of replicas) {
-      if (await acceptsConnections(replica.origin)) return replica;
+      if (await acceptsConnections(replica.requests.origin)) return replica;
     }
     return undefined;
   }
@@ -59,7 +50,7 @@ export function createLoginTrial({
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
     const replica = replicas.length === 1 ? replicas[0] : await reachable();
     if (replica === undefined) throw new Error('no replica of the engine accepts a connection');
-    const { head, body } = await send(replica, authorization, signal);
+    const { head, body } = await send(replica.requests, replica.path, authorization, signal);
     const said = readLoginAnswer({
       status: head.status,
       contentType: head.headers['content-type'],
@@ -74,91 +65,36 @@ export function createLoginTrial({
   return {
     async try(authorization, signal) {
       if (signal.aborted) return 'unavailable';
-      const ending = new AbortController();
-      const timer = setTimeout(() => ending.abort(new EngineSilence()), limit);
-      const giveUp = () => ending.abort(signal.reason);
-      signal.addEventListener('abort', giveUp, { once: true });
       try {
-        return await Promise.race([ask(authorization, ending.signal), rejection(ending.signal)]);
+        return await inTime(config, signal, (ending) => ask(authorization, ending));
       } catch (error) {
-        // What breaks when time is up is only how the silence ended.
-        const cause: unknown = ending.signal.aborted ? ending.signal.reason : error;
-        const { reason } = engineFailure(cause);
-        if (!signal.aborted) emit({ type: 'engine-failed', project: '', reason, error: cause });
+        const { reason } = engineFailure(error);
+        if (!signal.aborted) emit({ type: 'engine-failed', project: '', reason, error });
         return 'unavailable';
-      } finally {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', giveUp);
-        // Whatever is left of the connection.
-        ending.abort();
       }
     },
     close() {
-      for (const { agent } of replicas) agent.destroy();
+      for (const { requests } of replicas) requests.close();
     },
   };
 }
 
-type Replica = ReturnType<typeof createReplica>;
-
-function createReplica(url: string, config: EngineConfig) {
-  const origin = engineOrigin(url);
-  return {
-    origin,
-    path: engineTarget(url, undefined, []),
-    // A connection is never used again: some servers bind a login to the connection on which it was made, and
-    // would take the next one's for the same.
-    agent: createUpstreamAgent({ ...config, url: origin.href }, false).agent,
-    start: origin.protocol === 'https:' ? httpsRequest : httpRequest,
-  };
-}
-
-function send(
-  { origin, path, agent, start }: Replica,
+async function send(
+  requests: SmallRequests,
+  path: string,
   authorization: string,
   signal: AbortSignal,
-): Promise<Awaited<ReturnType<typeof readAnswer>>> {
-  const options: RequestOptions = {
-    method: 'POST',
-    path,
-    agent,
-    signal,
-    headers: {
-      authorization,
-      'content-type': 'text/xml; charset=utf-8',
-      'content-length': QUESTION.length,
-      soapaction: soapActionOf('Discover'),
-      accept: 'text/xml',
-      'accept-encoding': 'identity',
-    },
+) {
+  const headers = {
+    authorization,
+    'content-type': 'text/xml; charset=utf-8',
+    soapaction: soapActionOf('Discover'),
+    accept: 'text/xml',
   };
-  return new Promise((resolve, reject) => {
-    const request = start(new URL(origin), options, (answer) => resolve(readAnswer(answer)));
-    request.on('error', reject);
-    // Nothing else tells of an engine that changes the protocol without being asked to.
-    request.on('close', () => reject(new NoAnswer()));
-    request.end(QUESTION);
-  });
-}
-
-async function readAnswer(answer: IncomingMessage) {
-  const { head, body } = decodedAnswer(answer, answerHead(answer), () => {});
-  const coding = head.headers['content-encoding'] ?? 'identity';
+  const answer = await requests.send({ method: 'POST', path, headers, body: QUESTION }, signal);
+  const coding = answer.head.headers['content-encoding'] ?? 'identity';
   if (coding.trim().toLowerCase() !== 'identity') {
     throw new Error('the engine answered a login in a content coding that is not known');
   }
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > LARGEST_ANSWER) throw new Error('the engine answered a login at too great length');
-    chunks.push(chunk);
-  }
-  return { head, body: Buffer.concat(chunks) };
-}
-
-function rejection(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  });
+  return answer;
 }

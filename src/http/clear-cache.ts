@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { canonicalAuthorization } from '../auth/canonical-authorization.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
@@ -6,6 +7,7 @@ import type { Purge } from '../query-cache/purge.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
 import { forgery } from './forgery.ts';
 import type { Login } from './login.ts';
+import { purgeFailure } from './purge-failure.ts';
 
 /** Answers `clearCache` (interface document §4.3). Never rejects. */
 export type ClearCacheHandler = (
@@ -43,13 +45,10 @@ export function createClearCacheHandler(options: {
     const outcome = await options.purge(stale, {
       principal: principal.name,
       cause: 'clear-cache',
+      authorization: canonicalAuthorization(request.headers.authorization),
     });
     if (outcome.ok) return outcome.receipt;
-    throw new GatewayError(
-      'purge-failed',
-      'Redis did not confirm the purge. The memory of this gateway is empty; other gateways may still answer from their caches. The purge stays owed and is done when Redis answers, if this gateway still runs then; call again to be sure.',
-      { retryAfter: 5 },
-    );
+    throw purgeFailure(stale, outcome);
   }
 
   return async function handle(request, response, project) {

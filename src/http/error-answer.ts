@@ -79,7 +79,7 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
   // The envelope of the interface document §2.2, with the error text where its reference server puts it.
   'api-envelope': (error) =>
     json({ status: 1, data: 'failure', errorMesg: `[${error.reason}] ${error.message}` }),
-  json: (error) => json({ error: error.reason, message: error.message }),
+  json: (error) => json({ error: error.reason, message: error.message, ...error.details }),
   text: (error) => ({
     contentType: 'text/plain; charset=utf-8',
     body: Buffer.from(`${error.message}\n`),

@@ -2,12 +2,17 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
+import type { RequestShare } from '../body-account.ts';
 import { GatewayError } from '../errors.ts';
 
 /** How long a client may send nothing of its body (ms). */
 const LONGEST_SILENCE = 60_000;
 /** How much is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
+/** While others wait for memory, a client must send on so many bytes in so many milliseconds. */
+const PACE = { bytes: 640 * 1024, time: 10_000 };
+/** Deflate cannot make bytes shorter than this part of them (its longest match takes two bits), gzip and zlib no less. */
+const BEST_COMPRESSION = 1032;
 
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
 const DECODERS: Readonly<Record<string, (body: Buffer, limit: number) => Promise<Buffer>>> = {
@@ -24,41 +29,101 @@ function decoder(decode: (body: Buffer, options: { maxOutputLength: number }) =>
   return (body: Buffer, limit: number) => decode(body, { maxOutputLength: limit });
 }
 
+interface ReadOptions {
+  /** The key of the configuration that sets the limit. */
+  readonly limitName?: string;
+  /** The memory that the body takes; it keeps the size of what is returned. Left out where nobody counts it. */
+  readonly room?: RequestShare;
+  /** Aborted when the client goes away. */
+  readonly signal?: AbortSignal;
+}
+
 /**
- * Reads a request body whole and removes its content coding. A client that does not go on sending is broken off.
+ * Reads a request body whole and removes its content coding. A client that does not go on sending is broken off, and so
+ * is a slow one while others wait for memory. Its room is taken as it comes: what a client only announces takes none.
  * @param limit largest body in bytes, both as it comes and decoded
- * @param limitName the key of the configuration that sets the limit
- * @param silence how long it may send nothing, in milliseconds
- * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding), `client-gone`
+ * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding), `client-gone`, `overloaded`
  */
 export async function readBody(
   request: IncomingMessage,
   limit: number,
-  limitName = 'limits.body',
-  silence = LONGEST_SILENCE,
+  { limitName = 'limits.body', room, signal = NEVER }: ReadOptions = {},
 ): Promise<Buffer> {
   const tooBig = () =>
     new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
       headers: { connection: 'close' },
     });
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();
+  const coding = codingOf(request);
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = setTimeout(() => request.destroy(new Error('nothing more came')), silence);
+  const timer = watchPace(request, room, () => size);
   try {
     for await (const chunk of request as AsyncIterable<Buffer>) {
-      timer.refresh();
+      timer.goOn();
       size += chunk.length;
       if (size > limit) throw tooBig();
       chunks.push(chunk);
+      const wait = room?.grow(chunk.length, signal);
+      if (wait !== undefined) await timer.exceptFor(wait);
     }
+    // A short one is put together in no time; of a long one there are two until that is done.
+    if (size > COPIED_AT_ONCE) await timer.exceptFor(room?.grow(size, signal));
+    const body = await joined(chunks, size);
+    chunks.length = 0;
+    room?.shrinkTo(size);
+    if (coding === undefined) return body;
+    // The decoder has its pieces and then the whole.
+    await timer.exceptFor(room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal));
+    const decoded = await decode(body, coding, limit, tooBig);
+    room?.shrinkTo(decoded.length);
+    return decoded;
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
   } finally {
-    clearTimeout(timer);
+    timer.end();
   }
-  return decode(await joined(chunks, size), request.headers['content-encoding'], limit, tooBig);
+}
+
+const NEVER = new AbortController().signal;
+
+/** Breaks a client off that sends nothing, or too slowly while others wait for memory; not while it waits itself. */
+function watchPace(request: IncomingMessage, room: RequestShare | undefined, size: () => number) {
+  let pauses = 0;
+  const silence = setTimeout(() => {
+    if (pauses > 0) silence.refresh();
+    else request.destroy(new Error('nothing more came'));
+  }, LONGEST_SILENCE);
+  let pace: NodeJS.Timeout | undefined;
+  let before = 0;
+
+  /** Only of what came in several pieces: a single one holds next to nothing. */
+  function watch(): void {
+    pace ??= setInterval(() => {
+      const came = size() - before;
+      before = size();
+      if (pauses > 0 || came >= PACE.bytes || room?.othersWait() !== true) return;
+      request.destroy(new Error('it came too slowly while others waited for memory'));
+    }, PACE.time);
+  }
+
+  return {
+    goOn() {
+      silence.refresh();
+      if (room !== undefined && size() > 0) watch();
+    },
+    async exceptFor(wait: Promise<void> | undefined): Promise<void> {
+      pauses += 1;
+      await wait;
+      pauses -= 1;
+      silence.refresh();
+    },
+    end() {
+      clearTimeout(silence);
+      clearInterval(pace);
+    },
+  };
 }
 
 /** @param size of all together */
@@ -78,27 +143,29 @@ async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> 
   return whole;
 }
 
+/** Undefined where there is none. @throws GatewayError `content-coding` */
+function codingOf({ headers }: IncomingMessage): string | undefined {
+  const name = (headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  if (name === 'identity' || name === '') return undefined;
+  if (Object.hasOwn(DECODERS, name)) return name;
+  throw new GatewayError(
+    'content-coding',
+    'The content coding of the request body is not supported; allowed are gzip and deflate.',
+    { headers: { 'accept-encoding': 'gzip, deflate' } },
+  );
+}
+
 async function decode(
   body: Buffer,
-  coding: string | undefined,
+  coding: string,
   limit: number,
   tooBig: () => GatewayError,
 ): Promise<Buffer> {
-  const name = (coding ?? 'identity').trim().toLowerCase();
-  if (name === 'identity' || name === '') return body;
-  const decoder = DECODERS[name];
-  if (decoder === undefined) {
-    throw new GatewayError(
-      'content-coding',
-      'The content coding of the request body is not supported; allowed are gzip and deflate.',
-      { headers: { 'accept-encoding': 'gzip, deflate' } },
-    );
-  }
   try {
-    return await decoder(body, limit);
+    return (await DECODERS[coding]?.(body, limit)) ?? body;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooBig();
-    throw new GatewayError('bad-request', `The request body is not well-formed ${name}.`, {
+    throw new GatewayError('bad-request', `The request body is not well-formed ${coding}.`, {
       cause: error,
     });
   }

@@ -6,6 +6,7 @@ import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
 import { breakOff } from '../proxy/break-off.ts';
 import { answerHeaders } from '../proxy/forwarded-headers.ts';
+import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
 import type { GzipMaker } from '../query-cache/gzip-maker.ts';
 import { GZIP_FROM, gzipWithSession } from '../query-cache/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
@@ -20,6 +21,8 @@ type Replay = Parameters<Client['replay']>[1];
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const SESSION_ID = 'x-as-sessionid';
+/** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
+const LONGEST_STALL = 300_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
@@ -48,14 +51,22 @@ export interface XmlaClient extends Client {
  * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
  * Cache-Status, Age and the transport flags are on all of them.
  *
- * @param options.gzip makes compressed answers for later; undefined where nothing stored is ever replayed
+ * @param options.gzip makes compressed answers for later; undefined, as `inUse`, where nothing stored is ever replayed
+ * @param options.stall how long it may take nothing of an answer that is held for it, in milliseconds
  */
 export function createXmlaClient(
   request: IncomingMessage,
   response: ServerResponse,
-  options: { id: string; clock: Clock; emit: Emit; gzip?: GzipMaker },
+  options: {
+    id: string;
+    clock: Clock;
+    emit: Emit;
+    gzip?: GzipMaker;
+    inUse?: Pick<BodiesInUse, 'hold'>;
+    stall?: number;
+  },
 ): XmlaClient {
-  const { clock, emit } = options;
+  const { clock, emit, inUse, stall = LONGEST_STALL } = options;
   const began = clock.now();
   const gone = new AbortController();
   const facts: RequestFacts = { id: options.id, principal: '', project: '', subject: '', why: '' };
@@ -131,10 +142,18 @@ export function createXmlaClient(
     // Held together until the end, so that head and pieces go to the system in one call.
     response.cork();
     for (const piece of pieces) response.write(piece);
-    response.end();
+    const letGo = inUse?.hold(variant?.tail ?? answer.body);
+    if (letGo !== undefined) response.once('close', letGo);
+    finish();
     if (wantsGzip && variant === undefined) {
       options.gzip?.prepare(answer, (made) => gzip.keep(made));
     }
+  }
+
+  /** What is left of it is in memory until the client has it. */
+  function finish(): void {
+    response.end();
+    if (response.writableLength > 0) response.setTimeout(stall, () => response.destroy());
   }
 
   function fail(error: unknown): void {
@@ -164,7 +183,10 @@ export function createXmlaClient(
       await once(response, 'drain', { signal: gone.signal }).catch(() => {});
     },
     end() {
-      if (!gone.signal.aborted) response.end();
+      if (!gone.signal.aborted) finish();
+    },
+    async over() {
+      if (!response.closed) await once(response, 'close').catch(() => {});
     },
     passingThrough: (said) => ({
       request,

@@ -40,7 +40,7 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
         return log[changes || rest.status >= 400 ? 'info' : 'debug'](line, type);
       }
       case 'purged':
-        return log[event.ok ? 'info' : 'error'](
+        return log[event.result === 'cleared' ? 'info' : 'error'](
           withoutTimes({ ...event, ms: Math.round(event.milliseconds) }),
           event.type,
         );
@@ -54,6 +54,7 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
       case 'not-stored':
       case 'stored':
       case 'engine-answered':
+      case 'shared-flight':
         return log.debug(event, event.type);
       case 'engine-failed':
         return log.warn(
@@ -67,6 +68,8 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
           { state: event.state, err: event.error },
           event.type,
         );
+      case 'swept':
+        return log.info({ scanned: event.scanned, unlinked: event.unlinked }, event.type);
       case 'entry-rejected':
         return log.warn({ why: event.why }, event.type);
       case 'users-loaded':

@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import { BODY_USES, type BodyAccount } from '../body-account.ts';
 import type { GatewayEvent } from '../events.ts';
 
 /** What is read when the metrics are. */
@@ -7,6 +8,7 @@ export interface Gauges {
   readonly memory: () => { readonly entries: number; readonly bytes: number };
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
+  readonly bodies: BodyAccount['usage'];
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
@@ -87,16 +89,21 @@ export function createMetrics(gauges: Gauges): Metrics {
   const stored = counter('stored_total', 'Answers stored.', 'project');
   const storedBytes = counter('stored_bytes_total', 'Bytes of the answers stored.');
   const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
+  const sharedFlights = counter(
+    'shared_flights_total',
+    'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
+    'end',
+  );
   const purges = counter(
     'purges_total',
-    'Purges by result (done, failed), scope and cause (clear-cache, change).',
+    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement).',
     'result',
     'scope',
     'cause',
   );
   const purgeSeconds = histogram(
     'purge_seconds',
-    'From a purge to its answer.',
+    'From a purge to its end; of one that was owed also to when it was done.',
     [0.01, 0.1, 0.5, 1, 2, 5, 10],
   );
   const refusedLogins = counter('logins_refused_total', 'Refused logins by reason.', 'reason');
@@ -106,6 +113,10 @@ export function createMetrics(gauges: Gauges): Metrics {
     'Values in Redis that did not check out.',
     'why',
   );
+  const swept = counter(
+    'entries_swept_total',
+    'Entries in Redis that were dropped because a purge had made them unreachable.',
+  );
   const errors = counter('internal_errors_total', 'Failures of the gateway itself.');
 
   gauge('memory_entries', 'Entries in the memory tier.', () => gauges.memory().entries);
@@ -114,6 +125,20 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('flight_waiters', 'Requests that wait for a flight.', () => gauges.flights().waiters);
   gauge('engine_requests', 'Requests at the engine.', () => gauges.engine().atEngine);
   gauge('engine_queue', 'Requests that wait for the engine.', () => gauges.engine().waiting);
+  registry.registerMetric(
+    new Gauge({
+      name: 'mdx_gateway_in_flight_bytes',
+      help: 'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+      labelNames: ['use'],
+      registers: [],
+      collect() {
+        const { bytes } = gauges.bodies();
+        for (const use of BODY_USES) this.set({ use }, bytes[use]);
+      },
+    }),
+  );
+  gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => gauges.bodies().limit);
+  gauge('in_flight_queue', 'Requests that wait for memory.', () => gauges.bodies().waiting);
   gauge(
     'epoch_age_seconds',
     'Age of the oldest epoch in use.',
@@ -146,10 +171,12 @@ export function createMetrics(gauges: Gauges): Metrics {
         return stored.inc({ project: label(event.project) });
       case 'not-stored':
         return notStored.inc({ reason: event.reason });
+      case 'shared-flight':
+        return sharedFlights.inc({ end: event.end });
       case 'purged': {
         const scope = typeof event.scope === 'string' ? event.scope : 'project';
         purgeSeconds.observe(event.milliseconds / 1000);
-        return purges.inc({ result: event.ok ? 'done' : 'failed', scope, cause: event.cause });
+        return purges.inc({ result: event.result, scope, cause: event.cause });
       }
       case 'login-refused':
         return refusedLogins.inc({ reason: event.reason });
@@ -157,6 +184,8 @@ export function createMetrics(gauges: Gauges): Metrics {
         return redisFailures.inc({ operation: event.operation });
       case 'entry-rejected':
         return rejected.inc({ why: event.why });
+      case 'swept':
+        return swept.inc(event.unlinked);
       case 'internal-error':
         return errors.inc();
       case 'redis-state':

@@ -81,15 +81,45 @@ export function pageFailures(reasons: readonly Reason[]): FailureAnswers {
   return byStatus(reasons, (group) => ({ 'application/json': problem(group) }));
 }
 
-/** Failures of clearCache, in the form that the client prefers. */
-export function clearCacheFailures(reasons: readonly Reason[], texts: Texts = {}): FailureAnswers {
-  return byStatus(reasons, (group) => ({
+/**
+ * Failures of clearCache, in the form that the client prefers.
+ * @param shapes those that tell programs more than word and text
+ */
+export function clearCacheFailures(
+  reasons: readonly Reason[],
+  texts: Texts = {},
+  shapes: Shapes = {},
+): FailureAnswers {
+  const answers = byStatus(reasons, (group) => ({
     'text/plain': {
       schema: { type: 'string' },
       examples: examplesOf(group, (reason) => `${texts[reason] ?? MEANING[reason]}\n`),
     },
-    'application/json': problem(group, texts),
+    'application/json': shapedProblem(group, texts, shapes),
   }));
+  const { 502: bad } = answers;
+  if (bad === undefined || !reasons.includes('engine-not-cleared')) return answers;
+  return { ...answers, 502: { ...bad, headers: optional({ 'Retry-After': RETRY_AFTER }) } };
+}
+
+/** Schema and further fields of failures as JSON. */
+type Shapes = Partial<
+  Readonly<Record<Reason, { readonly schema: Schema; readonly details: object }>>
+>;
+
+function shapedProblem(group: readonly Reason[], texts: Texts, shapes: Shapes): MediaType {
+  const plain = group.filter((reason) => shapes[reason] === undefined);
+  const schemas = group.flatMap((reason) => shapes[reason]?.schema ?? []);
+  if (schemas.length === 0) return problem(group, texts);
+  const { schema } = problem(plain, texts);
+  return {
+    schema: { oneOf: [...(plain.length > 0 && schema !== undefined ? [schema] : []), ...schemas] },
+    examples: examplesOf(group, (reason) => ({
+      error: reason,
+      message: texts[reason] ?? MEANING[reason],
+      ...shapes[reason]?.details,
+    })),
+  };
 }
 
 /**

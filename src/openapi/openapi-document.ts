@@ -15,13 +15,14 @@ import {
   OTHER_PATHS,
   PAGE_SHARED_ANSWERS,
 } from './operation-paths.ts';
+import { PURGES_PATHS, PURGES_SCHEMAS, PURGES_SHARED_ANSWERS } from './purges-paths.ts';
 import { ROLE_PATHS, ROLE_SCHEMAS } from './role-paths.ts';
 import { XMLA_OTHER_PATHS, XMLA_PATHS, XMLA_SHARED_ANSWERS } from './xmla-paths.ts';
 
 const ABOUT = `A caching reverse proxy in front of an OLAP engine that speaks XMLA, with an API for roles and datasets.
 
 **Login.** Every operation but \`/health/live\` needs HTTP Basic credentials. Every known user may query and read; those
-in \`auth.admins\` may change roles and datasets, clear the cache, and ask what it holds; those in \`auth.purgers\` may
+in \`auth.admins\` may change roles and datasets, clear the cache, and ask what it holds and who cleared it; those in \`auth.purgers\` may
 clear the cache.
 
 **Failures.** Each has a status from 400 on and a word of a closed list. The role and dataset API tells it as
@@ -59,7 +60,7 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
       {
         name: 'Cache',
         description:
-          'Dropping what a data load made stale, and why a query is not answered from the cache.',
+          'Dropping what a data load made stale, who did, and why a query is not answered from the cache.',
       },
       { name: 'XMLA', description: 'Queries of BI tools.' },
       { name: 'Operation', description: 'For those who run the gateway, and this document.' },
@@ -69,6 +70,7 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
       ...DATASET_PATHS,
       ...CLEAR_CACHE_PATHS,
       ...EXPLAIN_PATHS,
+      ...PURGES_PATHS,
       ...XMLA_PATHS,
       ...OPERATION_PATHS,
     },
@@ -85,6 +87,7 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
         ...DATASET_SCHEMAS,
         ...CLEAR_CACHE_SCHEMAS,
         ...EXPLAIN_SCHEMAS,
+        ...PURGES_SCHEMAS,
         ...OPERATION_SCHEMAS,
         ...FAILURE_SCHEMAS,
       },
@@ -92,6 +95,7 @@ export function openApiDocument(facts: { readonly version: string }): OpenApiDoc
         ...API_SHARED_ANSWERS,
         ...CLEAR_CACHE_SHARED_ANSWERS,
         ...EXPLAIN_SHARED_ANSWERS,
+        ...PURGES_SHARED_ANSWERS,
         ...XMLA_SHARED_ANSWERS,
         ...PAGE_SHARED_ANSWERS,
       },

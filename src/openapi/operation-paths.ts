@@ -42,13 +42,24 @@ export const OPERATION_SCHEMAS: Readonly<Record<string, Schema>> = {
       },
       redis: {
         type: 'object',
-        required: ['state', 'purges_owed'],
+        required: ['state', 'mode', 'purges_owed', 'conditions'],
         properties: {
           state: { ...state('off', 'up', 'down'), description: 'off: none is configured.' },
+          mode: {
+            ...state('none', 'standalone', 'sentinel', 'cluster'),
+            description: 'As the configuration has it; none: none is configured.',
+          },
           purges_owed: {
             description: 'Purges that Redis did not confirm; they are done when it answers.',
             type: 'integer',
             minimum: 0,
+          },
+          conditions: {
+            description:
+              'What is not set at Redis as the promises of a purge need it, or could not be checked. No reason ' +
+              'for not being ready.',
+            type: 'array',
+            items: { type: 'string' },
           },
         },
       },
@@ -77,7 +88,7 @@ const readiness = (description: string, status: string, engine: string): Answer 
       example: {
         status,
         engines: [{ url: 'http://127.0.0.1:8080/xmla', state: engine }],
-        redis: { state: 'up', purges_owed: 0 },
+        redis: { state: 'up', mode: 'standalone', purges_owed: 0, conditions: [] },
         storage: { driver: 'sqlite', state: 'up' },
       },
     },

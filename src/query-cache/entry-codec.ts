@@ -1,26 +1,13 @@
 import { promisify } from 'node:util';
-import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
+import type { Sealer } from '../sealing.ts';
 import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
+import { isWhole, makeWhole, markOf, readHead, writeHead, type Head } from './entry-layout.ts';
 import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/*
- * Layout of a value in tier 2 (big-endian):
- *   0  4  magic
- *   4  1  version of this layout
- *   5  1  coding of the body: 0 as it is, 1 zstd
- *   6  2  length of the description
- *   8  8  requestedAt, ms; the tier compares it to keep the later fill
- *  16 32  key of the entry, so that a value can never answer for another key
- *  48  4  CRC-32 of bytes 0 to 47, description and coded body
- *  52  n  description, JSON (see Description)
- *  52+n   coded body
- */
-const MAGIC = 0x4d445847;
-const VERSION = 2;
-const HEADER = 52;
 const CODING = { identity: 0, zstd: 1 } as const;
 /** Bodies below this size gain nothing from compression. */
 const COMPRESS_FROM = 1024;
@@ -47,10 +34,16 @@ const ENCODINGS: Readonly<Record<AnswerEncoding, true>> = {
 };
 
 /**
- * Makes the value that is kept in tier 2.
+ * Makes the value that is kept in tier 2; where things stand in it says entry-layout.ts.
  * @param key the entry's key, 43 characters of base64url
+ * @param tokens the epochs under which it was filled
  */
-export async function encodeEntry(key: string, answer: StoredAnswer): Promise<Buffer> {
+export async function encodeEntry(
+  key: string,
+  answer: StoredAnswer,
+  tokens: readonly string[],
+  sealer: Sealer,
+): Promise<Buffer> {
   const description: Description = {
     contentType: answer.contentType,
     contentLanguage: answer.contentLanguage ?? null,
@@ -61,22 +54,30 @@ export async function encodeEntry(key: string, answer: StoredAnswer): Promise<Bu
     sessionHeader: answer.sessionHeader,
   };
   const described = Buffer.from(JSON.stringify(description));
-  const compressed =
-    answer.body.length < COMPRESS_FROM
-      ? undefined
-      : await compress(answer.body, {
-          params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL },
-        });
-  const header = Buffer.alloc(HEADER);
-  header.writeUInt32BE(MAGIC, 0);
-  header.writeUInt8(VERSION, 4);
-  header.writeUInt8(compressed === undefined ? CODING.identity : CODING.zstd, 5);
-  header.writeUInt16BE(described.length, 6);
-  header.writeBigUInt64BE(BigInt(answer.requestedAt), 8);
-  Buffer.from(key, 'base64url').copy(header, 16);
-  const value = Buffer.concat([header, described, compressed ?? answer.body]);
-  value.writeUInt32BE(checksum(value), 48);
-  return value;
+  const { coding, coded } = await encodeBody(answer.body);
+  const sealed = sealer.kind !== 'none';
+  const head = writeHead({
+    kind: 'entry',
+    coding,
+    sealed,
+    described: described.length,
+    requestedAt: answer.requestedAt,
+    key: Buffer.from(key, 'base64url'),
+    marks: tokens.map(markOf),
+  });
+  if (!sealed) return makeWhole(Buffer.concat([head, described, coded]));
+  return Buffer.concat([head, sealer.seal(Buffer.concat([described, coded]), head)]);
+}
+
+/** What does not get shorter is kept as it is, so that no value is much longer than its body. */
+async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
+  if (body.length >= COMPRESS_FROM) {
+    const coded = await compress(body, {
+      params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL },
+    });
+    if (coded.length < body.length) return { coding: CODING.zstd, coded };
+  }
+  return { coding: CODING.identity, coded: body };
 }
 
 export type Decoded =
@@ -85,20 +86,31 @@ export type Decoded =
   | { readonly ok: false; readonly why: string };
 
 /**
- * Reads a value of tier 2. Whatever does not check out is refused, never repaired.
+ * Reads a value of tier 2. Whatever does not check out is refused, never repaired. Where there is a key, what is not
+ * sealed is refused as well: anybody who can write to Redis could have made it.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
+ * @param take told how many bytes are needed beside the value, before they are; what it throws ends it
  */
-export async function decodeEntry(key: string, value: Buffer, maxBody: number): Promise<Decoded> {
-  if (value.length < HEADER) return refused('too short');
-  if (value.readUInt32BE(0) !== MAGIC) return refused('not an entry of this gateway');
-  if (value.readUInt8(4) !== VERSION) return refused('another version');
-  if (!value.subarray(16, 48).equals(Buffer.from(key, 'base64url'))) return refused('another key');
-  if (value.readUInt32BE(48) !== checksum(value)) return refused('wrong checksum');
-  const bodyStart = HEADER + value.readUInt16BE(6);
-  const description = readDescription(value.subarray(HEADER, bodyStart));
+export async function decodeEntry(
+  key: string,
+  value: Buffer,
+  maxBody: number,
+  sealer: Sealer,
+  take?: (bytes: number) => void,
+): Promise<Decoded> {
+  const head = readHead(value);
+  if (typeof head === 'string') return refused(head);
+  if (head.kind !== 'entry') return refused('a manifest');
+  if (!head.key.equals(Buffer.from(key, 'base64url'))) return refused('another key');
+  if (head.sealed) take?.(value.length);
+  const content = openContent(value, head, sealer);
+  if (typeof content === 'string') return refused(content);
+  const description = readDescription(content.subarray(0, head.described));
   if (description === undefined) return refused('unreadable description');
   if (description.bodyLength > maxBody) return refused('larger than cache.max_entry');
-  const body = await decodeBody(value.readUInt8(5), value.subarray(bodyStart), description);
+  // The decoder has its pieces and then the whole.
+  if (head.coding !== CODING.identity) take?.(2 * description.bodyLength);
+  const body = await decodeBody(head.coding, content.subarray(head.described), description);
   if (body === undefined) return refused('unreadable body');
   return {
     ok: true,
@@ -108,7 +120,7 @@ export async function decodeEntry(key: string, value: Buffer, maxBody: number): 
       sessionHeader: description.sessionHeader,
       contentType: description.contentType,
       contentLanguage: description.contentLanguage ?? undefined,
-      requestedAt: Number(value.readBigUInt64BE(8)),
+      requestedAt: head.requestedAt,
       lifetime: description.lifetime,
       engineMilliseconds: description.engineMilliseconds,
     },
@@ -119,8 +131,15 @@ function refused(why: string): Decoded {
   return { ok: false, why };
 }
 
-function checksum(value: Buffer): number {
-  return crc32(value.subarray(HEADER), crc32(value.subarray(0, 48)));
+/** Description and body as they were written, or why not. */
+function openContent(value: Buffer, head: Head, sealer: Sealer): Buffer | string {
+  const content = value.subarray(head.length);
+  if (!head.sealed) {
+    if (sealer.kind !== 'none') return 'not sealed';
+    return isWhole(value) ? content : 'wrong checksum';
+  }
+  if (sealer.kind === 'none') return 'sealed';
+  return sealer.open(content, value.subarray(0, head.length)) ?? 'sealed otherwise';
 }
 
 function readDescription(bytes: Buffer): Description | undefined {

@@ -7,6 +7,13 @@ export interface EpochReading {
   readonly keySecret: string;
 }
 
+/** What is told to the other replicas. It never holds an epoch. */
+export interface Announcement {
+  /** The id of the purge. */
+  readonly purge: string;
+  readonly scopes: readonly Scope[];
+}
+
 /**
  * Port: where the epochs live. An epoch is a random token, never a counter: a lost token is only one purge
  * more, while a counter that restarts would make old entries reachable again.
@@ -22,8 +29,18 @@ export interface EpochStore {
    * @returns the longest lease (milliseconds) under which any replica may still use the old ones
    */
   renew(scopes: readonly Scope[]): Promise<number>;
+  /**
+   * Names what keeps the epochs now: new after every restart and failover, of which a renewal that was confirmed just
+   * before may know nothing. Asked for together with a renewal, both are of one place.
+   */
+  incarnation(): Promise<string>;
   /** Tells the other replicas to forget the scopes. Nothing depends on its arrival. */
-  announce(scopes: readonly Scope[]): Promise<void>;
+  announce(announcement: Announcement): Promise<void>;
+  /**
+   * How many replicas have told that they handled the announcement of this purge, this one included. For
+   * information only: one that does not tell may still use the old epochs.
+   */
+  acknowledged(purge: string): number;
   /** The listener is called for every announcement, also one's own; once the store is closed, never. */
   onAnnouncement(listener: (scopes: readonly Scope[]) => void): void;
   close(): Promise<void>;

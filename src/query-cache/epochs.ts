@@ -11,6 +11,16 @@ export interface CapturedEpochs {
   readonly keySecret: string;
 }
 
+/** New epochs that the store has confirmed. */
+export interface Renewal {
+  /** What has to pass from the confirmation until no replica uses the old ones (milliseconds). */
+  readonly lease: number;
+  /** Replicas that have told so far that they forgot the old ones, this one included. */
+  readonly replicas: () => number;
+  /** Whether what confirmed it is still what keeps the epochs. Rejects when that cannot be known. */
+  readonly stands: () => Promise<boolean>;
+}
+
 export interface Epochs {
   /** The epochs of the scopes, if this replica may use what it knows of them at this very moment. */
   held(scopes: readonly Scope[]): CapturedEpochs | undefined;
@@ -19,16 +29,19 @@ export interface Epochs {
   /** Whether the captured epochs are still the ones in force, as far as this replica may know. */
   areCurrent(captured: CapturedEpochs): boolean;
   /**
-   * Gives the scopes new epochs.
-   * @returns the lease (milliseconds) that has to pass before no replica uses the old ones
-   * @throws when the store did not confirm it; the renewal then stays owed, see {@link Epochs.owe}
+   * Gives the scopes new epochs. Resolves as soon as the store has confirmed it, in the turn in which the other
+   * replicas are told.
+   * @param purge its id
+   * @throws when the store did not confirm it; whether it is then owed says the caller, see {@link Epochs.owe}
    */
-  renew(scopes: readonly Scope[]): Promise<number>;
+  renew(scopes: readonly Scope[], purge: string): Promise<Renewal>;
   /**
    * Notes that the scopes must be renewed before this replica uses any epoch again. Tried in the background
    * until it is done, since other replicas go on using the old epochs; until then no epoch can be obtained.
+   * Resolves when it is done; never, when this replica is closed before. Never rejects.
+   * @param purge the id of the purge
    */
-  owe(scopes: readonly Scope[]): void;
+  owe(scopes: readonly Scope[], purge: string): Promise<Renewal>;
   /** Scopes whose renewal is owed. */
   owed(): readonly Scope[];
   /** Milliseconds since the oldest epoch in use was read; undefined when none is held. */
@@ -69,8 +82,16 @@ export function createEpochs(options: {
   const held = new LRUCache<Scope, Held>({ max: MAX_HELD });
   /** Scope → number of the debt, so that a debt made while an older one is being settled stays. */
   const owed = new Map<Scope, number>();
+  /** The id of the purge that was owed last. */
+  let owedFor = '';
+  /** Those who wait until what they owe is renewed. */
+  const creditors: ((renewal: Renewal) => void)[] = [];
   const reads = new Map<string, Promise<CapturedEpochs | undefined>>();
   let debts = 0;
+  /**
+   * The one that was read last. Redis may lose it, and then make another; for up to a lease replicas make keys from
+   * both. That costs misses only: no two keys of different secrets are equal, and each holds its epochs.
+   */
   let keySecret: string | undefined;
   let announcements = 0;
   /** From when a try is planned until it is over. */
@@ -95,14 +116,28 @@ export function createEpochs(options: {
     return { scopes, tokens, keySecret };
   }
 
+  async function renew(scopes: readonly Scope[], purge: string): Promise<Renewal> {
+    const [before, leaseToPass] = await Promise.all([store.incarnation(), store.renew(scopes)]);
+    forget(scopes);
+    // Not awaited: the lease counts from the reply, and nothing depends on the message.
+    store.announce({ purge, scopes }).catch((error: unknown) => options.onError?.(error));
+    return {
+      lease: leaseToPass,
+      replicas: () => store.acknowledged(purge),
+      stands: async () => (await store.incarnation()) === before,
+    };
+  }
+
   /** Renews what is owed. Rejects when it could not. */
   async function settle(): Promise<void> {
     const settled = [...owed];
-    const scopes = settled.map(([scope]) => scope);
-    await store.renew(scopes);
+    const paid = creditors.length;
+    const renewal = await renew(
+      settled.map(([scope]) => scope),
+      owedFor,
+    );
     for (const [scope, debt] of settled) if (owed.get(scope) === debt) owed.delete(scope);
-    forget(scopes);
-    store.announce(scopes).catch((error: unknown) => options.onError?.(error));
+    for (const tell of creditors.splice(0, paid)) tell(renewal);
   }
 
   /** One run at a time, as long as something is owed. */
@@ -165,17 +200,14 @@ export function createEpochs(options: {
         current.tokens.every((token, i) => token === captured.tokens[i])
       );
     },
-    async renew(scopes) {
-      const longest = await store.renew(scopes);
-      forget(scopes);
-      await store.announce(scopes).catch((error: unknown) => options.onError?.(error));
-      return longest;
-    },
-    owe(scopes) {
+    renew,
+    owe(scopes, purge) {
       debts += 1;
+      owedFor = purge;
       for (const scope of scopes) owed.set(scope, debts);
       forget(scopes);
       settleLater();
+      return new Promise((resolve) => creditors.push(resolve));
     },
     owed: () => [...owed.keys()],
     age() {

@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.ts';
-import { decodeEntry } from './entry-codec.ts';
 import type { CapturedEpochs, Epochs } from './epochs.ts';
 import type { Flights } from './flight.ts';
 import { queryKey, type KeyPartName } from './key.ts';
@@ -14,7 +13,7 @@ import {
 import type { Query } from './query.ts';
 import type { Scope } from './scopes.ts';
 import type { StoredAnswer } from './stored-answer.ts';
-import type { ValueTier } from './value-tier.ts';
+import type { SharedEntries } from './shared-entries.ts';
 
 /** An entry of a tier. Times in milliseconds. */
 export interface EntryFacts {
@@ -54,19 +53,17 @@ const COMPARED = 4_000;
 export function createExplain(options: {
   epochs: Epochs;
   memory: MemoryTier;
-  values: ValueTier | undefined;
+  entries: SharedEntries | undefined;
   flights: Flights;
   clock: Clock;
   /** No purge is acknowledged in less (ms): the age up to which flights are shared without epochs. */
   purgeTakes: number;
-  /** Bytes. */
-  maxEntry: number;
   /** Stands for the epochs while they are not known. */
   withoutEpochs: CapturedEpochs;
   /** Milliseconds for which an answer may be used for the query. */
   timeLeft: (answer: StoredAnswer, query: Pick<Query, 'ttl'>) => number;
 }): Explain {
-  const { epochs, memory, values, flights, clock, withoutEpochs } = options;
+  const { epochs, memory, entries, flights, clock, withoutEpochs } = options;
 
   const ageOf = (answer: StoredAnswer) => Math.max(0, clock.wall() - answer.requestedAt);
 
@@ -79,16 +76,14 @@ export function createExplain(options: {
     };
   }
 
-  async function inValues(
+  async function inTier2(
     key: string,
     query: Pick<Query, 'ttl'>,
   ): Promise<EntryFacts | null | 'off' | 'unavailable'> {
-    if (values === undefined) return 'off';
+    if (entries === undefined) return 'off';
     try {
-      const value = await values.get(key);
-      const decoded = value && (await decodeEntry(key, value, options.maxEntry));
-      if (decoded?.ok !== true) return null;
-      return facts(decoded.answer, options.timeLeft(decoded.answer, query));
+      const answer = await entries.peek(key);
+      return answer === undefined ? null : facts(answer, options.timeLeft(answer, query));
     } catch {
       return 'unavailable';
     }
@@ -120,12 +115,12 @@ export function createExplain(options: {
         ...known,
         epochs: 'unknown',
         memory: null,
-        redis: values === undefined ? 'off' : 'unavailable',
+        redis: entries === undefined ? 'off' : 'unavailable',
         flight: flights.underWay(key, options.purgeTakes),
         nearest: null,
       };
     }
-    const redis = await inValues(key, query);
+    const redis = await inTier2(key, query);
     const entry = memory.peek(key);
     const inMemory =
       entry === undefined

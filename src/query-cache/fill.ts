@@ -1,14 +1,19 @@
+import type { BodyAccount } from '../body-account.ts';
 import type { Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit, Outcome } from '../events.ts';
 import type { RefusalReason } from '../reasons.ts';
 import { inspectAnswer, refuseByHead } from '../xmla/answer/inspect-answer.ts';
 import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
+import type { BodiesInUse } from './bodies-in-use.ts';
 import type { Flight } from './flight.ts';
 import { holdBack } from './held-back.ts';
 import { inPieces } from './in-pieces.ts';
 import type { Client, EngineAnswer, Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
+
+/** What a piece needs beside its bytes, however few these are (bytes; measured, rounded up). */
+const PIECE_OVERHEAD = 256;
 
 export interface FillJob {
   readonly query: Query;
@@ -24,7 +29,7 @@ export interface FillJob {
   readonly keep: ((answer: StoredAnswer, began: number) => void) | undefined;
   /**
    * Called as soon as it is known that the answer may not be kept; a long one may go on for a while. Not
-   * called when the engine failed, which says nothing of its next answer.
+   * called for what says nothing of the next answer: the engine failed, a session changed, there was no room.
    */
   readonly refused?: () => void;
   /** What to say instead of `miss`, for a request that does not use the cache. */
@@ -36,6 +41,9 @@ export interface FillJob {
  * may be kept. The engine request is not bound to the client: when that goes away, the fill goes on for the
  * others, as long as its answer may still be shared.
  *
+ * What it keeps has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
+ * engine waits for the client.
+ *
  * @returns the answer, or why it was not kept; undefined when none began
  */
 export async function fill(
@@ -45,6 +53,8 @@ export async function fill(
     maxEntry: number;
     /** The ttl with its jitter (ms). */
     lifetime: (ttl: number) => number;
+    account: Pick<BodyAccount, 'open'>;
+    inUse: Pick<BodiesInUse, 'hold'>;
     clock: Clock;
     emit: Emit;
   },
@@ -52,6 +62,7 @@ export async function fill(
   const { query, client, flight } = job;
   const { emit } = options;
   const abort = new AbortController();
+  const share = options.account.open('fill');
   try {
     const engineAnswer = await query.ask(abort.signal);
     const result = await relay(engineAnswer, abort);
@@ -63,6 +74,8 @@ export async function fill(
     return undefined;
   } finally {
     flight?.land(undefined);
+    // What a slow client has not taken yet are the very pieces that were kept.
+    void client.over().then(share.release);
   }
 
   async function relay(
@@ -90,9 +103,12 @@ export async function fill(
     function refuse(reason: RefusalReason): void {
       refusal = reason;
       kept = [];
-      // What became of one session says nothing of the next answer, in another session.
-      if (reason !== 'session-changed') job.refused?.();
+      if (!SAYS_NOTHING_OF_THE_NEXT.has(reason)) job.refused?.();
       flight?.land(undefined);
+    }
+
+    function noRoom(piece: Buffer): RefusalReason | undefined {
+      return share.grow(piece.length + PIECE_OVERHEAD) ? undefined : 'no-room';
     }
 
     /** What may be kept of the whole answer, or why nothing may. */
@@ -100,7 +116,12 @@ export async function fill(
       if (refusal !== undefined) return refusal;
       const inspected = inspector.end();
       if (!inspected.ok) return inspected.reason;
+      // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
+      const copies = inspected.session === undefined ? 1 : 2;
+      if (!share.grow(copies * size)) return 'no-room';
       const shared = withoutSession(query, head, Buffer.concat(kept), inspected.session);
+      kept = [];
+      share.shrink((copies - 1) * size);
       if (shared === undefined) return 'session-in-answer';
       // After the last byte: whatever made the session another one before that may have shaped the answer.
       if (query.session && !(await query.session.confirm())) return 'session-changed';
@@ -114,7 +135,8 @@ export async function fill(
         if (refusal === undefined) {
           size += piece.length;
           if (size <= options.maxEntry) inspector.write(piece);
-          const found = size > options.maxEntry ? 'too-large' : inspector.refusal;
+          const found =
+            size > options.maxEntry ? 'too-large' : (inspector.refusal ?? noRoom(piece));
           if (found === undefined) kept.push(piece);
           else refuse(found);
         }
@@ -123,6 +145,7 @@ export async function fill(
         if (refusal === undefined) continue;
         // Only what nobody else waits for moves at the pace of this client, and ends when it goes away.
         if (!taken) await client.drained();
+        share.release();
         if (client.signal.aborted) abort.abort(client.signal.reason);
       }
     } catch (error) {
@@ -150,9 +173,20 @@ export async function fill(
       lifetime: options.lifetime(query.ttl),
       engineMilliseconds: options.clock.now() - began.now,
     };
+    // From here on the body counts for those who need it.
+    share.shrink(size);
+    const letGo = options.inUse.hold(answer.body);
     job.keep?.(answer, began.now);
     flight?.land(answer);
+    // By then those who waited for the flight need it themselves.
+    setImmediate(letGo);
     out.end();
     return answer;
   }
 }
+
+const SAYS_NOTHING_OF_THE_NEXT: ReadonlySet<RefusalReason> = new Set([
+  // The next one may be asked in another session.
+  'session-changed',
+  'no-room',
+]);

@@ -16,6 +16,8 @@ export type Landing =
 export interface Flight {
   /** When it was entered, which is before its engine request began. */
   readonly since: LeaseStart;
+  /** Whether anybody waits for it. */
+  awaited(): boolean;
   /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
   land(answer: StoredAnswer | undefined): void;
 }
@@ -86,6 +88,7 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
       const { promise, resolve } = Promise.withResolvers<Landing>();
       const flight: Flight = {
         since: leaseStart(clock),
+        awaited: () => entry.waiters > 0,
         land(answer) {
           // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key)?.flight === flight) entries.delete(key);
@@ -96,7 +99,8 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
           );
         },
       };
-      entries.set(key, { flight, landing: promise, waiters: 0 });
+      const entry: Entry = { flight, landing: promise, waiters: 0 };
+      entries.set(key, entry);
       return flight;
     },
     usage: () => ({ flights: entries.size, waiters }),

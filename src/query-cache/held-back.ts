@@ -27,7 +27,8 @@ export function holdBack(
 ): HeldBack {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
-  const timer = setTimeout(() => open(false), HOLD_TIME);
+  // What has arrived by then counts: a process that was kept from running sees its end before it opens.
+  const timer = setTimeout(() => setImmediate(open, false), HOLD_TIME);
 
   function open(whole: boolean): boolean {
     clearTimeout(timer);
@@ -51,6 +52,7 @@ export function holdBack(
     },
     fail(error) {
       clearTimeout(timer);
+      held = undefined;
       client.fail(error);
     },
   };

@@ -34,7 +34,9 @@ export function createMemoryEpochStore(options: {
       for (const scope of scopes) shelf(scope).set(scope, options.newToken());
       return 0;
     },
+    incarnation: async () => '',
     async announce() {},
+    acknowledged: () => 1,
     onAnnouncement() {},
     async close() {},
   };

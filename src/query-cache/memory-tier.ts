@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import type { BodiesInUse } from './bodies-in-use.ts';
 import type { GzipVariant } from './gzip-variant.ts';
 import type { PartDigests } from './part-digests.ts';
 import type { GzipSource } from './query.ts';
@@ -7,9 +8,9 @@ import { remaining, type StoredAnswer } from './stored-answer.ts';
 
 /**
  * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
- * LRU's own bookkeeping (measured, rounded up).
+ * bookkeeping of the LRU and of the bodies in use (measured, rounded up).
  */
-const ENTRY_OVERHEAD = 832;
+const ENTRY_OVERHEAD = 904;
 
 /** An entry as it is looked at without being used. */
 export interface PeekedEntry {
@@ -45,10 +46,16 @@ export function createMemoryTier(options: {
   /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
+  /** Told what is counted here; left out where nobody counts the rest. */
+  inUse?: Pick<BodiesInUse, 'kept' | 'dropped'>;
 }): MemoryTier {
-  const { maxBytes, clock } = options;
+  const { maxBytes, clock, inUse } = options;
   if (maxBytes === 0) return NO_MEMORY;
-  const entries = new LRUCache<string, Entry>({ maxSize: maxBytes, sizeCalculation: bytesOf });
+  const entries = new LRUCache<string, Entry>({
+    maxSize: maxBytes,
+    sizeCalculation: bytesOf,
+    dispose: (entry) => bodiesOf(entry).forEach((body) => inUse?.dropped(body)),
+  });
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry): PeekedEntry => ({
@@ -57,12 +64,21 @@ export function createMemoryTier(options: {
     left: left(entry),
   });
 
+  /** A body that takes the place of itself is never counted twice, nor not at all in between. */
+  function put(key: string, entry: Entry): void {
+    for (const body of bodiesOf(entry)) inUse?.kept(body);
+    entries.set(key, entry);
+    // What is too large alone was not taken.
+    if (entries.peek(key) === entry) return;
+    for (const body of bodiesOf(entry)) inUse?.dropped(body);
+  }
+
   function keepVariant(key: string, answer: StoredAnswer, variant: GzipVariant): void {
     const entry = entries.peek(key);
     if (entry?.answer !== answer) return;
     const grown = { ...entry, variant };
     // What is too large alone would be dropped, and the answer with it.
-    if (bytesOf(grown, key) <= maxBytes) entries.set(key, grown);
+    if (bytesOf(grown, key) <= maxBytes) put(key, grown);
   }
 
   return {
@@ -80,7 +96,7 @@ export function createMemoryTier(options: {
       if (!isNewest && later && left(present) > 0) return;
       const until = clock.now() + remaining(answer, clock.wall());
       const filledHere = fill !== undefined;
-      entries.set(key, { answer, digests, until, filledHere, variant: undefined });
+      put(key, { answer, digests, until, filledHere, variant: undefined });
     },
     gzipOf(key, answer) {
       const entry = entries.peek(key);
@@ -115,6 +131,10 @@ interface Entry {
   /** Whether a fill of this process brought it. */
   readonly filledHere: boolean;
   readonly variant: GzipVariant | undefined;
+}
+
+function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {
+  return variant === undefined ? [answer.body] : [answer.body, variant.tail];
 }
 
 function bytesOf({ answer, variant }: Entry, key: string): number {

@@ -1,20 +1,23 @@
 import type { LRUCache } from 'lru-cache';
+import type { BodyAccount } from '../body-account.ts';
 import type { Clock } from '../clock.ts';
-import type { Emit, Outcome } from '../events.ts';
-import type { Gate } from '../gate.ts';
+import type { Emit } from '../events.ts';
 import type { HitSource } from '../reasons.ts';
-import { decodeEntry, encodeEntry } from './entry-codec.ts';
+import type { BodiesInUse } from './bodies-in-use.ts';
 import type { CapturedEpochs, Epochs } from './epochs.ts';
 import { createExplain, type Explain } from './explain.ts';
-import { createFillOrder, type OrderedFill } from './fill-order.ts';
-import { fill } from './fill.ts';
+import { createFillOrder } from './fill-order.ts';
+import { fill, type FillJob } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
+import { inTurn } from './in-turn.ts';
 import { queryKey } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import { partDigests } from './part-digests.ts';
 import type { Client, Query } from './query.ts';
+import type { Filled, SharedEntries } from './shared-entries.ts';
+import type { SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
-import type { ValueTier } from './value-tier.ts';
+import { createAnswerWithoutEpochs } from './without-epochs.ts';
 
 /** How often a look-up begins anew because the epochs changed under it. */
 const MAX_LOOKUPS = 3;
@@ -22,8 +25,6 @@ const MAX_LOOKUPS = 3;
 const UNSHAREABLE_FOR = 5_000;
 /** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
 const TTL_JITTER = 0.1;
-
-const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 
 export interface QueryCache {
   /**
@@ -40,22 +41,18 @@ interface Place {
   readonly key: string;
   /** The epochs under which the key was made. */
   readonly captured: CapturedEpochs;
-}
-
-/** A fill whose answer, or one that began later, is still to be kept in tier 2. */
-interface Filled {
-  readonly fill: OrderedFill;
-  readonly answer: StoredAnswer;
-  /** Whether it was asked for as a fresh one, which takes the place of whatever is there. */
-  readonly replace: boolean;
+  /** What looking for it in tier 2 took (ms). */
+  readonly spent: number;
 }
 
 export function createQueryCache(options: {
   epochs: Epochs;
   memory: MemoryTier;
   /** Tier 2; undefined without Redis. */
-  values: ValueTier | undefined;
+  entries: SharedEntries | undefined;
   flights: Flights;
+  /** Undefined without Redis. */
+  sharedFlights: SharedFlights | undefined;
   /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
   unshareable: LRUCache<string, number>;
   clock: Clock;
@@ -67,15 +64,14 @@ export function createQueryCache(options: {
   maxEntry: number;
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   processSecret: string;
+  /** The memory of what is fetched, and of what is held beside tier 1. */
+  account: Pick<BodyAccount, 'open'>;
+  inUse: Pick<BodiesInUse, 'hold'>;
   emit: Emit;
 }): QueryCache {
-  const { epochs, memory, values, flights, unshareable, clock, emit } = options;
+  const { epochs, memory, entries, flights, sharedFlights, unshareable, clock, emit } = options;
   const order = createFillOrder();
-  const withoutEpochs: CapturedEpochs = {
-    scopes: [],
-    tokens: [],
-    keySecret: options.processSecret,
-  };
+  const unknownEpochs = withoutEpochs(options.processSecret);
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
@@ -93,13 +89,14 @@ export function createQueryCache(options: {
     client: Client,
   ): Promise<boolean> {
     const key = queryKey(query.parts, captured);
-    const at = { key, captured };
     if (query.fresh) {
-      await lead(at, query, client);
+      await lead({ key, captured, spent: 0 }, query, client);
       return true;
     }
-    const outside = memory.get(key) === undefined && values !== undefined;
-    const inValues = outside ? await fromValues(values, key) : undefined;
+    const outside = memory.get(key) === undefined;
+    const since = clock.now();
+    const inValues = outside ? await entries?.find(key) : undefined;
+    const at = { key, captured, spent: clock.now() - since };
     // No await from here to the replay, the join or the lead: what is decided holds when it happens. The
     // await above may have outlived the lease, or brought a purge.
     if (!epochs.areCurrent(captured)) return false;
@@ -112,10 +109,25 @@ export function createQueryCache(options: {
       replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
       return true;
     }
+    // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
+    // epochs under which it is kept, never older, and after the purge nobody looks for it or joins its flight.
     const landing = mayShare(key) ? flights.join(key, client.signal) : undefined;
     if (landing === undefined) await lead(at, query, client);
     else await afterLanding(await landing.catch(() => 'gone' as const), at, query, client);
     return true;
+  }
+
+  /**
+   * Its client has the answer already, nobody waits for this.
+   * @returns whether other gateways find it there
+   */
+  async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
+    if (filled === undefined) return false;
+    const letGo = options.inUse.hold(filled.answer.body);
+    const kept = await entries?.keep(key, filled);
+    filled.fill.end();
+    letGo();
+    return kept ?? false;
   }
 
   function mayShare(key: string): boolean {
@@ -125,7 +137,43 @@ export function createQueryCache(options: {
   /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
   async function lead(at: Place, query: Query, client: Client): Promise<void> {
     const flight = mayShare(at.key) ? flights.lead(at.key) : undefined;
-    await toValues(at.key, await fillAndKeep(at, query, client, flight));
+    if (flight === undefined || query.fresh || sharedFlights === undefined) {
+      await toTier2(at.key, await fillAndKeep(at, query, client, flight));
+    } else await leadAmongGateways(sharedFlights, flight, at, query, client);
+  }
+
+  /**
+   * Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
+   * leads: what it waits for is waited for by all who joined.
+   */
+  async function leadAmongGateways(
+    shared: SharedFlights,
+    flight: Flight,
+    at: Place,
+    query: Query,
+    client: Client,
+  ): Promise<void> {
+    const { key, captured } = at;
+    const entered = await shared.enter({
+      place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+      ttl: query.ttl,
+      spent: at.spent,
+      wanted: () => !client.signal.aborted || flight.awaited(),
+      async find() {
+        const found = memory.get(key) ?? (await entries?.find(key));
+        return found !== undefined && timeLeft(found, query) > 0 ? found : undefined;
+      },
+    });
+    if (entered.kind === 'unwanted') return flight.land(undefined);
+    if (entered.kind === 'ask') {
+      const { turn } = entered;
+      const filled = await fillAndKeep(at, query, client, turn.watched(flight));
+      return turn.end(filled?.answer, await toTier2(key, filled));
+    }
+    const { answer } = entered;
+    if (memory.get(key) === undefined) memory.set(key, answer, partDigests(query.parts, captured));
+    flight.land(answer);
+    replay(answer, 'coalesced', key, query, client);
   }
 
   /** What a request does that waited for a flight. */
@@ -138,12 +186,13 @@ export function createQueryCache(options: {
     const { key } = at;
     if (landed === 'gone' || landed === undefined) return;
     if (landed === 'late') {
-      return toValues(key, await fillAndKeep(at, query, client, undefined));
+      await toTier2(key, await fillAndKeep(at, query, client, undefined));
+      return;
     }
     // It was joined under the epochs in force when this request came, and its engine request began under
     // them: that is all the promise asks. A purge that came while it waited does not concern it.
     if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', key, query, client);
-    const filled = await inTurn(landed.turns, client, () => {
+    const filled = await inTurn(landed.turns, client.signal, () => {
       const found = memory.get(key);
       const usable = found !== undefined && timeLeft(found, query) > 0;
       if (!usable || !epochs.areCurrent(at.captured)) {
@@ -152,7 +201,7 @@ export function createQueryCache(options: {
       replay(found, 'coalesced', key, query, client);
       return undefined;
     });
-    await toValues(key, filled);
+    await toTier2(key, filled);
   }
 
   /** Asks the engine and keeps its answer in memory. Undefined when it may not be kept. */
@@ -174,38 +223,23 @@ export function createQueryCache(options: {
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
     const refused = () => void unshareable.set(key, clock.now() + UNSHAREABLE_FOR);
-    const result = await fill({ query, client, flight, keep, refused }, fillOptions);
+    const result = await fillFrom({ query, client, flight, keep, refused });
     if (result !== undefined && typeof result !== 'string') {
-      return { fill: ordered, answer: result, replace };
+      return { fill: ordered, answer: result, tokens: captured.tokens, replace };
     }
     ordered.end();
     return undefined;
-  }
-
-  /**
-   * While nothing says which entries are true, every query goes to the engine; those that arrive in less time
-   * than a purge takes still share one engine request.
-   */
-  async function answerWithoutEpochs(query: Query, client: Client): Promise<void> {
-    if (client.signal.aborted) return;
-    const key = queryKey(query.parts, withoutEpochs);
-    const joined = query.fresh ? undefined : flights.join(key, client.signal, options.purgeTakes);
-    const flight = joined === undefined ? flights.lead(key) : undefined;
-    const landed = await joined?.catch(() => 'gone' as const);
-    if (landed === 'gone') return;
-    const pass = () =>
-      fill({ query, client, flight, keep: undefined, bypass: EPOCHS_UNKNOWN }, fillOptions);
-    if (landed === undefined || landed === 'late') await pass();
-    else if (landed.kind === 'nothing') await inTurn(landed.turns, client, pass);
-    else replay(landed.answer, 'coalesced', key, query, client);
   }
 
   const fillOptions = {
     maxEntry: options.maxEntry,
     lifetime: (ttl: number) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * options.random()),
     clock,
+    account: options.account,
+    inUse: options.inUse,
     emit,
   };
+  const fillFrom = (job: FillJob) => fill(job, fillOptions);
 
   /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
   function timeLeft(answer: StoredAnswer, query: Pick<Query, 'ttl'>): number {
@@ -229,62 +263,20 @@ export function createQueryCache(options: {
     });
   }
 
-  async function fromValues(tier: ValueTier, key: string): Promise<StoredAnswer | undefined> {
-    try {
-      const value = await tier.get(key);
-      if (value === undefined) return undefined;
-      const decoded = await decodeEntry(key, value, options.maxEntry);
-      if (decoded.ok) return decoded.answer;
-      emit({ type: 'entry-rejected', why: decoded.why });
-    } catch (error) {
-      emit({ type: 'redis-failed', operation: 'get', error });
-    }
-    return undefined;
-  }
+  const answerWithoutEpochs = createAnswerWithoutEpochs({
+    ...options,
+    withoutEpochs: unknownEpochs,
+    askEngine: fillFrom,
+    replay: (answered, ...rest) => replay(answered, 'coalesced', ...rest),
+  });
 
-  /**
-   * Keeps the answer in tier 2. Its client has it already, nobody waits for this. Also when the lease of its
-   * epochs ran out meanwhile: whether they are still in force is asked by those who look for it.
-   */
-  async function toValues(key: string, filled: Filled | undefined): Promise<void> {
-    if (filled === undefined) return;
-    try {
-      if (values !== undefined) await writeLatest(values, key, filled);
-    } catch (error) {
-      emit({ type: 'redis-failed', operation: 'set', error });
-    } finally {
-      filled.fill.end();
-    }
-  }
-
-  /** What began later must not be overwritten: whether something has is looked at in the turn that sends the value. */
-  async function writeLatest(tier: ValueTier, key: string, { fill: ordered, ...filled }: Filled) {
-    let answer: StoredAnswer;
-    let value: Buffer;
-    do {
-      answer = ordered.latest() ?? filled.answer;
-      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
-      if (answer !== filled.answer && !filled.replace) return;
-      value = await encodeEntry(key, answer);
-    } while ((ordered.latest() ?? answer) !== answer);
-    const lifetime = remaining(answer, clock.wall());
-    await tier.set(key, value, lifetime, { replace: filled.replace });
-  }
-
-  return { answer, explain: createExplain({ ...options, withoutEpochs, timeLeft }) };
+  return {
+    answer,
+    explain: createExplain({ ...options, withoutEpochs: unknownEpochs, timeLeft }),
+  };
 }
 
-/** Waits for a turn and does the work in it; undefined when the client went away before. */
-async function inTurn<T>(
-  turns: Gate,
-  client: Client,
-  work: () => T | Promise<T>,
-): Promise<T | undefined> {
-  const leave = await turns.enter(client.signal).catch(() => undefined);
-  if (leave === undefined) return undefined;
-  try {
-    return await work();
-  } finally {
-    leave();
-  }
+/** Stands for the epochs in the key of what does not depend on them. */
+function withoutEpochs(keySecret: string): CapturedEpochs {
+  return { scopes: [], tokens: [], keySecret };
 }

@@ -90,6 +90,8 @@ export interface Client {
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
   end(): void;
+  /** Resolves when nothing of the answer is in memory for this client any more: it was taken whole, or given up. */
+  over(): Promise<void>;
   /** Answers with an error, or, when an answer has begun, breaks the connection off. */
   fail(error: unknown): void;
 }

@@ -1,26 +1,30 @@
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
+import {
+  isReady,
+  redisClients,
+  whenReady,
+  type RedisClient,
+  type RedisTarget,
+} from './redis-clients.ts';
 
-/** What a look-up may wait for Redis (ms). */
+/** What a look-up, or a piece of a large value, may wait for Redis (ms). */
 const READ_DEADLINE = 100;
 /** What a write, an epoch renewal or an announcement may wait (ms). */
 const WRITE_DEADLINE = 500;
-/** A connection on which nothing comes back for so long, while something is owed, is torn down (ms). */
-const SILENCE = 5_000;
-const MAX_RECONNECT_DELAY = 1_000;
-/** What a connection may take to close; ioredis waits so long also for one that is closed already (ms). */
-const FAREWELL = 200;
 
 /**
- * The connections of one gateway. They are apart so that a large body that is being written never delays a
+ * The connections of one gateway. They are apart so that a large body that is being written or read never delays a
  * look-up, and because a connection that subscribes can do nothing else.
  */
 export interface RedisConnections {
   /** Look-ups and epoch reads. */
-  readonly reader: Redis;
+  readonly reader: RedisClient;
   /** Bodies. */
-  readonly writer: Redis;
+  readonly writer: RedisClient;
+  /** Reading large values in pieces. */
+  readonly bulk: RedisClient;
   /** Renewals of epochs and their announcements. */
-  readonly epochs: Redis;
+  readonly epochs: RedisClient;
   readonly subscriber: Redis;
   /** Whether commands can be sent now. */
   ready(): boolean;
@@ -33,53 +37,36 @@ export interface RedisConnections {
  * Connects in the background and for ever; a command that finds no connection fails at once.
  * @param onError called for every failed try to connect and every lost connection
  */
-export function connectRedis(url: string, onError: (error: unknown) => void): RedisConnections {
-  function connect(name: string, commandTimeout: number | undefined): Redis {
-    const redis = new Redis(url, {
-      connectionName: `mdx-gateway-${name}`,
-      commandTimeout,
-      connectTimeout: 2_000,
-      socketTimeout: SILENCE,
-      disconnectTimeout: FAREWELL,
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      // A master that became a replica refuses to write; its name may lead to the new master by now.
-      // (Redis 6 tells it in the middle of the error of a script.)
-      reconnectOnError: (error) => error.message.includes('READONLY'),
-      retryStrategy: (times) => Math.min(times * 100, MAX_RECONNECT_DELAY),
-    });
-    redis.on('error', onError);
-    return redis;
-  }
-
-  const reader = connect('reader', READ_DEADLINE);
-  const writer = connect('writer', WRITE_DEADLINE);
-  const epochs = connect('epochs', WRITE_DEADLINE);
-  const subscriber = connect('subscriber', undefined);
-  const all = [reader, writer, epochs, subscriber];
-  const ready = () => all.every((redis) => redis.status === 'ready');
+export function connectRedis(
+  target: RedisTarget,
+  onError: (error: unknown) => void,
+): RedisConnections {
+  const clients = redisClients(target, onError);
+  const reader = clients.client('reader', READ_DEADLINE);
+  const writer = clients.client('writer', WRITE_DEADLINE);
+  const bulk = clients.client('bulk', READ_DEADLINE);
+  const epochs = clients.client('epochs', WRITE_DEADLINE);
+  const subscriber = clients.subscriber('subscriber');
+  const all = [reader, writer, bulk, epochs, subscriber];
 
   return {
     reader,
     writer,
+    bulk,
     epochs,
     subscriber,
-    ready,
+    ready: () => all.every(isReady),
     async settled(milliseconds) {
       const signal = AbortSignal.timeout(milliseconds);
-      const onReady = all.map(
-        (redis) =>
-          redis.status === 'ready' ||
-          new Promise<void>((resolve) => {
-            redis.once('ready', resolve);
-            signal.addEventListener('abort', () => resolve(), { once: true });
-          }),
-      );
-      await Promise.all(onReady);
+      await Promise.all(all.map((redis) => whenReady(redis, signal)));
     },
     async close() {
       for (const redis of all) redis.disconnect();
     },
   };
+}
+
+/** Whether a command failed because nothing came back in its time. */
+export function isDeadline(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Command timed out';
 }

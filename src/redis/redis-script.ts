@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { Redis } from 'ioredis';
+import type { RedisClient } from './redis-clients.ts';
 
 export type RunScript = (
-  redis: Redis,
+  redis: RedisClient,
   keys: readonly string[],
   args: readonly (string | number | Buffer)[],
 ) => Promise<unknown>;

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { Sealer } from '../sealing.ts';
 import type { SessionRecord, SessionStore } from '../sessions/session-store.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
@@ -19,6 +20,8 @@ export function createRedisSessionStore(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs'>;
   breaker: CircuitBreaker;
   namespace: string;
+  /** Encrypts what a record says of user, catalog and engine; the scripts compare only whether it is equal. */
+  sealer: Sealer;
   /** Names who holds what it read. Random, without spaces, and new with every store: two must never share it. */
   replica: string;
   /** Milliseconds for which this replica uses what it reads. */
@@ -29,13 +32,25 @@ export function createRedisSessionStore(options: {
   life: number;
   newToken: () => string;
 }): SessionStore {
-  const { connections, breaker, newToken } = options;
+  const { connections, breaker, sealer, newToken } = options;
   // All in one hash slot, so that one script may touch them.
   const key = (rest: string) => `{${options.namespace}}:${rest}`;
   const shared = [key('session-incarnation'), key('session-leases'), key('session-era')];
   // Whoever has a session id may act in that session, so ids do not stand in Redis.
   const session = (name: string) =>
     key(`session:${createHash('sha256').update(name).digest('base64url')}`);
+
+  // Bound to the session: nobody can put what was noted of one in the place of another.
+  const sealed = (name: string) => ({
+    who: (record: Who) => sealer.sealText(who(record), `${session(name)} who`),
+    where: (record: Where) => sealer.sealText(where(record), `${session(name)} where`),
+  });
+  const answerOf = (name: string, reply: unknown) =>
+    readAnswer(reply, (text, field) => {
+      const opened = sealer.openText(text, `${session(name)} ${field}`);
+      // Where there is no key, everything opens, also what another gateway has sealed: that is no list.
+      return opened?.startsWith('[') === true ? opened : undefined;
+    });
 
   async function run(
     script: RunScript,
@@ -55,16 +70,17 @@ export function createRedisSessionStore(options: {
 
   return {
     read: (name) =>
-      breaker.run(async () => readAnswer(await run(readSession, name, [], connections.reader))),
+      breaker.run(async () => answerOf(name, await run(readSession, name, [], connections.reader))),
     begin: (name, record) =>
       breaker.run(async () => {
         const claim = newToken();
         await run(claimSession, name, [claim]);
-        const begun = readAnswer(
+        const begun = answerOf(
+          name,
           await run(beginSession, name, [
             claim,
-            who(record),
-            where(record),
+            sealed(name).who(record),
+            sealed(name).where(record),
             record.version,
             record.forwardedAt,
             record.dirty ? 1 : 0,
@@ -74,11 +90,14 @@ export function createRedisSessionStore(options: {
         return begun.record;
       }),
     // Not through the breaker: a statement that makes a session dirty waits for it, so it always tries.
-    markDirty: async (name, version) => readAnswer(await run(dirtySession, name, [version])),
+    markDirty: async (name, version) => answerOf(name, await run(dirtySession, name, [version])),
     markAllDirty: async () => readAnswer(await run(dirtyAllSessions, undefined)).lease,
     setCatalog: (name, expected, next) =>
       breaker.run(async () =>
-        readAnswer(await run(setSessionCatalog, name, [expected, where(next), next.version])),
+        answerOf(
+          name,
+          await run(setSessionCatalog, name, [expected, sealed(name).where(next), next.version]),
+        ),
       ),
     async touch(name, forwardedAt) {
       await breaker.run(() => run(touchSession, name, [forwardedAt]));
@@ -91,19 +110,24 @@ export function createRedisSessionStore(options: {
 }
 
 /** JSON, so that every text comes back as it was, and equal ones are equal bytes for the scripts. */
-const who = ({
-  principal,
-  replica,
-  spelling,
-}: Pick<SessionRecord, 'principal' | 'replica' | 'spelling'>) =>
+const who = ({ principal, replica, spelling }: Who) =>
   JSON.stringify([principal, replica, spelling]);
-const where = ({ catalog, profile }: Pick<SessionRecord, 'catalog' | 'profile'>) =>
-  JSON.stringify([catalog, profile]);
+const where = ({ catalog, profile }: Where) => JSON.stringify([catalog, profile]);
+type Who = Pick<SessionRecord, 'principal' | 'replica' | 'spelling'>;
+type Where = Pick<SessionRecord, 'catalog' | 'profile'>;
 
-/** The lease alone where there is no record. Throws for what no script of this version answers. */
-function readAnswer(reply: unknown): { record: SessionRecord | undefined; lease: number } {
+/**
+ * The lease alone where there is no record, or one that does not open: whoever noted it has another key. Throws for
+ * what no script of this version answers.
+ */
+function readAnswer(
+  reply: unknown,
+  open: (text: string, field: 'who' | 'where') => string | undefined = () => undefined,
+): { record: SessionRecord | undefined; lease: number } {
   if (!isStrings(reply) || (reply.length !== 1 && reply.length !== 6)) throw unreadable();
-  const [lease, dirty, whoText, whereText, version, forwardedAt] = reply;
+  const [lease, dirty, whoSealed, whereSealed, version, forwardedAt] = reply;
+  const whoText = whoSealed && open(whoSealed, 'who');
+  const whereText = whereSealed && open(whereSealed, 'where');
   if (
     whoText === undefined ||
     whereText === undefined ||

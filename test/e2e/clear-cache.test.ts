@@ -182,6 +182,7 @@ describe('the receipt of a purge', () => {
       scope: { project: 'FoodMart' },
       id: expect.stringMatching(/^[\w-]{22}$/),
       epochs_renewed: ['project:foodmart', 'unassigned'],
+      replicas: 1,
       waited: 0,
       engine_calls: 0,
     });

@@ -60,7 +60,7 @@ describe('/health/ready', () => {
         { url: engine.url, state: 'up' },
         { url: other.url, state: 'up' },
       ],
-      redis: { state: 'off', purges_owed: 0 },
+      redis: { state: 'off', mode: 'none', purges_owed: 0, conditions: [] },
       storage: { driver: 'sqlite', state: 'up' },
     });
     await other.close();
@@ -117,7 +117,7 @@ describe('/metrics', () => {
         'mdx_gateway_xmla_requests_total{outcome="gateway",reason="not-found",project=""} 1',
         'mdx_gateway_stored_total{project="FoodMart"} 1',
         `mdx_gateway_stored_bytes_total ${mddatasetAnswer().length}`,
-        'mdx_gateway_purges_total{result="done",scope="project",cause="clear-cache"} 1',
+        'mdx_gateway_purges_total{result="cleared",scope="project",cause="clear-cache"} 1',
       ]),
     );
   });

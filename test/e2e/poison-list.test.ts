@@ -89,12 +89,11 @@ describe.each(KINDS)('an answer of %s is passed on as it is', (kind) => {
       const query = question('Execute');
       for (let turn = 0; turn < 2; turn += 1) {
         const answer = await askXmla(url, query);
-        if (length < 100_000) {
-          expect([answer.status, shortStatus(answer)]).toEqual([502, 'gateway engine-unreachable']);
-        } else {
-          expect([answer.whole, shortStatus(answer)]).toEqual([false, 'miss']);
-          expect(text.startsWith(answer.text)).toBe(true);
-        }
+        const cut = [200, false, 'miss'];
+        // What is held back on the way can become an error still; a busy machine may have let go of it.
+        const allowed = length < 100_000 ? [[502, true, 'gateway engine-unreachable'], cut] : [cut];
+        expect(allowed).toContainEqual([answer.status, answer.whole, shortStatus(answer)]);
+        if (answer.status === 200) expect(text.startsWith(answer.text)).toBe(true);
       }
       expect(engine.seen).toHaveLength(2);
       const told = events.flatMap((event) => (event.type === 'not-stored' ? [event.reason] : []));

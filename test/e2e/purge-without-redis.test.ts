@@ -60,7 +60,7 @@ describe.each(['refuse', 'hang', 'mute'] as const)('with a Redis out of reach (%
     expect(asJson.status).toBe(503);
     expect(asJson.text).not.toMatch(/cleared/iu);
     expect(await memoryEntries(cutOff)).toBe('0');
-    expect(await redisHealth(cutOff)).toEqual({ state: 'down', purges_owed: 2 });
+    expect(await redisHealth(cutOff)).toMatchObject({ state: 'down', purges_owed: 2 });
 
     // Meanwhile the engine answers, and nothing is stored.
     for (let i = 0; i < 3; i += 1) {

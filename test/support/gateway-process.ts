@@ -18,6 +18,7 @@ export interface Finished {
 }
 
 export interface GatewayProcess {
+  readonly pid: number | undefined;
   /** Lines of the log so far, parsed. */
   readonly log: readonly Record<string, unknown>[];
   kill(signal: NodeJS.Signals): void;
@@ -25,12 +26,20 @@ export interface GatewayProcess {
   readonly ended: Promise<Finished>;
 }
 
-/** Runs the program as an operator would. */
+/**
+ * Runs the program as an operator would.
+ * @param options.main the file that is run, where it is another one than that of this tree
+ */
 export function runMain(
   args: readonly string[],
-  options: { input?: string; env?: Readonly<Record<string, string>>; cwd?: string } = {},
+  options: {
+    input?: string;
+    env?: Readonly<Record<string, string>>;
+    cwd?: string;
+    main?: string | undefined;
+  } = {},
 ): GatewayProcess {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, [options.main ?? MAIN, ...args], {
     cwd: options.cwd,
     env: { PATH: process.env['PATH'], ...options.env },
   });
@@ -41,6 +50,7 @@ export function runMain(
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');
   return {
+    pid: child.pid,
     get log() {
       return stdout
         .split('\n')

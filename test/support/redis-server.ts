@@ -1,13 +1,24 @@
-import type { ChildProcess } from 'node:child_process';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import type { Certificate } from './certificates.ts';
 import { freePort } from './free-port.ts';
-import { onAnyPort, onSamePort, PortTaken } from './taken-port.ts';
+import { launchRedis, processState, type Running } from './redis-process.ts';
+import { onAnyPort, onSamePort } from './taken-port.ts';
+
+export { processState } from './redis-process.ts';
+
+/** Who is served over TLS, which is then the only way. */
+export interface RedisTls {
+  /** Of the authority that signed all certificates. */
+  readonly ca: Certificate;
+  readonly server: Certificate;
+  /** What clients must show; without it they need none. */
+  readonly client?: Certificate;
+}
 
 export interface RedisOptions {
   /** A port that must be used; otherwise a free one is found. */
@@ -18,6 +29,12 @@ export interface RedisOptions {
   readonly appendonly?: boolean;
   /** Further arguments of redis-server, for example `['--maxmemory', '1mb']`. */
   readonly args?: readonly string[];
+  /**
+   * ACL users by name, with their rules (`['on', '>password', '~*', '+@all']`). The user `default` keeps all its
+   * rights and needs no password unless it is named here.
+   */
+  readonly users?: Readonly<Record<string, readonly string[]>>;
+  readonly tls?: RedisTls;
 }
 
 export interface RestartOptions {
@@ -29,6 +46,7 @@ export interface RestartOptions {
 
 /** A Redis of this test's own. */
 export interface RedisServer {
+  /** `rediss://` with TLS. */
   readonly url: string;
   readonly port: number;
   readonly dir: string;
@@ -51,9 +69,6 @@ export interface RedisServer {
   close(): Promise<void>;
 }
 
-const READY_MS = 20_000;
-const STOP_MS = 10_000;
-
 /**
  * Starts a redis-server on 127.0.0.1, without persistence unless asked for, and resolves when it has answered.
  * Rejects with the output of the process when it does not come up. The process dies with the one that
@@ -69,9 +84,18 @@ export async function startRedis(
   };
   const base = ['--bind', '127.0.0.1', '--dir', dir, '--daemonize', 'no', '--save', ''];
   const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
+  const { tls } = options;
+  const users = Object.entries(options.users ?? {}).flatMap(([name, rules]) =>
+    ['--user', name].concat(rules),
+  );
   const launch = (port: number, args = options.args ?? []): Promise<Running> => {
     const persistence = options.appendonly === true ? durable : [];
-    return launchRedis(port, [...base, '--port', String(port), ...persistence, ...args]);
+    return launchRedis(
+      port,
+      [...base, ...portArguments(port, tls), ...persistence, ...users, ...args],
+      'Ready to accept connections',
+      () => answers(port, tls),
+    );
   };
 
   let port: number;
@@ -87,7 +111,7 @@ export async function startRedis(
   }
 
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url: `${tls === undefined ? 'redis' : 'rediss'}://127.0.0.1:${port}`,
     port,
     dir,
     get pid() {
@@ -111,106 +135,28 @@ export async function startRedis(
   };
 }
 
-interface Running {
-  readonly pid: number;
-  log(): string;
-  signal(name: NodeJS.Signals): void;
-  stop(name?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+function portArguments(port: number, tls: RedisTls | undefined): readonly string[] {
+  if (tls === undefined) return ['--port', String(port)];
+  return [
+    ...['--port', '0', '--tls-port', String(port), '--tls-ca-cert-file', tls.ca.certificate],
+    ...['--tls-cert-file', tls.server.certificate, '--tls-key-file', tls.server.key],
+    ...['--tls-auth-clients', tls.client === undefined ? 'no' : 'yes'],
+    ...['--tls-replication', 'yes', '--tls-cluster', 'yes'],
+  ];
 }
 
-async function launchRedis(port: number, args: readonly string[]): Promise<Running> {
-  const child = spawnWithParent('redis-server', args);
-  const exited = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  let output = '';
-  const printed = new Promise<void>((resolve) => {
-    const collect = (text: string): void => {
-      output = `${output}${text}`.slice(-65_536);
-      if (output.includes('Ready to accept connections')) resolve();
-    };
-    child.stdout?.setEncoding('utf8').on('data', collect);
-    child.stderr?.setEncoding('utf8').on('data', collect);
-  });
-  try {
-    await once(child, 'spawn');
-  } catch (error) {
-    throw new Error('redis-server cannot be started. Is the package redis-server installed?', {
-      cause: error,
-    });
-  }
-
-  const running: Running = {
-    pid: child.pid ?? -1,
-    log: () => output,
-    signal: (name) => void child.kill(name),
-    async stop(name = 'SIGTERM') {
-      child.kill(name);
-      // A stopped process sees no signal but SIGKILL until it goes on.
-      child.kill('SIGCONT');
-      if (await within(STOP_MS, exited)) return;
-      child.kill('SIGKILL');
-      await exited;
-      throw new Error(`redis-server did not obey ${name} within ${STOP_MS} ms.\n${output}`);
-    },
-  };
-
-  // Only its own log proves that it is this process that has the port: another one's PONG is no proof.
-  const ended = await within(
-    READY_MS,
-    Promise.race([printed.then(() => false), exited.then(() => true)]),
-  );
-  if (ended?.value === false && (await answers(port, READY_MS))) return running;
-  await running.stop('SIGKILL');
-  const text = `redis-server did not come up on port ${port}.\n${output}`;
-  throw /address already in use|failed listening on port/iu.test(output)
-    ? new PortTaken(text)
-    : new Error(text);
-}
-
-/** The process ends with this one, even if this one is killed. */
-function spawnWithParent(command: string, args: readonly string[]): ChildProcess {
-  const bound = process.platform === 'linux' && existsSync('/usr/bin/setpriv');
-  return bound
-    ? spawn('/usr/bin/setpriv', ['--pdeathsig', 'KILL', command, ...args], {
-        stdio: ['ignore', 'pipe', 'pipe'],
-      })
-    : spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-}
-
-/** The kernel's letter for the state of a process, for example T: stopped. See proc_pid_stat(5). */
-export function processState(pid: number): string | undefined {
-  return /\) (\w)/u.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];
-}
-
-async function within<T>(
-  milliseconds: number,
-  promise: Promise<T>,
-): Promise<{ readonly value: T } | undefined> {
-  const timer = new AbortController();
-  const late = delay(milliseconds, undefined, { signal: timer.signal }).catch(() => undefined);
-  try {
-    return await Promise.race([promise.then((value) => ({ value })), late]);
-  } finally {
-    timer.abort();
-  }
-}
-
-async function answers(port: number, milliseconds: number): Promise<boolean> {
-  const deadline = performance.now() + milliseconds;
-  while (performance.now() < deadline) {
-    const reply = await askRedis(port, 'PING').catch(() => '');
-    // With a password it refuses to be asked, which is an answer too.
-    if (reply.startsWith('+PONG') || reply.startsWith('-NOAUTH')) return true;
-    await delay(20);
-  }
-  return false;
+async function answers(port: number, tls: RedisTls | undefined): Promise<boolean> {
+  const reply = await askRedis(port, 'PING', tls);
+  // With a password it refuses to be asked, which is an answer too.
+  return reply.startsWith('+PONG') || reply.startsWith('-NOAUTH');
 }
 
 /**
  * Sends one inline command on a connection of its own and resolves with the first bytes of the reply, as the
  * protocol has them (`+PONG`). Rejects when the connection fails or ends before a reply.
  */
-export async function askRedis(port: number, command: string): Promise<string> {
-  const socket = connect(port, '127.0.0.1');
+export async function askRedis(port: number, command: string, tls?: RedisTls): Promise<string> {
+  const socket = tls === undefined ? connect(port, '127.0.0.1') : connectSecurely(port, tls);
   socket.setEncoding('utf8');
   try {
     return await new Promise<string>((resolve, reject) => {
@@ -222,4 +168,14 @@ export async function askRedis(port: number, command: string): Promise<string> {
   } finally {
     socket.destroy();
   }
+}
+
+function connectSecurely(port: number, tls: RedisTls): Socket {
+  return connectTls({ port, host: '127.0.0.1', ...tlsOptions(tls) });
+}
+
+/** What a client of this server needs. */
+export function tlsOptions({ ca, client }: RedisTls): ConnectionOptions {
+  if (client === undefined) return { ca: ca.pem };
+  return { ca: ca.pem, cert: client.pem, key: readFileSync(client.key, 'utf8') };
 }

@@ -48,6 +48,45 @@ interface Sizes {
   readonly clientStride: number;
   /** Pairs of random requests of which those that share an entry are compared, for each kind of engine. */
   readonly keyedPairs: number;
+  /** Gateways that are asked for the same slow query, and requests to each. */
+  readonly flightGateways: number;
+  readonly flightClients: number;
+  /** Runs of the oracle: on one Redis, with several servers of Redis, and until it has to have found a fault. */
+  readonly oracle: {
+    readonly alone: OracleGoals;
+    readonly watched: OracleGoals;
+    readonly mutant: OracleGoals;
+    /** Of one run (ms). */
+    readonly deadline: number;
+  };
+  /** Clients that ask for a long answer at one time, and its bytes. */
+  readonly crowd: number;
+  readonly crowdAnswer: number;
+  /** How many of them are slow; fewer than may be at the engine. */
+  readonly crowdSlow: number;
+  /** Limits of the gateway that they ask, and the resident memory that it may take then (MiB). */
+  readonly crowdMemory: number;
+  readonly crowdInFlight: number;
+  readonly crowdCeiling: number;
+  /** Long values that go through a Redis in chunks, and as many that are spoilt there. */
+  readonly chunkedValues: number;
+  /** Entries in Redis that a sweep drops, and as many that it leaves. */
+  readonly sweptEntries: number;
+  /** Requests to two versions of the gateway that share a Redis. */
+  readonly upgradeRequests: number;
+  /** Entries that lie in Redis when a project is purged, and how often that is done. */
+  readonly purgedEntries: number;
+  readonly purgeRounds: number;
+  /** Requests of each kind in each phase of a hanging Redis, and whether their times are held against calm ones. */
+  readonly hangRequests: number;
+  readonly hangTimes: boolean;
+}
+
+interface OracleGoals {
+  readonly requests: number;
+  readonly purges: number;
+  /** How often each disturbance happens. */
+  readonly disturbances: number;
 }
 
 const SMALL: Sizes = {
@@ -76,7 +115,28 @@ const SMALL: Sizes = {
   excelWorkbooks: 1,
   touches: 40,
   keyedPairs: 60,
+  flightGateways: 4,
+  flightClients: 25,
+  oracle: {
+    alone: { requests: 50_000, purges: 500, disturbances: 4 },
+    watched: { requests: 6_000, purges: 60, disturbances: 1 },
+    mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    deadline: 900_000,
+  },
   clientStride: 6,
+  crowd: 40,
+  crowdAnswer: 16_000_000,
+  crowdSlow: 30,
+  crowdMemory: 64,
+  crowdInFlight: 48,
+  crowdCeiling: 384,
+  chunkedValues: 40,
+  sweptEntries: 700,
+  upgradeRequests: 2_000,
+  purgedEntries: 20_000,
+  purgeRounds: 3,
+  hangRequests: 300,
+  hangTimes: false,
 };
 
 const FULL: Sizes = {
@@ -105,7 +165,28 @@ const FULL: Sizes = {
   excelWorkbooks: 5,
   touches: 1_000,
   keyedPairs: 5_000,
+  flightGateways: 10,
+  flightClients: 100,
+  oracle: {
+    alone: { requests: 300_000, purges: 2_000, disturbances: 20 },
+    watched: { requests: 40_000, purges: 300, disturbances: 8 },
+    mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    deadline: 3_600_000,
+  },
   clientStride: 1,
+  crowd: 200,
+  crowdAnswer: 50_000_000,
+  crowdSlow: 48,
+  crowdMemory: 256,
+  crowdInFlight: 128,
+  crowdCeiling: 768,
+  chunkedValues: 1_000,
+  sweptEntries: 20_000,
+  upgradeRequests: 50_000,
+  purgedEntries: 1_000_000,
+  purgeRounds: 9,
+  hangRequests: 4_000,
+  hangTimes: true,
 };
 
 /** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */

@@ -36,7 +36,7 @@ export async function readJsonBytes(
       },
     );
   }
-  const body = await readBody(request, limit, limitName);
+  const body = await readBody(request, limit, limitName === undefined ? {} : { limitName });
   if (body.length > 0) return body;
   throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
 }

@@ -39,6 +39,7 @@ function trialOf(settings: Partial<EngineConfig> = {}): LoginTrial {
     service: undefined,
     delegation: 'forward',
     session_idle: undefined,
+    clear: 'none',
     timeout: 10_000,
     ca: undefined,
     certificate: undefined,

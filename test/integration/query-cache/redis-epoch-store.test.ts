@@ -8,7 +8,9 @@ const A: readonly Scope[] = ['everything', 'project:a'];
 let redis: RedisServer;
 const houses: House[] = [];
 
-async function replica(...args: Parameters<typeof house> extends [string, ...infer R] ? R : never) {
+async function replica(
+  ...args: Parameters<typeof house> extends [unknown, ...infer R] ? R : never
+) {
   const made = await house(redis.url, ...args);
   houses.push(made);
   return made;
@@ -121,121 +123,28 @@ describe('epochs in Redis', () => {
   );
 });
 
-/** What a purge waits for as soon as the longest lease of three (1, 100, 101) has ended. */
-async function leaseWhenLongestEnds(namespace: string): Promise<number> {
-  const [short, middle, long] = await Promise.all(
-    [1, 100, 101].map((lease) => replica({ lease, namespace })),
-  );
-  await long?.store.read(A);
-  for (;;) {
-    await middle?.store.read(A);
-    const longest = await short?.store.renew(A);
-    if (longest !== undefined && longest !== 101) return longest;
+describe('a key that was lost alone, as by eviction,', () => {
+  async function afterLosing(key: string) {
+    const [one, other] = [await replica(), await replica()];
+    const scopes: readonly Scope[] = ['everything', 'project:a', 'unassigned'];
+    const before = await one.store.read(scopes);
+    expect(await askRedis(redis.port, `DEL {test}:${key}`)).toBe(':1\r\n');
+    const after = await other.store.read(scopes);
+    expect(await one.store.read(scopes)).toEqual(after);
+    return {
+      same: scopes.filter((_, i) => after.tokens[i] === before.tokens[i]),
+      sameSecret: after.keySecret === before.keySecret,
+    };
   }
-}
 
-describe('the lease that a purge waits for', () => {
-  test('is the longest of all replicas that read, and of the one that purges', async () => {
-    const [short, middle, long] = await Promise.all(
-      [1_000, 2_000, 5_000].map((lease) => replica({ lease })),
-    );
-    expect(await short?.store.renew(A)).toBe(1_000);
-    await middle?.store.read(A);
-    expect(await short?.store.renew(A)).toBe(2_000);
-    await long?.store.read(A);
-    await short?.store.read(A);
-    await middle?.store.read(A);
-    expect(await short?.store.renew(A)).toBe(5_000);
-    expect(await long?.store.renew(A)).toBe(5_000);
-  });
-
-  test('is the longest that is allowed when Redis may have lost the leases, for as long', async () => {
-    const { store } = await replica({ lease: 10, longestLease: 60_000 });
-    await askRedis(redis.port, 'SET {test}:incarnation another');
-    expect(await store.renew(A)).toBe(60_000);
-    expect(await store.renew(A)).toBe(60_000);
-    await askRedis(redis.port, 'FLUSHALL');
-    const brief = await replica({ lease: 10, longestLease: 200 });
-    expect(await brief.store.renew(A)).toBe(200);
-    await until(
-      () => brief.store.renew(A),
-      (lease) => lease === 10,
-    );
-  });
-
-  test('still counts a replica that read while one with a longer lease was there', async () => {
-    // Where the long lease ends between a read with the middle one and a purge, the middle one must count.
-    // Several at one time, since nobody can choose the moment at which Redis lets it end.
-    const names = Array.from({ length: 8 }, (_, i) => `test ${i}`);
-    expect(await Promise.all(names.map(leaseWhenLongestEnds))).toEqual(names.map(() => 100));
-  });
-});
-
-describe('an announcement in Redis', () => {
-  test('reaches every replica, also the one that made it', async () => {
-    const [one, other] = await Promise.all([replica(), replica()]);
-    const heard: (readonly Scope[])[] = [];
-    const both = new Promise<void>((resolve) => {
-      for (const { store } of [one, other]) {
-        store.onAnnouncement((scopes) => {
-          if (heard.push(scopes) === 2) resolve();
-        });
-      }
-    });
-    await until(
-      () => askRedis(redis.port, 'PUBSUB NUMSUB {test}:forget'),
-      (reply) => reply.endsWith(':2\r\n'),
-    );
-    await one.store.announce(['project:a', 'unassigned']);
-    await both;
-    expect(heard).toEqual([
-      ['project:a', 'unassigned'],
-      ['project:a', 'unassigned'],
-    ]);
-  });
-
-  test('is heard again after the connection broke, and what is no announcement is not heard', async () => {
-    const { store, connections } = await replica();
-    const heard: (readonly Scope[])[] = [];
-    store.onAnnouncement((scopes) => void heard.push(scopes));
-    const subscribed = () =>
-      until(
-        () => askRedis(redis.port, 'PUBSUB NUMSUB {test}:forget'),
-        (reply) => reply.endsWith(':1\r\n'),
-      );
-    await subscribed();
-    await askRedis(redis.port, 'CLIENT KILL TYPE pubsub');
-    await until(connections.ready, (ready) => !ready);
-    await until(connections.ready, Boolean);
-    await subscribed();
-    for (const text of ['nonsense', '{}', '[1]', 'null']) {
-      await askRedis(redis.port, `PUBLISH {test}:forget ${text}`);
-    }
-    await store.announce(['everything']);
-    await until(
-      () => heard.length,
-      (count) => count > 0,
-    );
-    expect(heard).toEqual([['everything']]);
-  });
-
-  test('is not heard by a store that was closed', async () => {
-    const [one, other] = await Promise.all([replica(), replica()]);
-    const heard: string[] = [];
-    one.store.onAnnouncement(() => heard.push('closed'));
-    other.store.onAnnouncement(() => heard.push('open'));
-    await until(
-      () => askRedis(redis.port, 'PUBSUB NUMSUB {test}:forget'),
-      (reply) => reply.endsWith(':2\r\n'),
-    );
-    await one.store.close();
-    const arrived = new Promise((resolve) => one.connections.subscriber.once('message', resolve));
-    await other.store.announce(['everything']);
-    await arrived;
-    await until(
-      () => heard.length,
-      (count) => count > 0,
-    );
-    expect(heard).toEqual(['open']);
+  test.each([
+    ['epoch:everything', ['project:a', 'unassigned'], true],
+    ['epoch:project:a', ['everything', 'unassigned'], true],
+    ['epoch:unassigned', ['everything', 'project:a'], true],
+    ['incarnation', ['project:a', 'unassigned'], true],
+    ['leases', ['everything', 'project:a', 'unassigned'], true],
+    ['key-secret', ['everything', 'project:a', 'unassigned'], false],
+  ])('%s, brings back no epoch of before a purge', async (key, same, sameSecret) => {
+    expect(await afterLosing(key)).toEqual({ same, sameSecret });
   });
 });

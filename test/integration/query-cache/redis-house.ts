@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EpochStore } from '../../../src/query-cache/epoch-store.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
+import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisEpochStore } from '../../../src/redis/redis-epoch-store.ts';
@@ -21,7 +22,7 @@ export interface House {
 
 /** What one gateway has of a Redis, connected unless the Redis refuses it. */
 export async function house(
-  url: string,
+  where: string | RedisTarget,
   options: {
     lease?: number;
     /** None unless given: it would hide the leases that a test speaks of. */
@@ -35,12 +36,17 @@ export async function house(
 ): Promise<House> {
   const errors: unknown[] = [];
   const onError = (error: unknown) => void errors.push(error);
-  const connections = connectRedis(url, onError);
+  const connections = connectRedis(
+    typeof where === 'string' ? { url: [where], mode: 'standalone' } : where,
+    onError,
+  );
   await connections.settled(options.patience ?? 20_000);
   const breaker = createCircuitBreaker({
     failures: Infinity,
     pause: 0,
-    now: () => 0,
+    probe: async () => {},
+    sleep: async () => {},
+    isSilence: () => false,
     onChange: () => {},
   });
   const namespace = options.namespace ?? 'test';
@@ -48,6 +54,7 @@ export async function house(
     connections,
     breaker,
     namespace,
+    replica: randomUUID(),
     lease: options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
     unusedAfter: options.unusedAfter ?? 3_600_000,
@@ -65,6 +72,8 @@ export async function house(
     tier: {
       get: (key) => patiently(() => tier.get(key)),
       set: (...value) => patiently(() => tier.set(...value)),
+      getChunk: (...chunk) => patiently(() => tier.getChunk(...chunk)),
+      setChunk: (...chunk) => patiently(() => tier.setChunk(...chunk)),
     },
     hasty: { store, tier },
     connections,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisSessionStore } from '../../../src/redis/redis-session-store.ts';
+import { NO_SEALER, type Sealer } from '../../../src/sealing.ts';
 import type { SessionStore } from '../../../src/sessions/session-store.ts';
 
 export interface SessionHouse {
@@ -20,6 +21,7 @@ export async function sessionHouse(
     lease?: number;
     /** None unless given: it would hide the leases that a test speaks of. */
     longestLease?: number;
+    sealer?: Sealer;
     namespace?: string;
     life?: number;
     /** Failures after which the breaker opens, for good. */
@@ -28,17 +30,20 @@ export async function sessionHouse(
     patience?: number;
   } = {},
 ): Promise<SessionHouse> {
-  const connections = connectRedis(url, () => {});
+  const connections = connectRedis({ url: [url], mode: 'standalone' }, () => {});
   await connections.settled(options.patience ?? 20_000);
   const hasty = createRedisSessionStore({
     connections,
     breaker: createCircuitBreaker({
       failures: options.failures ?? Infinity,
-      pause: 1,
-      now: () => 0,
+      pause: 0,
+      probe: () => Promise.reject(new Error('away')),
+      sleep: () => new Promise(() => {}),
+      isSilence: () => false,
       onChange: () => {},
     }),
     namespace: options.namespace ?? 'test',
+    sealer: options.sealer ?? NO_SEALER,
     replica: randomUUID(),
     lease: options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,

@@ -295,7 +295,7 @@ describe('a Redis that is away', () => {
     try {
       await expect(hasty.read('name')).rejects.toThrow('timed out');
       await expect(hasty.touch('name', 5)).rejects.toThrow('timed out');
-      // The breaker's clock stands still, so it lets no other try pass.
+      // Its probe in the background finds nothing.
       const set = { catalog: 'Sales', profile: 'other', version: 'set' };
       await expect(hasty.read('name')).rejects.toThrow('not asked for now');
       await expect(hasty.begin('name', sessionRecord())).rejects.toThrow('not asked for now');

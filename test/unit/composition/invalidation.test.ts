@@ -16,10 +16,11 @@ function setUp(given: { ok?: boolean } = {}) {
         id: 'id',
         scope: stale,
         epochs_renewed: scopes,
+        replicas: 1,
         waited: 0,
         engine_calls: 0,
       };
-      return ok ? { ok, receipt } : { ok };
+      return ok ? { ok, receipt } : { ok, failed: 'redis' as const, engines: [] };
     },
     async renew(stale) {
       told.push(['renew', stale]);

@@ -30,6 +30,7 @@ const DEFAULTS = {
     service: undefined,
     delegation: 'forward',
     session_idle: undefined,
+    clear: 'none',
     timeout: 300_000,
     ca: undefined,
     certificate: undefined,
@@ -45,11 +46,30 @@ const DEFAULTS = {
     purge_on_refresh_cube: false,
     lease: 1000,
     key_secret: undefined,
-    redis: { url: '', namespace: 'mdx' },
+    purge: { repeat_after: 0 },
+    redis: {
+      url: [],
+      mode: 'standalone',
+      master: undefined,
+      username: undefined,
+      password: undefined,
+      ca: undefined,
+      certificate: undefined,
+      key: undefined,
+      namespace: 'mdx',
+      encryption_key: undefined,
+    },
   },
   projects: new Map(),
   storage: { driver: 'sqlite', path: '/etc/gateway/data/gateway.sqlite' },
-  limits: { body: 10 * MIB, dataset: 32 * MIB, concurrency: 64, per_user: 16, queue: 256 },
+  limits: {
+    body: 10 * MIB,
+    dataset: 32 * MIB,
+    concurrency: 64,
+    per_user: 16,
+    in_flight: 128 * MIB,
+    queue: 256,
+  },
   log: { level: 'info' },
 };
 
@@ -97,12 +117,13 @@ test('every key can be written', () => {
 listen: { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback] }
 auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
 engine:
-  url: ["https://one.example/xmla/{project}", "https://two.example/xmla/{project}"]
+  url: ["https://one.example/mdx/xmla/{project}", "https://two.example/mdx/xmla/{project}"]
   kind: kylin
   login: service
   service: { name: gateway, password: "12345" }
   delegation: forward
   session_idle: 30m
+  clear: kylin
   timeout: 10m
 cache:
   ttl: 2d
@@ -114,7 +135,18 @@ cache:
   purge_on_refresh_cube: true
   lease: 250ms
   key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
-  redis: { url: "rediss://user:pw@redis.example:6379/3", namespace: mdx.test }
+  purge: { repeat_after: 10m }
+  redis:
+    url: ["rediss://guard:pw@one.example:26379", "rediss://guard:pw@two.example:26379"]
+    mode: sentinel
+    master: cache-1
+    username: gateway
+    password: "0815"
+    ca: ./ca.pem
+    certificate: tls/a.pem
+    key: /keys/a.key
+    namespace: mdx.test
+    encryption_key: 0123456789-abcdefghijklmnopqrstuvwxyz
 storage:
   driver: http
   url: https://roles.example/base
@@ -122,10 +154,15 @@ storage:
   service: { name: gateway, password: pw }
   ca: ./ca.pem
   timeout: 5s
-limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, queue: 0 }
+limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0 }
 log: { level: debug }
 `,
-    files: { '/etc/passwords': '', '/etc/gateway/ca.pem': CERTIFICATE },
+    files: {
+      '/etc/passwords': '',
+      '/etc/gateway/ca.pem': CERTIFICATE,
+      '/etc/gateway/tls/a.pem': OTHER_CERTIFICATE,
+      '/keys/a.key': OTHER_KEY,
+    },
   });
   expect(config).toEqual({
     listen: {
@@ -144,12 +181,13 @@ log: { level: debug }
       verified_for: 0,
     },
     engine: {
-      url: ['https://one.example/xmla/{project}', 'https://two.example/xmla/{project}'],
+      url: ['https://one.example/mdx/xmla/{project}', 'https://two.example/mdx/xmla/{project}'],
       kind: 'kylin',
       login: 'service',
       service: { name: 'gateway', password: '12345' },
       delegation: 'forward',
       session_idle: 1_800_000,
+      clear: 'kylin',
       timeout: 600_000,
       ca: undefined,
       certificate: undefined,
@@ -165,7 +203,19 @@ log: { level: debug }
       purge_on_refresh_cube: true,
       lease: 250,
       key_secret: 'abcdefghijklmnopqrstuvwxyz-0123456789',
-      redis: { url: 'rediss://user:pw@redis.example:6379/3', namespace: 'mdx.test' },
+      purge: { repeat_after: 600_000 },
+      redis: {
+        url: ['rediss://guard:pw@one.example:26379', 'rediss://guard:pw@two.example:26379'],
+        mode: 'sentinel',
+        master: 'cache-1',
+        username: 'gateway',
+        password: '0815',
+        ca: '/etc/gateway/ca.pem',
+        certificate: '/etc/gateway/tls/a.pem',
+        key: '/keys/a.key',
+        namespace: 'mdx.test',
+        encryption_key: '0123456789-abcdefghijklmnopqrstuvwxyz',
+      },
     },
     projects: new Map(),
     storage: {
@@ -178,7 +228,14 @@ log: { level: debug }
       key: undefined,
       timeout: 5_000,
     },
-    limits: { body: 65_536, dataset: MIB, concurrency: 1, per_user: 2, queue: 0 },
+    limits: {
+      body: 65_536,
+      dataset: MIB,
+      concurrency: 1,
+      per_user: 2,
+      in_flight: 64 * MIB,
+      queue: 0,
+    },
     log: { level: 'debug' },
   });
 });
@@ -218,7 +275,7 @@ cache:
       engine_permissions_ignored: true,
       memory: 33_554_432,
       ttl: 1_800_000,
-      redis: { url: '' },
+      redis: { url: [] },
     });
   });
 

@@ -46,6 +46,17 @@ describe('the files that the configuration names must be of use', () => {
       'engine.ca: /ca.pem is a folder',
     ],
     [
+      { yaml: `cache: { redis: { url: "rediss://a", ca: ca.pem } }` },
+      `cache.redis.ca: ${FOLDER}/ca.pem does not exist`,
+    ],
+    [
+      {
+        yaml: 'cache: { redis: { url: "rediss://a", certificate: tls/a.pem, key: tls/a.key } }',
+        files: { [certificate]: CERTIFICATE, [key]: OTHER_KEY },
+      },
+      `cache.redis.key: ${key} does not belong to the certificate`,
+    ],
+    [
       { yaml: 'engine: { ca: "${CA}" }', env: { CA: '/hunter2.pem' } },
       'engine.ca: (a secret) does not exist',
     ],

@@ -3,7 +3,8 @@ import * as fc from 'fast-check';
 import { stringify } from 'yaml';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { describeConfig } from '../../../src/config/describe-config.ts';
-import { load, mistakes } from './fake-files.ts';
+import { FOLDER, load, mistakes } from './fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
 
 // Long and odd enough that no message holds it by chance.
 const alphabet = [...'QZXJ019', ...'@:/?#{}[]*&!|%\'"\\ \n\t,'];
@@ -26,6 +27,12 @@ const SECRET_PLACES = [
   (value: unknown) => ({ cache: { redis: { url: value } } }),
   (value: unknown) => ({ cache: { redis: { url: `redis://:${String(value)}@host/x` } } }),
   (value: unknown) => ({ cache: { redis: value } }),
+  (value: unknown) => ({
+    cache: { redis: { mode: 'cluster', url: ['redis://a', `redis://u:${String(value)}@b/1`] } },
+  }),
+  (value: unknown) => ({ cache: { redis: { password: value } } }),
+  (value: unknown) => ({ cache: { redis: { url: 'redis://a', username: 'u:', password: value } } }),
+  (value: unknown) => ({ cache: { redis: { encryption_key: value, wrong: 1 } } }),
   (value: unknown) => ({ engine: { url: `http://user:${String(value)}@host/` } }),
   (value: unknown) => ({ engine: { url: `http://host/?password=${String(value)}` } }),
 ];
@@ -107,7 +114,10 @@ test('the description of a configuration shows no password', () => {
 engine: { login: service, service: { name: gateway, password: hunter2 } }
 cache:
   key_secret: hunter2hunter2hunter2hunter2hunter2
-  redis: { url: "rediss://cache:hunter2@redis.example/1" }
+  redis:
+    url: "rediss://cache:hunter2@redis.example/1"
+    password: hunter2
+    encryption_key: hunter2hunter2hunter2hunter2hunter2
 projects: { A: { engine: { service: { name: other, password: hunter2 } } } }
 `,
     }),
@@ -115,7 +125,34 @@ projects: { A: { engine: { service: { name: other, password: hunter2 } } } }
   expect(text).not.toContain('hunter2');
   expect(text).toContain('url: rediss://cache:(a secret)@redis.example/1');
   expect(text).toContain('key_secret: (a secret)');
-  expect(text.match(/password: \(a secret\)/g)).toHaveLength(2);
+  expect(text).toContain('encryption_key: (a secret)');
+  expect(text.match(/password: \(a secret\)/g)).toHaveLength(3);
+});
+
+test('the description shows no password of any address of Redis', () => {
+  const urls = ['redis://u:hunter2@a:1', 'redis://u:hunter2@b:2'];
+  const redis = { mode: 'sentinel', master: 'm', url: urls };
+  const text = describeConfig(load({ yaml: stringify({ cache: { redis } }) }));
+  expect(text).not.toContain('hunter2');
+  expect(text).toContain('- redis://u:(a secret)@a:1\n');
+  expect(text).toContain('- redis://u:(a secret)@b:2\n');
+});
+
+test.each([
+  ['cache: { redis: { url: "redis://a:1" } }'],
+  ['cache: { redis: { mode: cluster, url: ["redis://a:1", "redis://b"], namespace: other } }'],
+  ['cache: { redis: { mode: sentinel, master: my-master, url: ["rediss://a:1", "rediss://b"] } }'],
+  ['cache: { redis: { url: "rediss://a", ca: ca.pem, certificate: a.pem, key: a.key } }'],
+  ['cache: { purge: { repeat_after: 90s } }\nlimits: { in_flight: 20MiB }'],
+  ['engine: { clear: kylin, url: "http://a/mdx/xmla/{project}", kind: kylin }'],
+])('%s is described by a file that reads back as the same', (yaml) => {
+  const files = {
+    [`${FOLDER}/ca.pem`]: CERTIFICATE,
+    [`${FOLDER}/a.pem`]: CERTIFICATE,
+    [`${FOLDER}/a.key`]: PRIVATE_KEY,
+  };
+  const config = load({ yaml, files });
+  expect(load({ yaml: describeConfig(config), files })).toEqual(config);
 });
 
 test.each([

@@ -15,7 +15,10 @@ const shipped = (path: string) => readFileSync(new URL(path, root), 'utf8');
 const ENVIRONMENT = {
   ENGINE_URL: 'http://engine.example/xmla',
   REDIS_URL: 'rediss://gateway:pw@redis.example:6379/0',
+  REDIS_PASSWORD: 'pw',
   KEY_SECRET: '0'.repeat(64),
+  ENCRYPTION_KEY: '1'.repeat(64),
+  POSTGRES_URL: 'postgres://gateway:pw@db.example:5432/gateway',
 };
 
 /** The files that the examples name, where they would lie on a server. */
@@ -47,6 +50,7 @@ describe('config/', () => {
         'example-docker.yaml',
         'example-kylin-redis.yaml',
         'example-mondrian.yaml',
+        'example-redis-sentinel.yaml',
       ]),
     );
   });
@@ -75,7 +79,7 @@ describe('config/', () => {
       url: ['http://engine.example/xmla'],
       login: 'forward',
     });
-    expect(cache.redis.url).toBe(ENVIRONMENT.REDIS_URL);
+    expect(cache.redis.url).toEqual([ENVIRONMENT.REDIS_URL]);
   });
 
   test('example-kylin-redis.yaml needs its secrets and shares no answer between users', () => {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { mistakes } from './fake-files.ts';
+import { CERTIFICATE } from './pem-samples.ts';
 
 const CACHE_KEYS =
-  'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, lease, key_secret, redis';
+  'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, lease, key_secret, purge, redis';
 const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
 const HOST = 'must be an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost';
 const RANGE =
@@ -15,7 +16,12 @@ const ENGINE_URL =
   'or a list of up to 16 different ones for the replicas of the engine, all with {project} or none';
 const REDIS_URL =
   'must be empty, or redis:// or rediss:// with a host, without query and fragment, ' +
-  'such as rediss://user:password@redis.example:6379/0';
+  'such as rediss://user:password@redis.example:6379/0; ' +
+  'or a list of up to 16 different ones, all with redis:// or all with rediss://';
+const REDIS_KEYS =
+  'url, mode, master, username, password, ca, certificate, key, namespace, encryption_key';
+const KYLIN =
+  'kylin needs an engine.url that ends in /mdx/xmla, /mdx/xmla_server, or one of them with /{project}';
 const SECRET =
   'of 32 to 1024 characters without control characters (in quotes if it is a number); or null';
 const PROJECT = 'must be a project name: not empty, not . or .., without control characters';
@@ -149,7 +155,7 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'cache: { redis: "redis://:hunter2@x" }',
-    'cache.redis: must be a mapping with keys of url, namespace (got a text)',
+    `cache.redis: must be a mapping with keys of ${REDIS_KEYS} (got a text)`,
   ],
   [
     'cache: { redis: { namespace: "a{b}" } }',
@@ -205,6 +211,89 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
     'listen.certificate: needs the key that belongs to it; both or none',
   ],
   ['engine: { key: a.key }', 'engine.key: needs the certificate that belongs to it; both or none'],
+  [
+    'limits: { body: 17MiB, in_flight: 16MiB }',
+    'limits.in_flight: must not be smaller than limits.body',
+  ],
+  [
+    'limits: { in_flight: 15MiB }',
+    `limits.in_flight: ${SIZE} between 16MiB and 64GiB (got "15MiB")`,
+  ],
+  [
+    'cache: { purge: { repeat_after: 10ms } }',
+    'cache.purge.repeat_after: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1d (got "10ms")',
+  ],
+  [
+    'cache: { purge: 10m }',
+    'cache.purge: must be a mapping with keys of repeat_after (got a text)',
+  ],
+];
+
+/** Of the section cache.redis. */
+const WRONG_REDIS: readonly (readonly [yaml: string, line: string])[] = [
+  ['url: []', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: [""]', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: ["redis://a", ""]', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: ["redis://a", "rediss://b"], mode: cluster', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: ["redis://a", "redis://a"], mode: cluster', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: ["redis://a", 7], mode: cluster', `url: ${REDIS_URL} (got (a secret))`],
+  ['url: ["redis://a", "redis://b"]', 'url: must be one address with mode: standalone'],
+  [
+    'mode: replicated, url: "redis://a"',
+    'mode: must be one of standalone, sentinel, cluster (got "replicated")',
+  ],
+  ['mode: cluster', 'url: must not be empty with mode: cluster'],
+  ['mode: sentinel, master: m', 'url: must not be empty with mode: sentinel'],
+  [
+    'mode: sentinel, url: "redis://a"',
+    'master: is missing; mode: sentinel needs the name of the master',
+  ],
+  ['mode: cluster, url: "redis://a", master: m', 'master: must only stand with mode: sentinel'],
+  [
+    'mode: sentinel, url: "redis://a", master: "a b"',
+    'master: must be 1 to 255 letters, digits, dots, underscores and hyphens; or null (got "a b")',
+  ],
+  [
+    'mode: cluster, url: "redis://a/1"',
+    'url: must not name a database with mode: cluster; cache.redis.namespace sets apart',
+  ],
+  [
+    'mode: sentinel, url: "redis://a/1", master: m',
+    'url: must not name a database with mode: sentinel; cache.redis.namespace sets apart',
+  ],
+  [
+    'mode: cluster, url: ["redis://u:p@a", "redis://u:q@b"]',
+    'url: must name the same user and password in all addresses',
+  ],
+  ['url: "redis://a", username: u', 'password: is missing; username needs it'],
+  ['password: hunter2', 'password: must only stand together with an address in url'],
+  [
+    'url: "redis://a", username: "u:v", password: p',
+    'username: must be a name without colon and control characters, not empty; or null (got "u:v")',
+  ],
+  ['url: "redis://a", ca: ca.pem', 'ca: needs a rediss:// URL'],
+  ['ca: ca.pem', 'ca: needs a rediss:// URL'],
+  [
+    'url: "rediss://a", certificate: a.pem',
+    'certificate: needs the key that belongs to it; both or none',
+  ],
+  ['url: "rediss://a", key: a.key', 'key: needs the certificate that belongs to it; both or none'],
+  ['encryption_key: hunter2', `encryption_key: must be a text ${SECRET} (got (a secret))`],
+];
+
+/** Of `engine.clear`. */
+const WRONG_CLEAR: readonly (readonly [yaml: string, line: string])[] = [
+  ['engine: { clear: all }', 'engine.clear: must be one of none, kylin (got "all")'],
+  ['engine: { clear: kylin }', `engine.clear: ${KYLIN}`],
+  [
+    'engine: { clear: kylin, url: ["http://a/mdx/xmla", "http://b/xmla"] }',
+    `engine.clear: ${KYLIN}`,
+  ],
+  ['projects: { A: { engine: { clear: kylin } } }', `projects.A.engine.clear: ${KYLIN}`],
+  [
+    'engine: { clear: kylin, url: http://a/mdx/xmla }\nprojects: { A: { engine: { url: http://b/xmla } } }',
+    `projects.A.engine.clear: ${KYLIN}`,
+  ],
 ];
 
 const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
@@ -243,6 +332,17 @@ const NO_MAPPING: readonly (readonly [yaml: string, line: string])[] = [
 
 describe('a configuration with one mistake is refused in one line that names the key and what is allowed', () => {
   test.each([...WRONG_VALUES, ...UNKNOWN_KEYS, ...NO_MAPPING])('%s', (yaml, line) => {
+    expect(mistakes({ yaml })).toEqual([line]);
+  });
+
+  test.each(WRONG_REDIS)('cache.redis: { %s }', (keys, line) => {
+    const files = { '/etc/gateway/ca.pem': CERTIFICATE };
+    expect(mistakes({ yaml: `cache: { redis: { ${keys} } }`, files })).toEqual([
+      `cache.redis.${line}`,
+    ]);
+  });
+
+  test.each(WRONG_CLEAR)('%s', (yaml, line) => {
     expect(mistakes({ yaml })).toEqual([line]);
   });
 });

@@ -81,6 +81,26 @@ describe('admission to the engine', () => {
     expect(admission.usage()).toEqual({ atEngine: 4, waiting: 3 });
   });
 
+  test('leaves the last quarter of its queue to users who have not the rest of it', async () => {
+    const admission = createAdmission({ concurrency: 1, per_user: 1, queue: 8 });
+    const greedy = await visits(admission, Array<string>(8).fill('a'));
+    expect(states(greedy)).toEqual(['inside', ...Array<string>(6).fill('waiting'), 'gone']);
+    expect(greedy[7]?.refusal).toMatchObject({
+      reason: 'overloaded',
+      message: 'Too many of your requests wait for the engine; try again.',
+      headers: { 'retry-after': '5' },
+    });
+    const others = await visits(admission, ['b', 'c', 'd']);
+    expect(states(others)).toEqual(['waiting', 'waiting', 'gone']);
+    expect(others[2]?.refusal).toMatchObject({
+      message: 'Too many requests wait for the engine; try again.',
+    });
+    greedy[0]?.leave();
+    greedy[1]?.giveUp();
+    await quiet();
+    expect(states(await visits(admission, ['a', 'a']))).toEqual(['waiting', 'gone']);
+  });
+
   test('does not refuse a user who need not wait because another one fills the queue', async () => {
     const admission = createAdmission(LIMITS);
     const greedy = await visits(admission, ['a', 'a', 'a', 'a', 'a', 'a']);

@@ -22,6 +22,7 @@ export function engineConfig(
     service: undefined,
     delegation: 'refuse',
     session_idle: undefined,
+    clear: 'none',
     timeout: 5_000,
     ca: undefined,
     certificate: undefined,

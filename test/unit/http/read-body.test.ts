@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { IncomingMessage } from 'node:http';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { readBody } from '../../../src/http/read-body.ts';
+import { bodyAccount } from '../query-cache/fakes.ts';
 
 const requestOf = (chunks: readonly Buffer[], headers: Record<string, string> = {}) =>
   Object.assign(Readable.from(chunks), { headers }) as unknown as IncomingMessage;
@@ -120,4 +121,102 @@ test('a long body comes whole, and leaves the event loop to others while it is p
   expect(body.equals(Buffer.concat(chunks))).toBe(true);
   // 13 MB in pieces of 2 MiB are seven, between which others have six turns; the first may begin in the same turn.
   expect(afterwards).toBeGreaterThanOrEqual(5);
+});
+
+describe('the memory of a request body', () => {
+  const LONG_LIMIT = 10_000_000;
+  const signal = new AbortController().signal;
+
+  test.each([
+    ['as it is', (body: Buffer) => body, ''],
+    ['gzip', (body: Buffer) => gzipSync(body), 'gzip'],
+    ['raw deflate', (body: Buffer) => deflateRawSync(body), 'deflate'],
+  ])(
+    'is counted as it comes, and then by the size of what was read (%s)',
+    async (_what, code, coding) => {
+      const account = bodyAccount();
+      const whole = Buffer.alloc(5_000_000, 'some text that repeats itself,');
+      const coded = code(whole);
+      const half = coded.length >> 1;
+      const request = Object.assign(new Readable({ read() {} }), {
+        headers: { 'content-encoding': coding, 'content-length': String(coded.length) },
+      }) as unknown as IncomingMessage;
+      const room = account.request();
+      const used = () => account.usage().bytes.request;
+      const reading = readBody(request, LONG_LIMIT, { room, signal });
+      await setImmediate();
+      // What is only announced takes nothing.
+      expect(used()).toBe(0);
+      request.push(coded.subarray(0, half));
+      await setImmediate();
+      expect(used()).toBe(half);
+      request.push(coded.subarray(half));
+      request.push(null);
+      const body = await reading;
+      expect([body.length, used()]).toEqual([whole.length, whole.length]);
+      room.release();
+      expect(used()).toBe(0);
+    },
+  );
+
+  test('is waited for, without that counting as the client’s silence', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const account = bodyAccount(1_000);
+    const [first, second] = [account.request(), account.request()];
+    expect([first.grow(900, signal), second.grow(900, signal)]).toEqual([undefined, undefined]);
+    const room = account.request();
+    const reading = readBody(requestOf([fits.subarray(0, 500)]), LIMIT, { room, signal });
+    await setImmediate();
+    jest.advanceTimersByTime(600_000);
+    expect(account.usage().waiting).toBe(1);
+    first.release();
+    second.release();
+    expect(await reading).toHaveLength(500);
+    expect(jest.getTimerCount()).toBe(0);
+    jest.useRealTimers();
+  });
+
+  test('is not taken by a client that sends slowly while others wait for it', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const account = bodyAccount(1_000);
+    const slow = Object.assign(new Readable({ read() {} }), { headers: {} });
+    const room = account.request();
+    const reading = readBody(slow as unknown as IncomingMessage, LONG_LIMIT, { room, signal });
+    const failed = reading.catch((error: unknown) => error);
+    for (let sent = 0; sent < 30; sent += 1) {
+      slow.push(Buffer.alloc(100));
+      await setImmediate();
+      jest.advanceTimersByTime(1_000);
+    }
+    // As long as nobody waits it may take its time.
+    expect([slow.destroyed, account.usage().bytes.request]).toEqual([false, 3_000]);
+    const other = account.request();
+    const waits = other.grow(500, signal);
+    expect(account.usage().waiting).toBe(1);
+    jest.advanceTimersByTime(10_000);
+    expect(await failed).toMatchObject({ reason: 'client-gone' });
+    room.release();
+    await waits;
+    expect(account.usage().bytes.request).toBe(500);
+    expect(jest.getTimerCount()).toBe(0);
+    jest.useRealTimers();
+  });
+
+  test('is refused when too many wait for it, and given back when the client goes away', async () => {
+    const account = bodyAccount(1_000, 1);
+    const taken = account.request();
+    void taken.grow(1_500, signal);
+    const gone = new AbortController();
+    const [waiting, late] = [account.request(), account.request()];
+    const reading = readBody(requestOf([fits]), LIMIT, { room: waiting, signal: gone.signal });
+    await setImmediate();
+    await expect(readBody(requestOf([fits]), LIMIT, { room: late, signal })).rejects.toMatchObject({
+      reason: 'overloaded',
+      headers: { 'retry-after': '5' },
+    });
+    gone.abort(new Error('gone'));
+    await expect(reading).rejects.toMatchObject({ reason: 'client-gone' });
+    for (const room of [waiting, late, taken]) room.release();
+    expect(account.usage()).toMatchObject({ bytes: { request: 0 }, waiting: 0 });
+  });
 });

@@ -2,13 +2,14 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createXmlaClient, type XmlaClient } from '../../../src/http/xmla-client.ts';
+import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
 import { createGzipMaker } from '../../../src/query-cache/gzip-maker.ts';
 import { makeGzip, type GzipVariant } from '../../../src/query-cache/gzip-variant.ts';
 import type { GzipSource } from '../../../src/query-cache/query.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { bodyAccount, handClock } from '../query-cache/fakes.ts';
 import { answerWith } from '../query-cache/session-documents.ts';
 
 export const WHOLE = mddatasetAnswer({
@@ -42,13 +43,23 @@ export type Facts = { readonly sessionId?: string; readonly gzip?: GzipSource };
 export async function serve(
   answer: (client: XmlaClient) => void | Promise<void>,
   make: (answer: StoredAnswer) => Promise<GzipVariant | undefined> = makeGzip,
+  more: { stall?: number } = {},
 ) {
   const events: GatewayEvent[] = [];
-  const gzip = createGzipMaker({ make, most: 1 });
+  const account = bodyAccount();
+  const inUse = createBodiesInUse(account);
+  const gzip = createGzipMaker({ make, most: 1, account });
   const server = createServer((request, response) => {
     const clock = handClock();
     const emit = (event: GatewayEvent) => void events.push(event);
-    const client = createXmlaClient(request, response, { id: 'id', clock, emit, gzip });
+    const client = createXmlaClient(request, response, {
+      id: 'id',
+      clock,
+      emit,
+      gzip,
+      inUse,
+      ...more,
+    });
     void (async () => answer(client))().catch((error: unknown) => client.fail(error));
   });
   servers.push(server);
@@ -57,7 +68,7 @@ export async function serve(
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const ask = (headers: Record<string, string> = {}) => send(url, { method: 'POST', headers });
-  return { url, events, ask };
+  return { url, events, ask, account, inUse };
 }
 
 export function replay(

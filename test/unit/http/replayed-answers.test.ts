@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { until } from '../../support/http-client.ts';
 import { gate } from '../../support/stub-engine.ts';
@@ -135,5 +137,55 @@ describe('the header X-AS-SessionID', () => {
   test('is not sent where the engine sent none, or the client has no session', async () => {
     expect(await sent(SHORT, { sessionId: 'a' })).toBeUndefined();
     expect(await sent(header, {})).toBeUndefined();
+  });
+});
+
+/** A client that reads the head of an answer and then nothing more, and one that reads all. */
+async function readsNothing(url: string): Promise<IncomingMessage> {
+  const asked = request(url, { method: 'POST', agent: false }).on('error', () => {});
+  asked.end();
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  return answer.on('error', () => {}).pause();
+}
+
+describe('the memory of a stored answer that is sent', () => {
+  // More than the system takes for a client that does not read.
+  const large = { ...SHORT, body: Buffer.alloc(20_000_000, ' ') };
+
+  test('is counted once until the last client has it, also one that went away', async () => {
+    const { url, ask, account } = await serve((client) => replay(client, large));
+    const sending = () => account.usage().bytes.sending;
+    const slow = await Promise.all([readsNothing(url), readsNothing(url)]);
+    expect((await ask()).body).toHaveLength(large.body.length);
+    expect(sending()).toBe(large.body.length);
+    slow[0]?.destroy();
+    let length = 0;
+    for await (const chunk of slow[1]!) length += (chunk as Buffer).length;
+    expect(length).toBe(large.body.length);
+    await until(() => sending() === 0);
+  });
+
+  test('is not held for ever for a client that takes nothing of it', async () => {
+    const { url, account, events } = await serve((client) => replay(client, large), undefined, {
+      stall: 200,
+    });
+    const answer = await readsNothing(url);
+    await until(() => events.length > 0);
+    expect(events).toEqual([expect.objectContaining({ type: 'xmla-answered', complete: false })]);
+    expect(account.usage().bytes.sending).toBe(0);
+    answer.destroy();
+  });
+
+  test('is counted where the body and where its variant is sent, and not the other one', async () => {
+    const gzip = gzipSource();
+    const seen: number[] = [];
+    const { ask, account } = await serve((client) => {
+      replay(client, LONG, { gzip });
+      seen.push(account.usage().bytes.sending);
+    });
+    await ask(GZIP);
+    await until(() => gzip.kept > 0);
+    await ask(GZIP);
+    expect(seen).toEqual([LONG.body.length, gzip.variant?.tail.length]);
   });
 });

@@ -10,6 +10,7 @@ import {
   REFUSAL_REASONS,
 } from '../../../src/reasons.ts';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
+import { bodyAccount } from '../query-cache/fakes.ts';
 
 const pageOf = (path: string) =>
   readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
@@ -45,6 +46,7 @@ describe('docs/OBSERVABILITY.md', () => {
       memory: () => ({ entries: 0, bytes: 0 }),
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),
+      bodies: bodyAccount().usage,
       epochAge: () => undefined,
       owedPurges: () => 0,
     });

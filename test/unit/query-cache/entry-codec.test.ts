@@ -6,11 +6,13 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { decodeEntry, encodeEntry } from '../../../src/query-cache/entry-codec.ts';
 import type { SessionPlace, StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { NO_SEALER } from '../../../src/sealing.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storedAnswer } from './fakes.ts';
 
 const KEY = createHash('sha256').update('one').digest('base64url');
 const OTHER_KEY = createHash('sha256').update('two').digest('base64url');
+const TOKENS = ['token of everything', 'token of the project'];
 const MIB = 1024 * 1024;
 const MAX_BODY = MIB;
 
@@ -61,6 +63,7 @@ function value(
     version?: number;
     coding?: number;
     key?: string;
+    marks?: number;
     description?: object | string;
     describedLength?: number;
     body?: Buffer;
@@ -71,19 +74,25 @@ function value(
     typeof description === 'string' ? description : JSON.stringify(description),
   );
   const head = Buffer.alloc(48);
+  const marks = Buffer.concat(
+    TOKENS.map((token) => createHash('sha256').update(token).digest().subarray(0, 8)),
+  );
+  const counted = Buffer.alloc(2);
+  counted.writeUInt16BE(changed.marks ?? TOKENS.length);
   head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
-  head.writeUInt8(changed.version ?? 2, 4);
+  head.writeUInt8(changed.version ?? 3, 4);
   head.writeUInt8(changed.coding ?? 0, 5);
   head.writeUInt16BE(changed.describedLength ?? described.length, 6);
   head.writeBigUInt64BE(1_700_000_000_000n, 8);
   Buffer.from(changed.key ?? KEY, 'base64url').copy(head, 16);
-  const rest = Buffer.concat([described, changed.body ?? Buffer.from('<root/>')]);
+  const rest = Buffer.concat([counted, marks, described, changed.body ?? Buffer.from('<root/>')]);
   const check = Buffer.alloc(4);
   check.writeUInt32BE(crc32(Buffer.concat([head, rest])));
   return Buffer.concat([head, check, rest]);
 }
 
-const decode = (bytes: Buffer, key = KEY) => decodeEntry(key, bytes, MAX_BODY);
+const decode = (bytes: Buffer, key = KEY) => decodeEntry(key, bytes, MAX_BODY, NO_SEALER);
+const encode = (kept: StoredAnswer) => encodeEntry(KEY, kept, TOKENS, NO_SEALER);
 
 /** So many MiB of zeros, compressed without ever being in memory. */
 function zerosPacked(mebibytes: number): Promise<Buffer> {
@@ -95,7 +104,7 @@ describe('a value of tier 2', () => {
   test('brings back the answer it was made of, to the last bit', async () => {
     await fc.assert(
       fc.asyncProperty(answer, async (kept) => {
-        expect(await decode(await encodeEntry(KEY, kept))).toEqual({ ok: true, answer: kept });
+        expect(await decode(await encode(kept))).toEqual({ ok: true, answer: kept });
       }),
       { numRuns: sizes.propertyRuns },
     );
@@ -105,6 +114,18 @@ describe('a value of tier 2', () => {
     expect(await decode(value())).toEqual({ ok: true, answer: storedAnswer() });
     const packed = value({ coding: 1, body: zstdCompressSync(Buffer.from('<root/>')) });
     expect(await decode(packed)).toEqual({ ok: true, answer: storedAnswer() });
+  });
+
+  test('is made as documented', async () => {
+    const made = value({ description: DESCRIPTION });
+    expect(await encode(storedAnswer())).toEqual(made);
+  });
+
+  test('is not longer than its body by more than its head and its description', async () => {
+    const noise = randomBytes(100_000);
+    const made = await encode(storedAnswer({ body: noise }));
+    expect(made.length - noise.length).toBeLessThan(300);
+    expect(await decode(made)).toEqual({ ok: true, answer: storedAnswer({ body: noise }) });
   });
 
   test('says where a session id belongs, and in which encoding', async () => {
@@ -126,7 +147,7 @@ describe('a value of tier 2', () => {
       fc.asyncProperty(fc.maxSafeNat(), fc.maxSafeNat(), async (a, b) => {
         const [first, second] = await Promise.all(
           [a, b].map(async (requestedAt) =>
-            (await encodeEntry(KEY, storedAnswer({ requestedAt }))).subarray(8, 16),
+            (await encode(storedAnswer({ requestedAt }))).subarray(8, 16),
           ),
         );
         expect(Buffer.compare(first ?? Buffer.of(), second ?? Buffer.of())).toBe(Math.sign(a - b));
@@ -138,7 +159,7 @@ describe('a value of tier 2', () => {
   test.each([100, 5_000])(
     'of %i bytes of body is refused when any one byte is another',
     async (size) => {
-      const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(size, '<Cell/>') }));
+      const whole = await encode(storedAnswer({ body: Buffer.alloc(size, '<Cell/>') }));
       for (let at = 0; at < whole.length; at += 1) {
         for (const flip of [1, 0x80, 0xff]) {
           const spoilt = Buffer.from(whole);
@@ -150,7 +171,7 @@ describe('a value of tier 2', () => {
   );
 
   test('is refused when it was cut at any place, or something hangs on to it', async () => {
-    const whole = await encodeEntry(KEY, storedAnswer({ body: Buffer.alloc(2_000, '<Cell/>') }));
+    const whole = await encode(storedAnswer({ body: Buffer.alloc(2_000, '<Cell/>') }));
     for (let length = 0; length < whole.length; length += 1) {
       expect(await decode(whole.subarray(0, length))).toMatchObject({ ok: false });
     }
@@ -167,14 +188,19 @@ describe('a value of tier 2', () => {
   });
 
   test('never answers for another key', async () => {
-    const whole = await encodeEntry(KEY, storedAnswer());
+    const whole = await encode(storedAnswer());
     expect(await decode(whole, OTHER_KEY)).toEqual({ ok: false, why: 'another key' });
   });
 
   const unsound: readonly (readonly [what: string, made: Buffer, why: string])[] = [
     ['another magic', value({ magic: 1 }), 'not an entry of this gateway'],
-    ['an older version', value({ version: 1 }), 'another version'],
-    ['a later version', value({ version: 3 }), 'another version'],
+    ['an older version', value({ version: 2 }), 'another version'],
+    ['a later version', value({ version: 4 }), 'another version'],
+    ['the magic of a manifest', value({ magic: 0x4d44584d }), 'a manifest'],
+    ['a seal that it has not', value({ coding: 0x80 }), 'sealed'],
+    ['more epochs than it has', value({ marks: 60 }), 'too short'],
+    ['more epochs than anything has', value({ marks: 65 }), 'too many epochs'],
+    ['fewer epochs than it has', value({ marks: 1 }), 'unreadable description'],
     ['a coding that nobody knows', value({ coding: 2 }), 'unreadable body'],
     ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
     ['a description that is null', value({ description: 'null' }), 'unreadable description'],

@@ -173,18 +173,18 @@ describe('a renewal', () => {
     const { epochs, store, answerRead } = setUp();
     void epochs.obtain(A);
     await answerRead('one');
-    const renewed = epochs.renew(['project:a']);
+    const renewed = epochs.renew(['project:a'], 'id');
     expect(epochs.held(A)).toBeDefined();
     store.renewals[0]?.answer(7_000);
-    expect(await renewed).toBe(7_000);
+    expect((await renewed).lease).toBe(7_000);
     expect(epochs.held(A)).toBeUndefined();
-    expect(store.announced).toEqual([['project:a']]);
+    expect(store.announced).toEqual([{ purge: 'id', scopes: ['project:a'] }]);
   });
 
   test('makes the reply to a question of before worthless', async () => {
     const { epochs, store, answerRead } = setUp();
     const obtained = epochs.obtain(A);
-    const renewed = epochs.renew(['project:a']);
+    const renewed = epochs.renew(['project:a'], 'id');
     store.renewals[0]?.answer(LEASE);
     await renewed;
     await answerRead('before');
@@ -196,15 +196,15 @@ describe('a renewal', () => {
   test('counts although nobody could be told', async () => {
     const { epochs, store, errors } = setUp();
     store.announce = () => Promise.reject(new Error('no channel'));
-    const renewed = epochs.renew(['project:a']);
+    const renewed = epochs.renew(['project:a'], 'id');
     store.renewals[0]?.answer(LEASE);
-    expect(await renewed).toBe(LEASE);
+    expect((await renewed).lease).toBe(LEASE);
     expect(errors).toHaveLength(1);
   });
 
   test('of two whose messages cross leaves no epoch of before either in use', async () => {
     const { epochs, store, answerRead } = setUp();
-    const mine = epochs.renew(['project:a']);
+    const mine = epochs.renew(['project:a'], 'id');
     const obtained = epochs.obtain(A);
     // The other replica's message is here before the reply to one's own renewal.
     store.tell(['project:a']);
@@ -229,7 +229,7 @@ describe('a closed replica', () => {
   test('closes its store and settles nothing any more', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    epochs.owe(['project:a']);
+    void epochs.owe(['project:a'], 'id');
     expect(jest.getTimerCount()).toBe(1);
     await epochs.close();
     expect(store.closed).toBe(true);
@@ -239,7 +239,7 @@ describe('a closed replica', () => {
   test('does not begin again when a try to settle fails after it was closed', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    epochs.owe(['project:a']);
+    void epochs.owe(['project:a'], 'id');
     jest.runOnlyPendingTimers();
     await epochs.close();
     store.renewals[0]?.fail();

@@ -48,6 +48,7 @@ export function fakeClient(): FakeClient {
       return true;
     },
     async drained() {},
+    async over() {},
     end() {
       ended = true;
     },

@@ -1,4 +1,8 @@
-import type { EpochReading, EpochStore } from '../../../src/query-cache/epoch-store.ts';
+import type {
+  Announcement,
+  EpochReading,
+  EpochStore,
+} from '../../../src/query-cache/epoch-store.ts';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
 
 interface Pending<T> {
@@ -11,7 +15,11 @@ export interface HandStore extends EpochStore {
   /** Calls that have not been answered, oldest first. */
   readonly reads: Pending<EpochReading>[];
   readonly renewals: Pending<number>[];
-  readonly announced: (readonly Scope[])[];
+  readonly announced: Announcement[];
+  /** How many replicas have acknowledged a purge; set by a test. */
+  readonly acknowledgements: Map<string, number>;
+  /** What {@link EpochStore.incarnation} answers next, or the error with which it fails. */
+  incarnationNow: string | Error;
   /** Delivers an announcement. */
   tell(scopes: readonly Scope[]): void;
   readonly closed: boolean;
@@ -21,7 +29,8 @@ export interface HandStore extends EpochStore {
 export function handStore(): HandStore {
   const reads: Pending<EpochReading>[] = [];
   const renewals: Pending<number>[] = [];
-  const announced: (readonly Scope[])[] = [];
+  const announced: Announcement[] = [];
+  const acknowledgements = new Map<string, number>();
   let listener: ((scopes: readonly Scope[]) => void) | undefined;
   let closed = false;
 
@@ -43,15 +52,22 @@ export function handStore(): HandStore {
     return promise;
   }
 
-  return {
+  const store: HandStore = {
     reads,
     renewals,
     announced,
+    incarnationNow: 'first',
+    async incarnation() {
+      if (typeof store.incarnationNow === 'string') return store.incarnationNow;
+      throw store.incarnationNow;
+    },
     read: (scopes) => ask(reads, scopes),
     renew: (scopes) => ask(renewals, scopes),
-    async announce(scopes) {
-      announced.push(scopes);
+    acknowledgements,
+    async announce(announcement) {
+      announced.push(announcement);
     },
+    acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
     onAnnouncement(heard) {
       listener = heard;
     },
@@ -63,6 +79,7 @@ export function handStore(): HandStore {
       return closed;
     },
   };
+  return store;
 }
 
 /** The epoch of every scope is one and the same text. */
@@ -73,10 +90,19 @@ export function reading(scopes: readonly Scope[], token: string): EpochReading {
 export interface SharedEpochs {
   /** The store as one more replica sees it. */
   replica(lease: number): EpochStore;
-  /** Whether announcements are delivered. */
-  delivering: boolean;
+  /** Whether announcements are delivered: at once, never, or when {@link SharedEpochs.deliver} is called. */
+  messages: 'delivered' | 'lost' | 'late';
+  /** Delivers those that are late. */
+  deliver(): void;
+  /** Held here: before the store renews epochs, and before the replica is told that it has. */
+  beforeRenewal: () => Promise<void>;
+  afterRenewal: () => Promise<void>;
   /** Whether the store can be reached. */
   reachable: boolean;
+  /** What keeps the epochs. */
+  incarnation: string;
+  /** The secret of the keys, which the store may lose and make anew. */
+  keySecret: string;
 }
 
 /** One set of epochs that several replicas use, as in Redis. */
@@ -85,10 +111,24 @@ export function sharedEpochs(): SharedEpochs {
   const listeners: ((scopes: readonly Scope[]) => void)[] = [];
   let made = 0;
   let longest = 0;
+  let late: Announcement[] = [];
+  const acknowledgements = new Map<string, number>();
+  const tellAll = ({ purge, scopes }: Announcement) => {
+    for (const listener of listeners) listener(scopes);
+    acknowledgements.set(purge, listeners.length);
+  };
   const fresh = () => `token ${(made += 1)}`;
   const shared: SharedEpochs = {
-    delivering: true,
+    messages: 'delivered',
     reachable: true,
+    incarnation: 'first',
+    keySecret: 'secret',
+    beforeRenewal: async () => {},
+    afterRenewal: async () => {},
+    deliver() {
+      for (const announcement of late) tellAll(announcement);
+      late = [];
+    },
     replica(lease) {
       const reached = () => {
         if (!shared.reachable) throw new Error('the store cannot be reached');
@@ -98,7 +138,7 @@ export function sharedEpochs(): SharedEpochs {
         async read(scopes) {
           reached();
           return {
-            keySecret: 'secret',
+            keySecret: shared.keySecret,
             tokens: scopes.map((scope) => {
               const token = tokens.get(scope) ?? fresh();
               tokens.set(scope, token);
@@ -107,13 +147,22 @@ export function sharedEpochs(): SharedEpochs {
           };
         },
         async renew(scopes) {
+          await shared.beforeRenewal();
           reached();
           for (const scope of scopes) tokens.set(scope, fresh());
-          return longest;
+          const lease = longest;
+          await shared.afterRenewal();
+          return lease;
         },
-        async announce(scopes) {
-          if (shared.delivering) for (const listener of listeners) listener(scopes);
+        async incarnation() {
+          reached();
+          return shared.incarnation;
         },
+        async announce(announcement) {
+          if (shared.messages === 'delivered') tellAll(announcement);
+          if (shared.messages === 'late') late.push(announcement);
+        },
+        acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
         onAnnouncement: (listener) => void listeners.push(listener),
         async close() {},
       };

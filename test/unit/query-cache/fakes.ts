@@ -1,3 +1,4 @@
+import { createBodyAccount, type BodyAccount } from '../../../src/body-account.ts';
 import type { Clock } from '../../../src/clock.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
 import type { KeyParts } from '../../../src/query-cache/key.ts';
@@ -163,9 +164,13 @@ export function engineAnswer(
 
 export interface FakeTier extends ValueTier {
   readonly values: Map<string, Buffer>;
+  /** By `fill:index`. */
+  readonly chunks: Map<string, Buffer>;
   /** Held here before they look or write. */
   beforeGet: () => Promise<void>;
   beforeSet: () => Promise<void>;
+  beforeGetChunk: () => Promise<void>;
+  beforeSetChunk: () => Promise<void>;
   readonly gets: number;
   readonly sets: number;
 }
@@ -173,12 +178,24 @@ export interface FakeTier extends ValueTier {
 /** A tier outside the process; keeps what began later or is to replace the rest, as the port demands. */
 export function fakeTier(): FakeTier {
   const values = new Map<string, Buffer>();
+  const chunks = new Map<string, Buffer>();
   let gets = 0;
   let sets = 0;
   return {
     values,
+    chunks,
     beforeGet: async () => {},
     beforeSet: async () => {},
+    beforeGetChunk: async () => {},
+    beforeSetChunk: async () => {},
+    async getChunk(fill, index) {
+      await this.beforeGetChunk();
+      return chunks.get(`${fill}:${index}`);
+    },
+    async setChunk(fill, index, chunk) {
+      await this.beforeSetChunk();
+      chunks.set(`${fill}:${index}`, Buffer.from(chunk));
+    },
     async get(key) {
       gets += 1;
       await this.beforeGet();
@@ -218,4 +235,9 @@ export function storedAnswer(changed: Partial<StoredAnswer> = {}): StoredAnswer 
     engineMilliseconds: 5,
     ...changed,
   };
+}
+
+/** An account of bodies; by default with more room than any test needs. */
+export function bodyAccount(in_flight = 2 ** 30, queue = 10): BodyAccount {
+  return createBodyAccount(() => ({ in_flight, queue }));
 }

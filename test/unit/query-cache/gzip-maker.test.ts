@@ -3,7 +3,7 @@ import { createGzipMaker } from '../../../src/query-cache/gzip-maker.ts';
 import type { GzipVariant } from '../../../src/query-cache/gzip-variant.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { gate } from '../../support/stub-engine.ts';
-import { quiet } from './fakes.ts';
+import { bodyAccount, quiet } from './fakes.ts';
 import { answerWith } from './session-documents.ts';
 
 const VARIANT: GzipVariant = {
@@ -18,12 +18,17 @@ const VARIANT: GzipVariant = {
 const answerOf = (text: string) => answerWith({ body: Buffer.from(text), session: undefined });
 
 /** A maker whose work a test holds; `made` are the bodies that were begun, `kept` those that were kept. */
-function heldMaker(most: number, outcome: () => GzipVariant | undefined = () => VARIANT) {
+function heldMaker(
+  most: number,
+  outcome: () => GzipVariant | undefined = () => VARIANT,
+  account = bodyAccount(),
+) {
   const made: string[] = [];
   const kept: string[] = [];
   const door = gate();
   const maker = createGzipMaker({
     most,
+    account,
     async make({ body }) {
       made.push(body.toString());
       await door.opened;
@@ -36,6 +41,21 @@ function heldMaker(most: number, outcome: () => GzipVariant | undefined = () => 
 }
 
 describe('a compressed answer', () => {
+  test('is made later where there is no room for it now, and gives its room back', async () => {
+    const account = bodyAccount(8);
+    const { prepare, made, open } = heldMaker(5, undefined, account);
+    const [long, other] = [answerOf('four'), answerOf('more')];
+    prepare(long);
+    prepare(other);
+    expect([made, account.usage().bytes.value]).toEqual([['four'], 4]);
+    open();
+    await quiet();
+    expect(account.usage().bytes.value).toBe(0);
+    prepare(other);
+    expect(made).toEqual(['four', 'more']);
+    await quiet();
+  });
+
   test('is made once, however many ask for it meanwhile and afterwards', async () => {
     const { prepare, made, kept, open } = heldMaker(5);
     const answer = answerOf('a');
@@ -89,7 +109,7 @@ describe('a compressed answer', () => {
     await quiet();
     expect([made, kept]).toEqual([['a', 'b'], ['b']]);
 
-    const maker = createGzipMaker({ most: 1, make: async () => VARIANT });
+    const maker = createGzipMaker({ most: 1, account: bodyAccount(), make: async () => VARIANT });
     const tried: string[] = [];
     for (const name of ['c', 'd']) {
       maker.prepare(answerOf(name), () => {

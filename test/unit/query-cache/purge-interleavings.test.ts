@@ -60,7 +60,7 @@ interface House {
 function build(house: (typeof HOUSES)[number], held: Step, at: Checkpoint): House {
   const clock = handClock();
   const shared = sharedEpochs();
-  shared.delivering = !house.endsWith('lost');
+  shared.messages = house.endsWith('lost') ? 'lost' : 'delivered';
   const values = fakeTier();
   const pass = async (step: Step) => {
     if (step !== held || !built.armed) return;

@@ -140,7 +140,7 @@ describe('an answer that one replica stored', () => {
   test('is looked up anew when the lease ran out while tier 2 was asked', async () => {
     const { a, b, clock, epochs, values, engine, query } = twoReplicas();
     await a.answer(query);
-    epochs.delivering = false;
+    epochs.messages = 'lost';
     const held = checkpoint();
     values.beforeGet = held.arrive;
     const late = b.answer(query);
@@ -159,8 +159,9 @@ describe('an answer that one replica stored', () => {
     const late = b.answer(query);
     await held.arrived;
     const renewer = epochs.replica(LEASE);
-    await renewer.renew(['project:a', 'unassigned']);
-    await renewer.announce(['project:a', 'unassigned']);
+    const scopes = ['project:a', 'unassigned'] as const;
+    await renewer.renew(scopes);
+    await renewer.announce({ purge: 'id', scopes });
     held.release();
     expect(told(await late)).toBe('miss');
   });

@@ -1,18 +1,26 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import type { BodyAccount } from '../../../src/body-account.ts';
 import type { Clock } from '../../../src/clock.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
 import type { EpochStore } from '../../../src/query-cache/epoch-store.ts';
+import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
+import type { ClearEngines } from '../../../src/query-cache/engine-clear.ts';
 import { createEpochs, type Epochs } from '../../../src/query-cache/epochs.ts';
 import { createFlights, type Flights } from '../../../src/query-cache/flight.ts';
 import { createMemoryEpochStore } from '../../../src/query-cache/memory-epoch-store.ts';
+import { createMemoryPurgeLog } from '../../../src/query-cache/memory-purge-log.ts';
 import { createMemoryTier, type MemoryTier } from '../../../src/query-cache/memory-tier.ts';
 import { createPurges, type Purge } from '../../../src/query-cache/purge.ts';
 import { createQueryCache, type QueryCache } from '../../../src/query-cache/query-cache.ts';
 import type { EngineAnswer, Query } from '../../../src/query-cache/query.ts';
+import { createSharedEntries } from '../../../src/query-cache/shared-entries.ts';
+import { createSharedFlights, type FlightPlaces } from '../../../src/query-cache/shared-flights.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
+import { NO_SEALER } from '../../../src/sealing.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import { type FakeClient, fakeClient } from './fake-client.ts';
-import { engineAnswer, fakeTier, handClock, rowset, type HandClock } from './fakes.ts';
+import { bodyAccount, engineAnswer, fakeTier, handClock, rowset, type HandClock } from './fakes.ts';
 
 export const FLIGHT_DEADLINE = 300_000;
 
@@ -26,6 +34,7 @@ export interface Replica {
   readonly purge: Purge;
   readonly epochs: Epochs;
   readonly memory: MemoryTier;
+  readonly account: BodyAccount;
   readonly flights: Flights;
   readonly clock: HandClock;
   readonly events: GatewayEvent[];
@@ -39,16 +48,28 @@ export function replica(
     store?: EpochStore;
     lease?: number;
     values?: ValueTier;
+    /** Where it meets other gateways for slow queries, and how it waits for them. */
+    places?: FlightPlaces;
+    sleep?: (milliseconds: number) => Promise<void>;
     maxEntry?: number;
+    /** Bytes of bodies under way, and of tier 1. */
+    inFlight?: number;
+    maxMemory?: number;
     random?: () => number;
     epochs?: Epochs;
+    clearEngines?: ClearEngines;
+    /** How a purge waits. */
+    purgeSleep?: (milliseconds: number) => Promise<void>;
   } = {},
 ): Replica {
-  const { clock = handClock(), store, lease = Infinity } = options;
+  const { clock = handClock(), store, lease = Infinity, maxEntry = 1024 * 1024 } = options;
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
   const epochs = options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
-  const memory = createMemoryTier({ maxBytes: 10 * 1024 * 1024, clock });
+  const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
+  const account = bodyAccount(inFlight);
+  const inUse = createBodiesInUse(account);
+  const memory = createMemoryTier({ maxBytes: maxMemory, clock, inUse });
   const flights = createFlights({ clock, deadline: FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
@@ -56,24 +77,49 @@ export function replica(
     flights,
     clock,
     emit,
-    values: options.values,
+    entries:
+      options.values &&
+      createSharedEntries({
+        values: options.values,
+        sealer: NO_SEALER,
+        clock,
+        maxEntry,
+        randomBytes,
+        account,
+        emit,
+      }),
+    sharedFlights:
+      options.places &&
+      createSharedFlights({
+        places: options.places,
+        clock,
+        sleep: options.sleep ?? (async (milliseconds) => clock.advance(milliseconds)),
+        newToken: randomUUID,
+        longestWait: FLIGHT_DEADLINE,
+        emit,
+      }),
     unshareable: new LRUCache({ max: 100 }),
     random: options.random ?? (() => 0.5),
     purgeTakes: store === undefined ? 0 : lease,
-    maxEntry: options.maxEntry ?? 1024 * 1024,
+    maxEntry,
     processSecret: 'of this process',
+    account,
+    inUse,
   });
   const { purge } = createPurges({
     epochs,
     clearMemory: memory.clear,
+    engineClearing: { clear: options.clearEngines ?? (async () => []), asksAsCaller: () => false },
+    log: createMemoryPurgeLog(),
     clock,
-    sleep: async (milliseconds) => clock.advance(milliseconds),
+    sleep: options.purgeSleep ?? (async (milliseconds) => clock.advance(milliseconds)),
     newId: () => 'id',
     emit,
   });
   return {
     epochs,
     memory,
+    account,
     flights,
     clock,
     events,
@@ -166,7 +212,9 @@ export function unknownEpochs(clock: Clock): Epochs {
     store: {
       read: () => Promise.reject(new Error('out of reach')),
       renew: () => Promise.reject(new Error('out of reach')),
+      incarnation: () => Promise.reject(new Error('out of reach')),
       announce: () => Promise.reject(new Error('out of reach')),
+      acknowledged: () => 1,
       onAnnouncement() {},
       async close() {},
     },

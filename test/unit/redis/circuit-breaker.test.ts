@@ -1,16 +1,29 @@
 import { describe, expect, test } from '@jest/globals';
 import { CircuitOpenError, createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
+import { checkpoint, quiet } from '../query-cache/fakes.ts';
 
 const PAUSE = 1_000;
 
 function setUp() {
-  let now = 0;
   let asked = 0;
+  let probe = async () => {};
+  let probes = 0;
+  let paused = checkpoint();
+  const slept: number[] = [];
   const changes: (readonly [open: boolean, error: unknown])[] = [];
+  const silence = new Error('silence');
   const breaker = createCircuitBreaker({
     failures: 3,
     pause: PAUSE,
-    now: () => now,
+    probe: () => {
+      probes += 1;
+      return probe();
+    },
+    async sleep(milliseconds) {
+      slept.push(milliseconds);
+      await paused.arrive();
+    },
+    isSilence: (error) => error === silence,
     onChange: (open, error) => changes.push([open, error]),
   });
   const failure = new Error('no Redis');
@@ -23,17 +36,29 @@ function setUp() {
     breaker,
     changes,
     failure,
-    advance: (milliseconds: number) => (now += milliseconds),
+    silence,
+    slept,
     succeed: () => count(async () => 'value'),
     fail: () => count(() => Promise.reject(failure)),
+    beSilent: () => count(() => Promise.reject(silence)),
     count,
     asked: () => asked,
+    probes: () => probes,
+    probeBy(next: () => Promise<void>) {
+      probe = next;
+    },
+    async endPause() {
+      const { release } = paused;
+      paused = checkpoint();
+      release();
+      await quiet();
+    },
   };
 }
 
 type House = ReturnType<typeof setUp>;
 
-async function open(house: House): Promise<void> {
+async function failOften(house: House): Promise<void> {
   for (let failures = 0; failures < 3; failures += 1) {
     await expect(house.fail()).rejects.toBe(house.failure);
   }
@@ -46,63 +71,82 @@ describe('the circuit breaker', () => {
     await expect(fail()).rejects.toBe(failure);
   });
 
-  test('opens after so many failures in a row, and asks nothing then', async () => {
+  test('asks nothing after so many failures in a row, until a probe succeeds', async () => {
     const house = setUp();
-    await open(house);
-    expect(house.breaker.open).toBe(true);
+    const probing = checkpoint();
+    house.probeBy(probing.arrive);
+    await failOften(house);
     await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
     expect(house.asked()).toBe(3);
-    expect(house.changes).toEqual([[true, house.failure]]);
+    probing.release();
+    await quiet();
+    expect(await house.succeed()).toBe('value');
+    // Redis was there: nobody needs to know.
+    expect(house.changes).toEqual([]);
   });
 
-  test('stays closed when a success comes between', async () => {
-    const { fail, succeed, breaker, changes } = setUp();
+  test('asks nothing after one silence, so that no request waits twice', async () => {
+    const house = setUp();
+    const probing = checkpoint();
+    house.probeBy(probing.arrive);
+    await expect(house.beSilent()).rejects.toBe(house.silence);
+    await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
+    expect([house.asked(), house.probes()]).toEqual([1, 1]);
+  });
+
+  test('goes on when a success comes between failures', async () => {
+    const { fail, succeed, breaker, changes, probes } = setUp();
     for (let round = 0; round < 5; round += 1) {
       await fail().catch(() => {});
       await fail().catch(() => {});
       await succeed();
     }
-    expect(breaker.open).toBe(false);
+    expect([breaker.open, probes()]).toEqual([false, 0]);
     expect(changes).toEqual([]);
   });
 
-  test('lets one try after a pause, and no other while that one is under way', async () => {
+  test('probes in pauses, on the account of no request, and tells once how it stands', async () => {
     const house = setUp();
-    await open(house);
-    house.advance(PAUSE - 1);
-    await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
-    house.advance(1);
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const trial = house.count(() => promise);
-    await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
-    resolve('value');
-    await trial;
-    expect(house.breaker.open).toBe(false);
+    const away = new Error('away');
+    house.probeBy(() => Promise.reject(away));
+    await expect(house.beSilent()).rejects.toBe(house.silence);
+    await quiet();
+    for (let probes = 1; probes < 4; probes += 1) {
+      expect(house.probes()).toBe(probes);
+      expect(house.breaker.open).toBe(true);
+      await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
+      await house.endPause();
+    }
+    expect(house.asked()).toBe(1);
+    house.probeBy(async () => {});
+    await house.endPause();
     expect(await house.succeed()).toBe('value');
     expect(house.changes).toEqual([
-      [true, house.failure],
+      [true, away],
       [false, undefined],
     ]);
+    expect(new Set(house.slept)).toEqual(new Set([PAUSE]));
   });
 
-  test('pauses anew when the try fails, and does not tell it twice', async () => {
+  test('probes once, however many fail at one time', async () => {
     const house = setUp();
-    await open(house);
-    house.advance(PAUSE);
-    await expect(house.fail()).rejects.toBe(house.failure);
-    house.advance(PAUSE - 1);
-    await expect(house.succeed()).rejects.toBeInstanceOf(CircuitOpenError);
-    house.advance(1);
-    expect(await house.succeed()).toBe('value');
-    expect(house.changes.map(([state]) => state)).toEqual([true, false]);
-  });
-
-  test('tells once that it opened, however many fail at one time', async () => {
-    const house = setUp();
+    house.probeBy(() => Promise.reject(house.failure));
     const { promise, reject } = Promise.withResolvers<never>();
     const all = Array.from({ length: 10 }, () => house.count(() => promise).catch(() => {}));
-    reject(house.failure);
+    reject(house.silence);
     await Promise.all(all);
+    await quiet();
+    expect(house.probes()).toBe(1);
     expect(house.changes).toEqual([[true, house.failure]]);
+  });
+
+  test('probes no more when it is closed', async () => {
+    const house = setUp();
+    house.probeBy(() => Promise.reject(house.failure));
+    await expect(house.beSilent()).rejects.toBe(house.silence);
+    await quiet();
+    house.breaker.close();
+    await house.endPause();
+    expect(house.probes()).toBe(1);
   });
 });

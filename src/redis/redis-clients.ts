@@ -1,0 +1,276 @@
+import { Cluster, Redis, type Command, type RedisOptions } from 'ioredis';
+import type { ConnectionOptions } from 'node:tls';
+
+/** A connection to one server, or to the masters of a cluster. */
+export type RedisClient = Redis | Cluster;
+
+/** Where Redis is, and how to get in. */
+export interface RedisTarget {
+  /** `redis://` or `rediss://`: of the server, of the sentinels, or of some nodes of the cluster. Never empty. */
+  readonly url: readonly string[];
+  readonly mode: 'standalone' | 'sentinel' | 'cluster';
+  /** With `sentinel`, the name under which the sentinels watch the master. */
+  readonly master?: string | undefined;
+  /** Of the servers; those of the URL are of the sentinels with `sentinel`, and count where these are left out. */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** For `rediss://`. */
+  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
+}
+
+/** Makes clients that connect in the background and for ever. */
+export interface RedisClients {
+  /** For commands, each of which is rejected when it takes longer than so many milliseconds. */
+  client(name: string, deadline: number): RedisClient;
+  /** For messages. With a cluster, of any of its nodes: they hand messages on to each other. */
+  subscriber(name: string): Redis;
+}
+
+/** A connection on which nothing comes back for so long, while something is owed, is torn down (ms). */
+const SILENCE = 5_000;
+const CONNECT_DEADLINE = 2_000;
+const MAX_RECONNECT_DELAY = 1_000;
+/** What a connection may take to close; ioredis waits so long also for one that is closed already (ms). */
+const FAREWELL = 200;
+/** How often the connection of the subscriber is tried, since nobody else would miss it (ms). */
+const HEARTBEAT = 2_000;
+/** What a sentinel, or a node that is asked for the slots, may take to answer (ms). */
+const DISCOVERY_DEADLINE = 1_000;
+/** How often a command may be sent on to another node. */
+const MAX_REDIRECTIONS = 4;
+/** The least time between two looks at who serves which slots (ms). */
+const REFRESH_PAUSE = 500;
+const SENTINEL_PORT = 26_379;
+/** What happens to a connection that somebody waits for. */
+const SIGNS = ['ready', 'end'] as const;
+
+type Settings = Omit<RedisOptions, 'replyMapping'>;
+
+const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
+
+/** @param onError called for every failed try to connect and every lost connection */
+export function redisClients(target: RedisTarget, onError: (error: unknown) => void): RedisClients {
+  const addresses = target.url.map(readAddress);
+  const [first] = addresses;
+  if (first === undefined) throw new Error('there is no address of Redis');
+  const { username, password } =
+    target.mode === 'sentinel' || target.password !== undefined ? target : first;
+  const tls = first.secure ? { tls: { ...target.tls } } : {};
+
+  const common = (name: string) => ({
+    connectionName: `mdx-gateway-${name}`,
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...tls,
+    connectTimeout: CONNECT_DEADLINE,
+    socketTimeout: SILENCE,
+    disconnectTimeout: FAREWELL,
+    autoResendUnfulfilledCommands: false,
+    // ioredis lets nobody catch it when that fails, and the process would end. Who subscribes does so at each 'ready'.
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+  });
+
+  function oneServer(name: string, deadline: number | undefined, where: Settings): Redis {
+    const options: Settings = {
+      ...common(name),
+      ...where,
+      commandTimeout: deadline,
+      enableOfflineQueue: false,
+      // A master that became a replica refuses to write; its name may lead to the new master by now.
+      // (Redis 6 tells it in the middle of the error of a script.)
+      reconnectOnError: (error) => error.message.includes('READONLY'),
+      retryStrategy: retryDelay,
+    };
+    const redis = new Redis(options);
+    redis.on('error', onError);
+    return redis;
+  }
+
+  switch (target.mode) {
+    case 'standalone': {
+      const where = { host: first.host, port: first.port, db: first.db };
+      return withHeartbeat((name, deadline) => oneServer(name, deadline, where));
+    }
+    case 'sentinel': {
+      const where: Settings = {
+        sentinels: sentinelAddresses(target).map(({ host, port }) => ({ host, port })),
+        name: target.master ?? '',
+        ...(first.username !== undefined && { sentinelUsername: first.username }),
+        ...(first.password !== undefined && { sentinelPassword: first.password }),
+        ...(first.secure && { enableTLSForSentinelMode: true, sentinelTLS: tls.tls }),
+        sentinelCommandTimeout: DISCOVERY_DEADLINE,
+        sentinelRetryStrategy: retryDelay,
+        sentinelReconnectStrategy: retryDelay,
+        // Without it nobody would notice that a master was replaced that still answers.
+        failoverDetector: true,
+      };
+      return withHeartbeat((name, deadline) => oneServer(name, deadline, where));
+    }
+    case 'cluster': {
+      const members: Cluster[] = [];
+      const known = () => [
+        ...members.flatMap((cluster) => cluster.nodes().map(({ options }) => options)),
+        ...addresses,
+      ];
+      const { subscriber } = withHeartbeat((name) => {
+        const redis = oneServer(name, undefined, { host: first.host, port: first.port });
+        // Its node may be gone for good: each try goes to another one.
+        let tries = 0;
+        redis.on('close', () => {
+          tries += 1;
+          const nodes = known();
+          const next = nodes[tries % nodes.length] ?? first;
+          Object.assign(redis.options, { host: next.host, port: next.port });
+        });
+        return redis;
+      });
+      return {
+        subscriber,
+        client(name, deadline) {
+          const cluster = new Cluster(
+            addresses.map(({ host, port }) => ({ host, port })),
+            {
+              redisOptions: { ...common(name), commandTimeout: deadline },
+              enableOfflineQueue: false,
+              // Names are resolved by whoever connects, so that certificates can be held against them.
+              dnsLookup: (address, callback) => callback(null, address),
+              clusterRetryStrategy: retryDelay,
+              slotsRefreshTimeout: DISCOVERY_DEADLINE,
+              maxRedirections: MAX_REDIRECTIONS,
+              // Whoever waits for a node that is away waits in vain: the caller has a way past Redis.
+              retryDelayOnFailover: 0,
+              retryDelayOnClusterDown: 0,
+              retryDelayOnTryAgain: 20,
+            },
+          );
+          // Before somebody needs it: the time of a command is too short to connect, too.
+          cluster.on('+node', (node: Redis) => {
+            if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
+          });
+          cluster.on('error', onError);
+          cluster.on('node error', onError);
+          holdToDeadline(cluster, deadline);
+          members.push(cluster);
+          return cluster;
+        },
+      };
+    }
+  }
+}
+
+/** Whether commands can be sent now, to whatever server they may go. */
+export function isReady(client: RedisClient): boolean {
+  return client.status === 'ready' && unready(client).length === 0;
+}
+
+/** Masters to which nothing can be sent. One that waits connects for the first command, which waits as well. */
+const unready = (client: RedisClient) =>
+  'nodes' in client
+    ? client.nodes('master').filter(({ status }) => status !== 'ready' && status !== 'wait')
+    : [];
+
+/** Resolves when it is ready, or when the signal comes. */
+export async function whenReady(client: RedisClient, signal: AbortSignal): Promise<void> {
+  while (!isReady(client) && !signal.aborted) {
+    await nextOf(client.status === 'ready' ? unready(client) : [client], signal);
+  }
+}
+
+/** Resolves when something happens to one of the connections. */
+function nextOf(clients: readonly RedisClient[], signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      for (const client of clients) for (const sign of SIGNS) client.off(sign, done);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    for (const client of clients) for (const sign of SIGNS) client.on(sign, done);
+    signal.addEventListener('abort', done);
+  });
+}
+
+/** A client of each sentinel, made when it is its turn, which connects when it is asked. The caller disconnects it. */
+export function* sentinelClients(target: RedisTarget, deadline: number): Generator<Redis> {
+  for (const { host, port, username, password, secure } of sentinelAddresses(target)) {
+    const sentinel = new Redis({
+      host,
+      port,
+      ...(username !== undefined && { username }),
+      ...(password !== undefined && { password }),
+      ...(secure && { tls: { ...target.tls } }),
+      lazyConnect: true,
+      retryStrategy: null,
+      connectTimeout: deadline,
+      commandTimeout: deadline,
+      disconnectTimeout: FAREWELL,
+      enableReadyCheck: false,
+    });
+    sentinel.on('error', () => {});
+    yield sentinel;
+  }
+}
+
+const sentinelAddresses = ({ url }: RedisTarget) =>
+  url.map((text) => readAddress(text, SENTINEL_PORT));
+
+function withHeartbeat(
+  connect: (name: string, deadline: number | undefined) => Redis,
+): RedisClients {
+  return {
+    client: connect,
+    subscriber(name) {
+      const redis = connect(name, undefined);
+      const heartbeat = setInterval(() => {
+        if (redis.status === 'ready') redis.ping().catch(() => {});
+      }, HEARTBEAT).unref();
+      redis.once('end', () => clearInterval(heartbeat));
+      return redis;
+    },
+  };
+}
+
+/**
+ * The time of a command runs from when it is given to the client, not from when a node gets it. A command that
+ * nobody answered, or found no connection, makes the client ask who serves which slots: a node that is silent
+ * does not say that another one has taken its place.
+ */
+function holdToDeadline(cluster: Cluster, deadline: number): void {
+  const send = cluster.sendCommand.bind(cluster);
+  let resting = false;
+  const refresh = () => {
+    if (resting || cluster.status !== 'ready') return;
+    resting = true;
+    setTimeout(() => (resting = false), REFRESH_PAUSE).unref();
+    cluster.refreshSlotsCache();
+  };
+  cluster.sendCommand = (command: Command, ...rest) => {
+    command.setTimeout(deadline);
+    const sent = send(command, ...rest);
+    command.promise.catch((error: unknown) => {
+      if (error instanceof Error && /timed out|closed|isn't/iu.test(error.message)) refresh();
+    });
+    return sent;
+  };
+}
+
+function readAddress(text: string, usualPort = 6379) {
+  const url = new URL(text);
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/u, '$1'),
+    port: url.port === '' ? usualPort : Number(url.port),
+    db: Number(url.pathname.slice(1)),
+    username: url.username === '' ? undefined : decoded(url.username),
+    password: url.password === '' ? undefined : decoded(url.password),
+    secure: url.protocol === 'rediss:',
+  };
+}
+
+/** What is not percent-encoded by the rules stands for itself. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

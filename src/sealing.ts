@@ -1,0 +1,110 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  type KeyObject,
+  createSecretKey,
+} from 'node:crypto';
+
+/**
+ * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
+ * context only, so that nobody can put one value in the place of another.
+ */
+export interface Sealer {
+  readonly kind: 'none' | 'aes-256-gcm';
+  /** A new random nonce every time. */
+  seal(plain: Buffer, context: Buffer | string): Buffer;
+  /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
+  open(sealed: Buffer, context: Buffer | string): Buffer | undefined;
+  /** Equal texts of one context give equal sealed texts, for whoever only compares them. */
+  sealText(text: string, context: string): string;
+  openText(sealed: string, context: string): string | undefined;
+}
+
+/** Leaves everything as it is. */
+export const NO_SEALER: Sealer = {
+  kind: 'none',
+  seal: (plain) => plain,
+  open: (sealed) => sealed,
+  sealText: (text) => text,
+  openText: (sealed) => sealed,
+};
+
+const CIPHER = 'aes-256-gcm';
+const NONCE = 12;
+const TAG = 16;
+
+/**
+ * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret: one for `seal`, two for
+ * `sealText`. Sealed bytes are nonce, ciphertext, tag (28 bytes more than the plain ones); sealed texts are the same
+ * in base64url.
+ *
+ * `seal` draws 96 random bits for each message. Two messages under one nonce would show how they differ and let others
+ * forge, so not more than 2^32 messages should be sealed under one secret (there, the odds of two are 2^-33): at a
+ * hundred a second that is more than a year.
+ *
+ * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. Whoever sees two
+ * sealed texts of one context therefore knows whether they are equal, and whoever sees one later knows whether it
+ * has changed back; nothing more. It is for short texts that Redis itself must compare.
+ *
+ * @param secret the text of the configuration; it should have 128 bits of chance in it, since it is not stretched
+ */
+export function createSealer(secret: string): Sealer {
+  const sealKey = derivedKey(secret, 'seal');
+  const textKey = derivedKey(secret, 'seal text');
+  const nonceKey = derivedKey(secret, 'nonce of a text');
+
+  function textNonce(text: string, context: string): Buffer {
+    // With its length in front, no other pair of context and text reads the same.
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(Buffer.byteLength(context));
+    const mac = createHmac('sha256', nonceKey).update(length).update(context).update(text);
+    return mac.digest().subarray(0, NONCE);
+  }
+
+  return {
+    kind: 'aes-256-gcm',
+    seal: (plain, context) => encrypt(sealKey, randomBytes(NONCE), plain, context),
+    open: (sealed, context) => decrypt(sealKey, sealed, context),
+    sealText(text, context) {
+      if (!text.isWellFormed())
+        throw new RangeError('a text with half a surrogate pair has no UTF-8');
+      const sealed = encrypt(textKey, textNonce(text, context), Buffer.from(text), context);
+      return sealed.toString('base64url');
+    },
+    openText(sealed, context) {
+      const bytes = Buffer.from(sealed, 'base64url');
+      // The decoder skips what it does not know, so several texts would mean these bytes.
+      if (bytes.toString('base64url') !== sealed) return undefined;
+      return decrypt(textKey, bytes, context)?.toString();
+    },
+  };
+}
+
+function derivedKey(secret: string, purpose: string): KeyObject {
+  const bytes = hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32);
+  return createSecretKey(Buffer.from(bytes));
+}
+
+function encrypt(key: KeyObject, nonce: Buffer, plain: Buffer, context: Buffer | string): Buffer {
+  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG });
+  cipher.setAAD(Buffer.from(context));
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+}
+
+function decrypt(key: KeyObject, sealed: Buffer, context: Buffer | string): Buffer | undefined {
+  if (sealed.length < NONCE + TAG) return undefined;
+  const nonce = sealed.subarray(0, NONCE);
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG });
+  decipher.setAAD(Buffer.from(context));
+  decipher.setAuthTag(sealed.subarray(-TAG));
+  const plain = decipher.update(sealed.subarray(NONCE, -TAG));
+  try {
+    decipher.final();
+    return plain;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { fuzzSeed } from '../support/mutate.ts';
+import { mutantProgram, MUTANTS, type MutantProgram } from '../support/oracle/mutants.ts';
+import {
+  clusteredRedis,
+  redisBehindSentinels,
+  standaloneRedis,
+  type OracleRedis,
+} from '../support/oracle/redis-forms.ts';
+import { runOracle, type OracleRun } from '../support/oracle/run.ts';
+import { sizes } from '../support/sizes.ts';
+
+/** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
+const LASTING = Number(process.env['ORACLE_MINUTES'] ?? 0) * 60_000;
+/** Of one run; nobody waits for it unless something hangs (ms). */
+const DEADLINE = LASTING + sizes.oracle.deadline;
+
+/** A run that takes longer tells how far it is (s). */
+const LONG = 240;
+
+const closers: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+async function started(starting: Promise<OracleRedis>): Promise<OracleRedis> {
+  const redis = await starting;
+  closers.push(redis.close);
+  return redis;
+}
+
+/** What one has to know of a run that found something. */
+function told({ violations }: OracleRun, seed: number): string {
+  const shown = violations.slice(0, 3).map(({ what, history }) => [...history, what].join('\n'));
+  return violations.length === 0 ? '' : [`FUZZ_SEED=${seed}`, ...shown].join('\n\n');
+}
+
+function counts({ violations, ...rest }: OracleRun, seed: number): string {
+  return JSON.stringify({ seed, violations: violations.length, ...rest });
+}
+
+describe('a request that is sent after a purge was acknowledged gets no answer from before it', () => {
+  test.each([
+    ['a Redis that stands alone', standaloneRedis, sizes.oracle.alone],
+    ['a Redis behind sentinels', redisBehindSentinels, sizes.oracle.watched],
+    ['a cluster', clusteredRedis, sizes.oracle.watched],
+  ] as const)(
+    'on three gateways and %s, whatever happens to them',
+    async (_name, start, goals) => {
+      const redis = await started(start());
+      const seed = fuzzSeed();
+      const run = await runOracle({
+        seed,
+        redis,
+        goals: { ...goals, lasting: LASTING },
+        onProgress(soFar) {
+          if (LASTING > 0 || soFar.seconds > LONG) process.stderr.write(`${counts(soFar, seed)}\n`);
+        },
+      });
+      console.log(`oracle: ${counts(run, seed)}`);
+      expect(told(run, seed)).toBe('');
+      expect(run.requests).toBeGreaterThanOrEqual(goals.requests);
+      expect(run.purges.acknowledged).toBeGreaterThanOrEqual(goals.purges);
+    },
+    DEADLINE,
+  );
+});
+
+describe('the oracle finds it when', () => {
+  const SNAPSHOT = 'Redis comes back from an old snapshot';
+  let mutant: MutantProgram | undefined;
+  afterEach(() => {
+    mutant?.remove();
+    mutant = undefined;
+  });
+
+  test.each(Object.entries(MUTANTS))(
+    '%s',
+    async (_name, { replacements, needs }) => {
+      mutant = mutantProgram(replacements);
+      const seed = fuzzSeed();
+      const run = await runOracle({
+        seed,
+        redis: await started(standaloneRedis()),
+        goals: sizes.oracle.mutant,
+        // Without messages there is nothing but epochs and lease.
+        allDeaf: true,
+        disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,
+        main: mutant.main,
+      });
+      console.log(`found: ${told(run, seed).split('\n').at(-1)}`);
+      expect(run.violations.map(({ what }) => what)).toContainEqual(
+        expect.stringContaining('instead of at least'),
+      );
+    },
+    DEADLINE,
+  );
+});

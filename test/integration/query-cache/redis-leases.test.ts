@@ -1,0 +1,155 @@
+import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { Scope } from '../../../src/query-cache/scopes.ts';
+import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
+import { readAsOlder } from './older-gateway.ts';
+import { house, until, type House } from './redis-house.ts';
+
+const A: readonly Scope[] = ['everything', 'project:a'];
+
+let redis: RedisServer;
+const houses: House[] = [];
+
+async function replica(
+  ...args: Parameters<typeof house> extends [unknown, ...infer R] ? R : never
+) {
+  const made = await house(redis.url, ...args);
+  houses.push(made);
+  return made;
+}
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterEach(async () => {
+  for (const one of houses.splice(0)) await one.close();
+  await askRedis(redis.port, 'FLUSHALL');
+});
+afterAll(() => redis?.close());
+
+/** What a purge waits for as soon as the longest lease of three (1, 100, 101) has ended. */
+async function leaseWhenLongestEnds(namespace: string): Promise<number> {
+  const [short, middle, long] = await Promise.all(
+    [1, 100, 101].map((lease) => replica({ lease, namespace })),
+  );
+  await long?.store.read(A);
+  for (;;) {
+    await middle?.store.read(A);
+    const longest = await short?.store.renew(A);
+    if (longest !== undefined && longest !== 101) return longest;
+  }
+}
+
+describe('the lease that a purge waits for', () => {
+  test('is the longest of all replicas that read, and of the one that purges', async () => {
+    const [short, middle, long] = await Promise.all(
+      [1_000, 2_000, 5_000].map((lease) => replica({ lease })),
+    );
+    expect(await short?.store.renew(A)).toBe(1_000);
+    await middle?.store.read(A);
+    expect(await short?.store.renew(A)).toBe(2_000);
+    await long?.store.read(A);
+    await short?.store.read(A);
+    await middle?.store.read(A);
+    expect(await short?.store.renew(A)).toBe(5_000);
+    expect(await long?.store.renew(A)).toBe(5_000);
+  });
+
+  test('is the longest that is allowed when Redis may have lost the leases, for as long', async () => {
+    const { store } = await replica({ lease: 10, longestLease: 60_000 });
+    await askRedis(redis.port, 'SET {test}:incarnation another');
+    expect(await store.renew(A)).toBe(60_000);
+    expect(await store.renew(A)).toBe(60_000);
+    await askRedis(redis.port, 'FLUSHALL');
+    const brief = await replica({ lease: 10, longestLease: 200 });
+    expect(await brief.store.renew(A)).toBe(200);
+    await until(
+      () => brief.store.renew(A),
+      (lease) => lease === 10,
+    );
+  });
+
+  test('still counts a replica that read while one with a longer lease was there', async () => {
+    // Where the long lease ends between a read with the middle one and a purge, the middle one must count.
+    // Several at one time, since nobody can choose the moment at which Redis lets it end.
+    const names = Array.from({ length: 8 }, (_, i) => `test ${i}`);
+    expect(await Promise.all(names.map(leaseWhenLongestEnds))).toEqual(names.map(() => 100));
+  });
+});
+
+/** Does to the notes of leases what a clock does to them that is set forward by so much (ms); negative for back. */
+async function setClockForward(by: number): Promise<void> {
+  const reply = await askRedis(redis.port, 'ZRANGE {test}:leases 0 -1');
+  const members = reply.split('\r\n').filter((line) => /^[\d.]+$/.test(line));
+  for (const member of members) {
+    await askRedis(redis.port, `ZINCRBY {test}:leases ${-by} ${member}`);
+  }
+}
+
+const HOUR = 3_600_000;
+
+describe('the notes of leases', () => {
+  test('that were lost alone, as by eviction, make a purge wait for the longest lease that is allowed', async () => {
+    const { store } = await replica({ lease: 10, longestLease: 60_000 });
+    await store.read(A);
+    await askRedis(redis.port, 'ZREM {test}:leases 60000');
+    expect(await store.renew(A)).toBe(10);
+    await askRedis(redis.port, 'DEL {test}:leases');
+    expect(await store.renew(A)).toBe(60_000);
+    expect(await store.renew(A)).toBe(60_000);
+  });
+
+  test('hold the wait for the longest for about as long as that lease', async () => {
+    const { store } = await replica({ lease: 10, longestLease: 200 });
+    await store.read(A);
+    await askRedis(redis.port, 'DEL {test}:leases');
+    expect(await store.renew(A)).toBe(200);
+    await until(
+      () => store.renew(A),
+      (lease) => lease === 10,
+    );
+    expect(await askRedis(redis.port, 'ZSCORE {test}:leases 0')).toContain('inf');
+  });
+
+  test('do not end before the leases when the clock of Redis is set forward', async () => {
+    const [short, long] = [await replica({ lease: 1_000 }), await replica({ lease: 60_000 })];
+    await long.store.read(A);
+    expect(await short.store.renew(A)).toBe(60_000);
+    await setClockForward(HOUR);
+    expect(await short.store.renew(A)).toBe(60_000);
+    expect(await short.store.renew(A)).toBe(60_000);
+    // That is once more for as long as the lease; then it is over.
+    await setClockForward(HOUR);
+    expect(await short.store.renew(A)).toBe(1_000);
+  });
+
+  test('last longer when the clock of Redis is set back', async () => {
+    const [short, long] = [await replica({ lease: 1_000 }), await replica({ lease: 60_000 })];
+    await long.store.read(A);
+    await setClockForward(-HOUR);
+    expect(await short.store.renew(A)).toBe(60_000);
+    await short.store.read(A);
+    await setClockForward(HOUR);
+    expect(await short.store.renew(A)).toBe(60_000);
+  });
+
+  test('of older gateways count for newer ones, and the other way round', async () => {
+    const { store } = await replica({ lease: 1_000 });
+    await store.read(A);
+    const older = new Redis(redis.url);
+    try {
+      expect(await readAsOlder(older, 'test', 5_000)).toMatchObject({ 0: '5000', length: 3 });
+      expect(await store.renew(A)).toBe(5_000);
+      const long = await replica({ lease: 7_000 });
+      await long.store.read(A);
+      await setClockForward(HOUR);
+      await store.read(A);
+      expect(await readAsOlder(older, 'test', 1_000)).toMatchObject({ 0: '7000', length: 3 });
+      // The older one left what says that nothing was lost.
+      expect(await store.renew(A)).toBe(7_000);
+      expect(await askRedis(redis.port, 'ZSCORE {test}:leases 0')).toContain('inf');
+    } finally {
+      older.disconnect();
+    }
+  });
+});

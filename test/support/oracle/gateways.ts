@@ -1,0 +1,147 @@
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { startBlackHole, type BlackHole } from '../black-hole.ts';
+import { freePort } from '../free-port.ts';
+import { configFolder, runMain, type Finished, type GatewayProcess } from '../gateway-process.ts';
+import { processState } from '../redis-process.ts';
+import { onAnyPort, PortTaken } from '../taken-port.ts';
+import type { Ledger } from './ledger.ts';
+import { ASKERS } from './questions.ts';
+import type { OracleRedis } from './redis-forms.ts';
+
+/** The shortest that the configuration takes. */
+const LEASE = '100ms';
+/** What a gateway may take to start (ms). */
+const PATIENCE = 180_000;
+
+/** One gateway in a process of its own, which can be hurt. */
+export interface OracleGateway {
+  readonly name: string;
+  /** Another one after each start. */
+  readonly port: number;
+  /** Between it and its Redis; undefined where Redis tells its own addresses. */
+  readonly blackHole: BlackHole | undefined;
+  /** SIGKILL; resolves when it has ended. */
+  kill(): Promise<void>;
+  /** Starts it anew; resolves when it takes connections. */
+  start(): Promise<void>;
+  /** SIGSTOP; resolves when it stands still. */
+  pause(): Promise<void>;
+  /** SIGCONT. */
+  resume(): void;
+  close(): Promise<void>;
+}
+
+export interface GatewaySettings {
+  readonly ledger: Ledger;
+  readonly engineUrl: string;
+  readonly redis: Pick<OracleRedis, 'settings' | 'port'>;
+  /** Decides at each start whether it is to hear of no purge. */
+  readonly deaf: () => boolean;
+  /** Another program than that of this tree. */
+  readonly main: string | undefined;
+}
+
+/** Starts a gateway. */
+export async function startOracleGateway(
+  name: string,
+  settings: GatewaySettings,
+): Promise<OracleGateway> {
+  const { ledger, redis } = settings;
+  const folder = await configFolder();
+  await folder.writeUsers(['ADMIN', ...ASKERS]);
+  const blackHole = redis.port === undefined ? undefined : await startBlackHole(redis.port);
+  let running: GatewayProcess | undefined;
+  let port = 0;
+
+  async function start(): Promise<void> {
+    const deaf = settings.deaf();
+    const found = await onAnyPort(freePort, (tried) => launch(tried, deaf));
+    port = found.port;
+    ledger.note(`${name} started${deaf ? ', deaf' : ''}`);
+    void found.running.ended.then(({ exit, stderr }) => {
+      // Nobody but this test ends it.
+      if (exit !== 'SIGKILL') ledger.accuse(`${name} ended by itself: ${exit} ${stderr}`);
+    });
+  }
+
+  async function launch(onPort: number, deaf: boolean): Promise<GatewayProcess> {
+    const file = folder.write({
+      listen: { port: onPort },
+      engine: { url: settings.engineUrl, login: 'forward' },
+      cache: {
+        lease: LEASE,
+        client_control: 'everybody',
+        redis: redis.settings(deaf, blackHole?.port),
+      },
+      storage: { path: './gateway.sqlite' },
+      // Misses and failures are what this is about: it would tell each of them.
+      log: { level: 'error' },
+    });
+    const started = runMain(['serve', '--config', file], { main: settings.main });
+    running = started;
+    const latest = performance.now() + PATIENCE;
+    let ended: Finished | undefined;
+    void started.ended.then((result) => (ended = result));
+    while (!(await takesConnections(onPort))) {
+      if (ended !== undefined) {
+        const text = `${name} ended with ${JSON.stringify(ended)}`;
+        throw ended.stderr.includes('another program listens')
+          ? new PortTaken(text)
+          : new Error(text);
+      }
+      if (performance.now() > latest) {
+        throw new Error(`${name} does not listen, and has told ${JSON.stringify(started.log)}`);
+      }
+      await delay(20);
+    }
+    return started;
+  }
+
+  async function kill(): Promise<void> {
+    running?.kill('SIGKILL');
+    await running?.ended;
+  }
+
+  async function close(): Promise<void> {
+    await kill();
+    await blackHole?.close();
+    folder.remove();
+  }
+
+  try {
+    await start();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    name,
+    get port() {
+      return port;
+    },
+    blackHole,
+    kill,
+    start,
+    async pause() {
+      const { pid } = running ?? {};
+      running?.kill('SIGSTOP');
+      if (pid === undefined) return;
+      while (processState(pid) !== 'T') await delay(1);
+    },
+    resume: () => running?.kill('SIGCONT'),
+    close,
+  };
+}
+
+function takesConnections(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    const done = (taken: boolean) => {
+      socket.destroy();
+      resolve(taken);
+    };
+    socket.once('connect', () => done(true));
+    socket.once('error', () => done(false));
+  });
+}

@@ -1,0 +1,124 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+
+/** One place of the source, and what stands there instead. */
+export interface Replacement {
+  /** Below src/. */
+  readonly file: string;
+  readonly find: string;
+  readonly put: string;
+}
+
+/** A fault, and the weather that it takes to show it. */
+interface Mutant {
+  readonly replacements: readonly Replacement[];
+  readonly needs?: 'snapshots';
+}
+
+/** The program with a fault. */
+export interface MutantProgram {
+  /** The file to run. */
+  readonly main: string;
+  remove(): void;
+}
+
+/**
+ * Copies the program and puts a fault into the copy.
+ * @throws Error when a text that is to be replaced does not stand in its file exactly once: the source has changed,
+ *   and the fault has to be described anew
+ */
+export function mutantProgram(replacements: readonly Replacement[], root = ROOT): MutantProgram {
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-mutant-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
+    cpSync(join(root, 'package.json'), join(folder, 'package.json'));
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    for (const { file, find, put } of replacements) {
+      const path = join(folder, 'src', file);
+      const [before, after, ...more] = readFileSync(path, 'utf8').split(find);
+      if (before === undefined || after === undefined || more.length > 0) {
+        throw new Error(`src/${file} does not hold this text exactly once:\n${find}`);
+      }
+      writeFileSync(path, before + put + after);
+    }
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { main: join(folder, 'src', 'main.ts'), remove };
+}
+
+/** The faults that the oracle has to find. */
+export const MUTANTS: Readonly<Record<string, Mutant>> = {
+  'the epochs are captured after the fetch': {
+    replacements: [
+      {
+        file: 'query-cache/query-cache.ts',
+        find: `memory.set(key, latest, partDigests(query.parts, captured), replace ? 'fresh' : 'usual');`,
+        put: `const late = epochs.held(query.scopes) ?? captured;
+      memory.set(queryKey(query.parts, late), latest, partDigests(query.parts, late), replace ? 'fresh' : 'usual');`,
+      },
+    ],
+  },
+  'a purge does not wait for the lease': {
+    replacements: [
+      {
+        file: 'query-cache/purge.ts',
+        find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
+        put: ``,
+      },
+    ],
+  },
+  'entries in memory do not carry epochs': {
+    replacements: [
+      {
+        file: 'query-cache/key.ts',
+        find: `  return createHmac('sha256', epochs.keySecret).update(encoded).digest('base64url');`,
+        put: `  const digest = (text: string) => createHmac('sha256', epochs.keySecret).update(text).digest('base64url');
+  const key = digest(encoded);
+  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify(values.slice(0, -1))));
+  return key;`,
+      },
+      {
+        file: 'query-cache/memory-tier.ts',
+        find: `new LRUCache<string, Entry>({`,
+        put: `new (class extends LRUCache<string, Entry> {
+    override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
+    override peek = (key: string) => super.peek(globalThis.bareKeys.get(key) ?? key);
+    override set = (key: string, entry: Entry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
+  })({`,
+      },
+    ],
+  },
+  'a purge shares one that began before it came': {
+    replacements: [
+      {
+        file: 'query-cache/shared-runs.ts',
+        find: `return begin(acted).finally(acted);`,
+        put: `const run = begin(acted).finally(acted).finally(() => globalThis.begunRuns.delete(key));
+    (globalThis.begunRuns ??= new Map()).set(key, run);
+    return run;`,
+      },
+      {
+        file: 'query-cache/shared-runs.ts',
+        find: `if (!acting.has(key)) return start(key, begin);`,
+        put: `if (acting !== undefined) return globalThis.begunRuns?.get(key) ?? start(key, begin);`,
+      },
+    ],
+  },
+  'nobody notices that Redis came back from a snapshot': {
+    replacements: [
+      {
+        file: 'redis/redis-epoch-store.ts',
+        find: `if redis.call('GET', KEYS[1]) ~= replid then`,
+        put: `if not redis.call('GET', KEYS[1]) then`,
+      },
+    ],
+    needs: 'snapshots',
+  },
+};

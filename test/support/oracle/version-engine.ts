@@ -1,0 +1,116 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { mddatasetAnswer, rowsetAnswer } from '../answers.ts';
+import type { Ledger } from './ledger.ts';
+import { LARGE, questionName } from './questions.ts';
+import { stampText } from './version-stamp.ts';
+
+/** Every how manieth answer is slow, and for how long at most (ms): longer than a purge takes in good weather. */
+const SLOW = { every: 12, longest: 300 } as const;
+/** Bytes of a large answer, more or less: many times what lies in Redis as one value. */
+const LARGE_BYTES = 1_000_000;
+/** Bytes of one of its cells. */
+const NOISE_BYTES = 4_000;
+/** Stands in the templates where the stamp is written. */
+const MARK = 'THE-STAMP';
+
+export interface VersionEngine {
+  /** `{project}` is still to be filled in. */
+  readonly url: string;
+  /** Engine requests so far. */
+  readonly requests: () => number;
+  close(): Promise<void>;
+}
+
+/**
+ * An engine whose every answer shows the versions that its data had when the request arrived, who asked and what.
+ * Some answers are slow, before their first byte or in the middle.
+ */
+export async function startVersionEngine(
+  ledger: Ledger,
+  random: (below: number) => number,
+): Promise<VersionEngine> {
+  const templates = answerTemplates(random);
+  let requests = 0;
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // The oldest moment of which it may be said that this answer shows the data of it.
+    const { versions } = ledger;
+    const arrived = { serial: (requests += 1), at: ledger.now(), versions: [...versions] };
+    const slow = random(SLOW.every) === 0 ? 1 + random(SLOW.longest) : 0;
+    const inTheMiddle = random(2) === 0;
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks).toString();
+    const name = questionName(body);
+    const asked = `${pathOf(request.url)}:${name}`;
+    const text = stampText({ ...arrived, user: userOf(request), asked });
+    const parts = templates[name.startsWith(LARGE) ? 'large' : formOf(body)].flatMap((part, i) =>
+      i === 0 ? [part] : [text, part],
+    );
+    if (slow > 0 && !inTheMiddle) await delay(slow);
+    response.writeHead(200, { 'content-type': 'text/xml; charset=utf-8' });
+    if (slow > 0 && inTheMiddle) {
+      response.write(parts.shift() ?? '');
+      await delay(slow);
+    }
+    response.end(parts.join(''));
+  }
+
+  const server = createServer((request, response) => {
+    // Whoever asked may have been killed.
+    answer(request, response).catch(() => response.destroy());
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/xmla/{project}`,
+    requests: () => requests,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+function formOf(body: string): 'rowset' | 'mddataset' {
+  return body.includes('<Discover') ? 'rowset' : 'mddataset';
+}
+
+/** Answers cut where the stamp stands: at their beginning and near their end. */
+function answerTemplates(random: (below: number) => number) {
+  const cut = (answer: string) => answer.split(MARK);
+  const dataset = (texts: readonly string[]) =>
+    mddatasetAnswer({
+      members: [MARK],
+      cells: texts.length,
+      cell: (ordinal) => `<Value xsi:type="xsd:string">${texts[ordinal]}</Value>`,
+    });
+  // What compresses well would lie in Redis as one value.
+  const noise = Array.from({ length: LARGE_BYTES / NOISE_BYTES }, () =>
+    Buffer.from(Array.from({ length: (NOISE_BYTES * 3) / 4 }, () => random(256))).toString(
+      'base64',
+    ),
+  );
+  return {
+    rowset: cut(rowsetAnswer({ names: [MARK, MARK] })),
+    mddataset: cut(dataset(['1', MARK])),
+    large: cut(dataset([...noise, MARK])),
+  };
+}
+
+/** The project of the engine's URL as the path of the gateway has it. */
+function pathOf(url = ''): string {
+  return url.replace(/^\/xmla\/?/u, '/').replace(/^\/$/u, '');
+}
+
+function userOf({ headers }: IncomingMessage): string {
+  const [, credentials = ''] = (headers.authorization ?? '').split(' ');
+  return Buffer.from(credentials, 'base64').toString().split(':', 1)[0] ?? '';
+}
