@@ -148,7 +148,7 @@ describe('a place in Redis', () => {
     await markSlow();
     await redis.pause();
     try {
-      await expect(one.enter(PLACE, 'a', LIFE, 1)).rejects.toThrow('timed out');
+      await expect(one.enter(PLACE, 'a', LIFE, 1)).rejects.toThrow('time that was left');
     } finally {
       redis.resume();
     }
