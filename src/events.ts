@@ -59,6 +59,8 @@ export type GatewayEvent =
   | {
       readonly type: 'engine-failed';
       readonly project: string;
+      /** Its URL as configured, where a replica was called by itself, such as to clear its cache. */
+      readonly replica?: string;
       readonly reason: GatewayReason;
       readonly error: unknown;
     }
@@ -84,6 +86,8 @@ export type GatewayEvent =
       readonly waited: number;
       /** Calls of the engine's own clear operation. */
       readonly engine_calls: number;
+      /** Of a purge that Redis did not confirm: why it did not, without secrets. */
+      readonly why?: string;
       readonly milliseconds: number;
     }
   | {
@@ -117,7 +121,15 @@ export type GatewayEvent =
         | 'sweep';
       readonly error: unknown;
     }
-  | { readonly type: 'redis-state'; readonly state: 'up' | 'down'; readonly error?: unknown }
+  | { readonly type: 'redis-state'; readonly state: 'up' }
+  | {
+      readonly type: 'redis-state';
+      readonly state: 'down';
+      /** The cause, in one sentence without secrets. */
+      readonly why: string;
+      /** Such as ECONNREFUSED or WRONGPASS. */
+      readonly code: string | undefined;
+    }
   /** Entries in Redis that no request could reach any more were dropped. */
   | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
   /** A value in Redis that does not check out; it was taken for a miss. */

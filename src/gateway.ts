@@ -3,6 +3,7 @@ import { createBodies } from './composition/bodies.ts';
 import { createInvalidation } from './composition/invalidation.ts';
 import { cacheSettings } from './composition/cache-backend.ts';
 import { createCache, type Cache } from './composition/cache.ts';
+import { configWarnings } from './composition/config-warnings.ts';
 import type { Parts } from './composition/parts.ts';
 import { createPurgeRepeats } from './composition/purge-repeats.ts';
 import { createRuntime, type Runtime } from './composition/runtime.ts';
@@ -38,9 +39,10 @@ export async function createGateway(
   given: Omit<Parts, 'emit'>,
   listener: Emit,
 ): Promise<Gateway> {
-  const emit = (event: GatewayEvent) => {
-    metrics.on(event);
-    listener(event);
+  const count: Emit = (event) => metrics.on(event);
+  const emit: Emit = (event) => {
+    tell(event, count, listener);
+    tell(event, listener, count);
   };
   const parts: Parts = { ...given, emit };
   const metrics = createMetrics({
@@ -103,10 +105,12 @@ export async function createGateway(
     await cache.close();
     throw error;
   }
-  warnOfLonelyStorage(initial, emit);
+  warnOf(initial, emit);
   const server = createGatewayServer(initial.listen, (request, response) =>
     runtime.handle(request, response),
   );
+  /** Settles when a shutdown waits no longer. */
+  const expired = Promise.withResolvers<void>();
   /** What reloads replaced and is not closed yet. */
   const retiring = new Map<Runtime, Promise<void>>();
 
@@ -120,11 +124,16 @@ export async function createGateway(
       await oldRuntime.idle();
       await oldRuntime.close();
       await oldStorage?.close();
-      // A purge that failed after the reload is owed as well as one that failed before.
-      if (oldCache !== undefined) cache.takeOver(oldCache);
-      await oldCache?.close();
+      if (oldCache !== undefined) await closeReplaced(oldCache);
     })().finally(() => retiring.delete(oldRuntime));
     retiring.set(oldRuntime, retired);
+  }
+
+  async function closeReplaced(oldCache: Cache): Promise<void> {
+    await Promise.race([oldCache.purges.told(), expired.promise]);
+    // A purge that failed after the reload is owed as well as one that failed before.
+    if (!cache.takeOver(oldCache)) warnOfLostPurges(oldCache, emit);
+    await oldCache.close();
   }
 
   async function changeTo(config: Config): Promise<void> {
@@ -151,12 +160,14 @@ export async function createGateway(
       if (asked[key] === value) continue;
       emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
     }
-    warnOfLonelyStorage(config, emit);
+    warnOf(config, emit);
     const oldRuntime = runtime;
     const oldCache = sameCache ? undefined : cache;
     const oldStorage = sameStorage ? undefined : storage;
     if (oldCache !== undefined) newCache.takeOver(oldCache);
     [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
+    // Requests of before may be long: their cache must not take its memory beside that of the new one.
+    oldCache?.retire();
     retire(oldRuntime, oldCache, oldStorage);
   }
 
@@ -174,18 +185,16 @@ export async function createGateway(
     },
     async close(deadline) {
       closing = true;
-      const expired = new Promise((resolve) => setTimeout(resolve, deadline).unref());
-      void expired.then(server.breakOff);
+      setTimeout(expired.resolve, deadline).unref();
+      void expired.promise.then(server.breakOff);
       await lastReload;
       await server.close();
-      await Promise.race([Promise.all([runtime.idle(), ...retiring.values()]), expired]);
+      await Promise.race([Promise.all([runtime.idle(), ...retiring.values()]), expired.promise]);
       // What is still under way breaks off now, so that the old ones come to their end as well.
       await Promise.all([runtime, ...retiring.keys()].map((one) => one.close()));
       await Promise.all(retiring.values());
-      if (cache.owed().length > 0) {
-        const scopes = cache.owed().join(', ');
-        emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
-      }
+      await Promise.race([cache.purges.told(), expired.promise]);
+      warnOfLostPurges(cache, emit);
       await storage?.close();
       invalidation.close();
       repeats.close();
@@ -194,17 +203,31 @@ export async function createGateway(
   };
 }
 
+/** A fault of one subscriber must end neither a request nor the process. The other one hears of it, if it can. */
+function tell(event: GatewayEvent, subscriber: Emit, other: Emit): void {
+  try {
+    subscriber(event);
+  } catch (error) {
+    try {
+      other({ type: 'warning', message: `the event ${event.type} could not be told`, error });
+    } catch {}
+  }
+}
+
 /** Whether some engine clears its own cache only for whom it lets in. */
 function clearsAsCaller({ engine, projects }: Config): boolean {
   const engines = [engine, ...[...projects.values()].map((project) => project.engine)];
   return engines.some(({ clear, login }) => clear !== 'none' && login === 'forward');
 }
 
-function warnOfLonelyStorage({ storage, cache }: Config, emit: Emit): void {
-  if (storage.driver !== 'sqlite' || cache.redis.url.length === 0) return;
-  const message =
-    'storage.driver: sqlite is a file of this gateway alone, while cache.redis.url says that there may be others; with more than one, each has roles and datasets of its own';
-  emit({ type: 'warning', message });
+function warnOfLostPurges(cache: Cache, emit: Emit): void {
+  const scopes = cache.owed().join(', ');
+  if (scopes === '') return;
+  emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
+}
+
+function warnOf(config: Config, emit: Emit): void {
+  for (const message of configWarnings(config)) emit({ type: 'warning', message });
 }
 
 /** What only a restart can change. */

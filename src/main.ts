@@ -8,6 +8,7 @@ import { hashPassword } from './cli/hash-password.ts';
 import { HELP } from './cli/help.ts';
 import type { StoreCommandParts } from './cli/store-command.ts';
 import { systemClock } from './clock.ts';
+import { configWarnings } from './composition/config-warnings.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
 import { loadConfig } from './config/load-config.ts';
@@ -52,9 +53,14 @@ async function run(command: Command): Promise<number> {
       const { runDemo } = await import('./demo/run-demo.ts');
       return runDemo({ ...command, parts, output: process.stdout, untilStopped });
     }
-    case 'check':
-      process.stdout.write(describeConfig(load(command.config)));
+    case 'check': {
+      const config = load(command.config);
+      process.stdout.write(describeConfig(config));
+      for (const message of configWarnings(config)) {
+        process.stderr.write(`mdx-gateway: warning: ${message}\n`);
+      }
       return 0;
+    }
     case 'hash-password':
       return hashPassword(command.name, {
         input: process.stdin,

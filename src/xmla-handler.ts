@@ -83,13 +83,17 @@ export function createXmlaHandler(options: {
   async function handle(request: IncomingMessage, response: ServerResponse, target: XmlaTarget) {
     const id = options.newId();
     const client = createXmlaClient(request, response, { id, clock, emit, gzip, inUse });
-    const room = account.request();
     try {
-      await answer(request, client, target, room);
+      const principal = await options.login(request);
+      const announced = Number(request.headers['content-length'] ?? 0);
+      const room = account.request(principal.name, announced);
+      try {
+        await answer(request, client, target, principal, room);
+      } finally {
+        room.release();
+      }
     } catch (error) {
       client.fail(error);
-    } finally {
-      room.release();
     }
   }
 
@@ -97,11 +101,11 @@ export function createXmlaHandler(options: {
     request: IncomingMessage,
     client: XmlaClient,
     target: XmlaTarget,
+    principal: Principal,
     room: RequestShare,
   ) {
     const { headers, method = '' } = request;
     const { project, search } = target;
-    const principal = await options.login(request);
     client.facts.principal = principal.name;
     // Not before: a stranger could fill the labels of the metrics with invented names.
     client.facts.project = project ?? '';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { LEASE_LIMITS, type Config } from '../config/config.ts';
+import { LEASE_LIMITS, type Config, type RedisConfig } from '../config/config.ts';
 import type { EpochStore } from '../query-cache/epoch-store.ts';
 import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
 import type { PurgeLines } from '../query-cache/purge-log.ts';
@@ -8,6 +8,7 @@ import type { SweepStore } from '../query-cache/sweep.ts';
 import type { ValueTier } from '../query-cache/value-tier.ts';
 import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
 import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
+import { createRedisOutage } from '../redis/redis-outage.ts';
 import { createRedisFlights } from '../redis/redis-flights.ts';
 import { createRedisPurgeLines } from '../redis/redis-purge-log.ts';
 import { createRedisValueTier } from '../redis/redis-value-tier.ts';
@@ -43,6 +44,23 @@ export function cacheSettings(config: Config) {
 
 export type CacheSettings = ReturnType<typeof cacheSettings>;
 
+/**
+ * Whether both lead to the same keys, as far as the configuration shows it. One sentinel or node that both name is
+ * enough, since the lists of them may differ in the others.
+ */
+export function isSameRedis(one: RedisConfig, other: RedisConfig): boolean {
+  const { mode, master, namespace } = one;
+  if (other.mode !== mode || other.master !== master || other.namespace !== namespace) return false;
+  const addresses = new Set(other.url.map(addressOf));
+  return one.url.some((url) => addresses.has(addressOf(url)));
+}
+
+/** Host, port and database: a password that was changed leads to the same Redis. */
+function addressOf(text: string): string {
+  const { hostname, port, pathname } = new URL(text);
+  return `${hostname.toLowerCase()}:${port}/${Number(pathname.slice(1))}`;
+}
+
 /** What differs between a gateway that is alone and one that shares a Redis with others. */
 interface Backend {
   readonly epochStore: EpochStore;
@@ -56,6 +74,10 @@ interface Backend {
   /** No purge is acknowledged in less (ms). */
   readonly purgeTakes: number;
   readonly state: () => 'off' | 'up' | 'down';
+  /** Why Redis cannot be used now; undefined where it can. */
+  readonly why: () => string | undefined;
+  /** Why something failed that was asked of Redis. */
+  readonly whyFailed: (error: unknown) => string;
   readonly conditions: () => readonly string[];
   readonly settled: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -76,6 +98,8 @@ export function inProcess(settings: CacheSettings, parts: Parts): Backend {
     lease: Infinity,
     purgeTakes: 0,
     state: () => 'off',
+    why: () => undefined,
+    whyFailed: String,
     conditions: () => [],
     settled: async () => {},
     close: async () => {},
@@ -86,14 +110,27 @@ export function sealerOf({ redis }: CacheSettings): Sealer {
   return redis.encryption_key === undefined ? NO_SEALER : createSealer(redis.encryption_key);
 }
 
+/** Keeps no process alive. */
+const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: false });
+
 /** Of gateways that share a Redis. */
 export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): Backend {
   const { emit } = parts;
   const { namespace } = settings.redis;
   const replica = newToken(parts);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
+  const isUp = () => connections.ready() && !breaker.open;
+  const outage = createRedisOutage({
+    isUp,
+    sleep,
+    onChange: (trouble) =>
+      emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
+  });
   const target = redisTarget(settings.redis);
-  const connections = connectRedis(target, onError);
+  const connections = connectRedis(target, (error, partial) => {
+    onError(error);
+    outage.failed(error, partial);
+  });
   const conditions = watchRedisConditions({
     target,
     namespace,
@@ -103,10 +140,11 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
   const breaker = createCircuitBreaker({
     ...BREAKER,
     probe: () => epochStore.probe(),
-    sleep: (milliseconds) => delay(milliseconds, undefined, { ref: false }),
+    sleep,
     isSilence: isDeadline,
-    onChange: (open, error) => {
-      emit({ type: 'redis-state', state: open ? 'down' : 'up', error });
+    onChange(open, error) {
+      if (open) outage.failed(error);
+      else outage.look();
     },
   });
   const epochStore = createRedisEpochStore({
@@ -145,11 +183,14 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
     lease: settings.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
-    state: () => (connections.ready() && !breaker.open ? 'up' : 'down'),
+    state: () => (isUp() ? 'up' : 'down'),
+    why: () => outage.trouble()?.why,
+    whyFailed: (error) => outage.causeOf(error).why,
     settled: () => connections.settled(START_WAIT),
     conditions: conditions.list,
     async close() {
       conditions.close();
+      outage.close();
       breaker.close();
       await connections.close();
     },

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { RedisConfig } from '../config/config.ts';
 import { createEpochs } from '../query-cache/epochs.ts';
 import { createFlights } from '../query-cache/flight.ts';
 import { createMemoryTier } from '../query-cache/memory-tier.ts';
@@ -16,7 +17,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { Bodies } from './bodies.ts';
 import { newToken, type Parts } from './parts.ts';
 import type { RedisMode } from './redis.ts';
-import { inProcess, inRedis, sealerOf, type CacheSettings } from './cache-backend.ts';
+import { inProcess, inRedis, isSameRedis, sealerOf, type CacheSettings } from './cache-backend.ts';
 
 /** Keys that are remembered as not shareable. */
 const MAX_UNSHAREABLE = 10_000;
@@ -29,7 +30,9 @@ export interface Cache {
   readonly sessions: Sessions;
   readonly redisState: () => 'off' | 'up' | 'down';
   readonly redisMode: RedisMode;
-  /** What is not as the promises need it at Redis, in short sentences. */
+  /** Why it is down, in one sentence without secrets; undefined where it is not, or where that is not known yet. */
+  readonly redisWhy: () => string | undefined;
+  /** What is not as the promises need it at Redis, in short sentences; none while it is down. */
   readonly redisConditions: () => readonly string[];
   readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
   readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
@@ -45,8 +48,15 @@ export interface Cache {
   readonly ownPurges: PurgeLog;
   /** The log that is shared with other gateways; undefined without any. */
   readonly sharedPurgeLog: SharedPurgeLog | undefined;
-  /** Takes over what another cache owes, and what it could not write to the log. */
-  readonly takeOver: (other: Cache) => void;
+  /** Where Redis is, if there is one. */
+  readonly redis: RedisConfig;
+  /**
+   * Takes over what another cache owes, and what it could not write to the log.
+   * @returns false when the other owes something to another Redis: that stays with it
+   */
+  readonly takeOver: (other: Cache) => boolean;
+  /** Another one takes its place: it keeps nothing in memory from then on, for whatever requests of before it. */
+  readonly retire: () => void;
   close(): Promise<void>;
 }
 
@@ -131,6 +141,8 @@ export async function createCache(
   const sweep =
     backend.sweepStore &&
     createSweep({ store: backend.sweepStore, clock, sleep: parts.sleep, emit });
+  /** Why Redis did not confirm the latest renewal. */
+  let unrenewed: string | undefined;
   const purges = createPurges({
     epochs,
     clearMemory: memory.clear,
@@ -140,10 +152,16 @@ export async function createCache(
     sleep: parts.sleep,
     newId: () => newToken(parts),
     emit(event) {
-      emit(event);
-      if (event.type === 'purged' && event.result !== 'owed') sweep?.request();
+      if (event.type === 'redis-failed') unrenewed = backend.whyFailed(event.error);
+      const isOwed = event.type === 'purged' && event.result === 'owed';
+      emit(isOwed && unrenewed !== undefined ? { ...event, why: unrenewed } : event);
+      if (event.type !== 'purged' || isOwed) return;
+      unrenewed = undefined;
+      sweep?.request();
     },
   });
+  // While a purge is owed the epochs in Redis are not used, whatever its connections say.
+  const redisState = () => (epochs.owed().length > 0 ? 'down' : backend.state());
   await backend.settled();
   return {
     queryCache,
@@ -153,22 +171,27 @@ export async function createCache(
     sharedPurgeLog,
     sessions,
     lonelySessions: isAlone ? sessions : undefined,
-    // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-    redisState: () => (epochs.owed().length > 0 ? 'down' : backend.state()),
+    redisState,
+    redisWhy: () => backend.why() ?? (epochs.owed().length > 0 ? unrenewed : undefined),
     redisMode: isAlone ? 'none' : settings.redis.mode,
-    redisConditions: backend.conditions,
+    redisConditions: () => (redisState() === 'down' ? [] : backend.conditions()),
     memoryUsage: memory.usage,
     flightUsage: flights.usage,
     epochAge: epochs.age,
     owed: epochs.owed,
+    redis: settings.redis,
     takeOver(other) {
-      purges.takeOver(other.owed(), other.purges.handOver());
       sharedPurgeLog?.carry(other.sharedPurgeLog?.pending() ?? []);
+      // What is renewed in one Redis is not in another, and nobody may be told that it is.
+      if (!isSameRedis(other.redis, settings.redis)) return other.owed().length === 0;
+      purges.takeOver(other.owed(), other.purges.handOver());
+      return true;
     },
+    retire: memory.retire,
     async close() {
       await sweep?.close();
       sharedPurgeLog?.close();
-      memory.clear();
+      memory.retire();
       await epochs.close();
       await backend.sessionStore.close();
       await backend.close();

@@ -146,6 +146,7 @@ async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promi
       engines: states.replicas,
       redis: {
         state: cache.redisState(),
+        why: cache.redisWhy(),
         mode: cache.redisMode,
         purges_owed: cache.owed().length,
         conditions: cache.redisConditions(),

@@ -31,11 +31,11 @@ export function resolveRedis(
   if (mode !== 'standalone' && urls.length === 0) {
     complain('url', `must not be empty with mode: ${mode}`);
   }
-  // Cluster has no databases, and the addresses of sentinels say nothing of the servers.
-  if (mode !== 'standalone' && urls.some((url) => Number(url.pathname.slice(1)) > 0)) {
+  // A server that refuses to select one leaves the connection in database 0, where another deployment may be.
+  if (urls.some((url) => Number(url.pathname.slice(1)) > 0)) {
     complain(
       'url',
-      `must not name a database with mode: ${mode}; cache.redis.namespace sets apart`,
+      'must not name a database other than 0; cache.redis.namespace keeps deployments apart',
     );
   }
   // Which of them would count for a node that the others tell of?
@@ -47,6 +47,9 @@ export function resolveRedis(
   }
   if (urls.length === 0 && password !== null) {
     complain('password', 'must only stand together with an address in url');
+  }
+  if (urls.length === 0 && encryption_key !== null) {
+    complain('encryption_key', 'must only stand together with an address in url');
   }
   if (!urls.some((url) => url.protocol === 'rediss:')) {
     for (const [name, value] of Object.entries({ ca, certificate, key } as const)) {

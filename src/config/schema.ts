@@ -96,7 +96,7 @@ const purge = section(
   {
     repeat_after: leaf(
       duration({ min: SECOND, max: DAY, off: true }),
-      'After how long a purge by clearCache is made once more, for loads that show their data bit by bit. 0 switches that off.',
+      'After how long a purge by clearCache is made once more, for loads that show their data bit by bit; engines with login: forward are not called then. 0 switches that off.',
     ).prefault('0'),
   },
   'What clearCache does beside its purge.',
@@ -191,7 +191,7 @@ const limits = section(
     ).prefault(16),
     in_flight: leaf(
       size({ min: 16 * MIB, max: 64 * GIB }),
-      'How much memory the bodies of XMLA requests and answers under way may take, beside cache.memory. When it is used up, answers are passed on without being stored, and requests wait, then are refused. Not smaller than limits.body.',
+      'How much memory the bodies of XMLA requests and answers under way may take, beside cache.memory. When it is used up, answers are passed on without being stored, and requests wait, for half a minute at most, then are refused. One user gets at most three quarters of it; a sixteenth is kept for requests of up to 64 KiB. Not smaller than limits.body.',
     ).prefault('128MiB'),
     queue: leaf(
       integer({ min: 0, max: 100_000 }),

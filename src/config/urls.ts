@@ -36,7 +36,7 @@ export function isKylinUrl(text: string): boolean {
 /** What `isRedisUrl` asks for, in words for an error message. */
 export const REDIS_URL_RULE =
   'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
-  'such as rediss://user:password@redis.example:6379/0';
+  'such as rediss://user:password@redis.example:6379';
 
 /** Empty means no Redis. A query is refused because the Redis client would take options from it. */
 export function isRedisUrl(text: string): boolean {

@@ -1,18 +1,26 @@
+import { foldCase } from '../fold-case.ts';
+
 /** How much of an unexpected text is shown (characters). */
 const SHOWN = 120;
+const DONE = 'Cache has been cleared.';
 
 /**
  * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document §4.3 say that it was
- * done, in any letter case; a wrong password is answered with status 200 and a SOAP Fault.
+ * done, alone or after the name of the project, in any letter case and with any white space; a wrong password is
+ * answered with status 200 and a SOAP Fault.
  * @param answer.body without content coding
+ * @param project whose cache was to be cleared, decoded; undefined for everything
  * @returns undefined when the cache is cleared, else one sentence that says what came instead. It never says
  *   "cleared", so that no script takes it for the words it looks for
  */
-export function readClearAnswer(answer: {
-  readonly status: number;
-  readonly coding: string | undefined;
-  readonly body: Buffer;
-}): string | undefined {
+export function readClearAnswer(
+  answer: {
+    readonly status: number;
+    readonly coding: string | undefined;
+    readonly body: Buffer;
+  },
+  project: string | undefined,
+): string | undefined {
   const { status } = answer;
   if (status === 401 || status === 403 || status === 407) {
     return `It refused the login (status ${status}).`;
@@ -31,7 +39,12 @@ export function readClearAnswer(answer: {
   if (/^<(?:[!?]|html\b|(?:[\w.-]+:)?Envelope\b)/i.test(text)) {
     return 'It answered with a document instead of the words of clearCache.';
   }
-  return text.toLowerCase().endsWith('cache has been cleared.') ? undefined : otherText(text);
+  const done = project === undefined ? [DONE] : [DONE, `${project} ${DONE}`];
+  return done.map(folded).includes(folded(text)) ? undefined : otherText(text);
+}
+
+function folded(text: string): string {
+  return foldCase(text).replaceAll(/\s+/g, ' ').trim();
 }
 
 function otherText(text: string): string {

@@ -1,8 +1,9 @@
 import type { EngineConfig } from '../config/config.ts';
-import type { GatewayReason } from '../reasons.ts';
+import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { serviceAuthorization } from '../proxy/upstream-login.ts';
 import type { EngineClear } from '../query-cache/engine-clear.ts';
+import type { GatewayReason } from '../reasons.ts';
 import { readClearAnswer } from './clear-answer.ts';
 import { clearTarget } from './clear-target.ts';
 import type { ClearCall } from './engine.ts';
@@ -10,11 +11,11 @@ import { engineFailure } from './engine-failure.ts';
 import { createSmallRequests, inTime, LongAnswer, type SmallRequests } from './small-request.ts';
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';
-const NO_LOGIN =
-  'It was not asked: engine.login is forward, and nobody is here whose login it could get.';
 
-/** What an engine gets as a login; or the lack of one that it would need. */
-type Login = { readonly authorization: string | undefined } | 'missing';
+/** What an engine gets as a login. */
+interface Login {
+  readonly authorization: string | undefined;
+}
 
 /** The clear operation of one engine (`engine.clear`). */
 export interface ClearCalls {
@@ -34,46 +35,46 @@ export function createClearCalls({
   const urls = config.clear === 'none' ? [] : config.url;
   const replicas = urls.map((url) => ({ url, requests: createSmallRequests(url, config) }));
 
-  function loginOf(authorization: string | undefined): Login {
+  /** @returns undefined when nobody is here whose login the engine could get */
+  function loginOf(authorization: string | undefined): Login | undefined {
     if (config.login !== 'forward') {
       return { authorization: config.service && serviceAuthorization(config.service) };
     }
-    return authorization === undefined ? 'missing' : { authorization };
+    return authorization === undefined ? undefined : { authorization };
   }
 
   /** @returns undefined when the cache is cleared, else one sentence */
   async function ask(
     requests: SmallRequests,
-    path: string,
-    login: string | undefined,
+    asked: { project: string | undefined; path: string; login: string | undefined },
   ): Promise<string | undefined> {
+    const { project, path, login } = asked;
     const headers = { accept: '*/*', ...(login !== undefined && { authorization: login }) };
     const { head, body } = await inTime(config, undefined, (signal) =>
       requests.send({ method: 'GET', path, headers }, signal),
     );
     const coding = head.headers['content-encoding'];
-    return readClearAnswer({ status: head.status, coding, body });
+    return readClearAnswer({ status: head.status, coding, body }, project);
   }
 
   async function clear(
     { url, requests }: (typeof replicas)[number],
     asked: { project: string | undefined; path: string | undefined; login: Login },
   ): Promise<EngineClear> {
-    const { project = '', path, login } = asked;
+    const { path, login } = asked;
+    const about = { type: 'engine-failed', project: asked.project ?? '', replica: url } as const;
     try {
       const why =
         path === undefined
           ? BAD_NAME
-          : login === 'missing'
-            ? NO_LOGIN
-            : await ask(requests, path, login.authorization);
+          : await ask(requests, { ...asked, path, login: login.authorization });
       if (why === undefined) return { replica: url, ok: true };
-      const error = new Error(`clearCache of ${url}: ${why}`);
-      emit({ type: 'engine-failed', project, reason: 'engine-not-cleared', error });
-      return { replica: url, ok: false, why };
+      const error = new GatewayError('engine-not-cleared', why);
+      emit({ ...about, reason: 'engine-not-cleared', error });
+      return { replica: url, ok: false, why, ...(path === undefined && { called: false }) };
     } catch (error) {
       const { reason } = engineFailure(error);
-      emit({ type: 'engine-failed', project, reason, error });
+      emit({ ...about, reason, error });
       return { replica: url, ok: false, why: whyNoAnswer(reason, error) };
     }
   }
@@ -81,6 +82,7 @@ export function createClearCalls({
   return {
     of(project, authorization) {
       const login = loginOf(authorization);
+      if (login === undefined) return [];
       return replicas.map((replica) => {
         const { origin, certificate } = replica.requests;
         const path = clearTarget(replica.url, project);

@@ -115,7 +115,7 @@ export interface Engine {
    * What clears the engine's own cache: one call for each replica, none where it has no such operation
    * (`engine.clear`).
    * @param project decoded; undefined for everything
-   * @param authorization of whoever wants it, for `engine.login: forward`
+   * @param authorization of whoever wants it, for `engine.login: forward`; undefined when nobody is there: then no call
    */
   clearCalls(project: string | undefined, authorization: string | undefined): readonly ClearCall[];
   /** Whether a connection to one of its replicas, or to the named one, can be made. */

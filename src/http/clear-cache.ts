@@ -52,7 +52,8 @@ export function createClearCacheHandler(options: {
   }
 
   return async function handle(request, response, project) {
-    const asJson = wantsJson(request.headers.accept);
+    const shape = clearCacheShape(request);
+    const asJson = shape === 'json';
     try {
       const receipt = await clear(request, project);
       send(
@@ -64,9 +65,14 @@ export function createClearCacheHandler(options: {
       const failure = asGatewayError(error);
       const id = options.newId();
       if (failure.reason === 'internal') emit({ type: 'internal-error', id, error: failure.cause });
-      sendError(response, failure, asJson ? 'json' : 'text', id);
+      sendError(response, failure, shape, id);
     }
   };
+}
+
+/** The form in which whoever calls clearCache is told of errors. */
+export function clearCacheShape({ headers }: IncomingMessage): 'json' | 'text' {
+  return wantsJson(headers.accept) ? 'json' : 'text';
 }
 
 /** The exact texts of the interface document §4.3. */

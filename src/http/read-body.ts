@@ -3,9 +3,10 @@ import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
 import type { RequestShare } from '../body-account.ts';
+import { systemClock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 
-/** How long a client may send nothing of its body (ms). */
+/** How long a client may send nothing of its body (ms); longer than a request may wait for memory, when it is not read. */
 const LONGEST_SILENCE = 60_000;
 /** How much is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
@@ -88,35 +89,53 @@ export async function readBody(
 
 const NEVER = new AbortController().signal;
 
-/** Breaks a client off that sends nothing, or too slowly while others wait for memory; not while it waits itself. */
+/**
+ * Breaks a client off that sends nothing, or too slowly while others wait for memory. What the request itself waits is
+ * not held against it; the account sees to it that this is never long.
+ */
 function watchPace(request: IncomingMessage, room: RequestShare | undefined, size: () => number) {
-  let pauses = 0;
-  const silence = setTimeout(() => {
-    if (pauses > 0) silence.refresh();
-    else request.destroy(new Error('nothing more came'));
-  }, LONGEST_SILENCE);
+  const silence = setTimeout(
+    () => request.destroy(new Error('nothing more came')),
+    LONGEST_SILENCE,
+  );
   let pace: NodeJS.Timeout | undefined;
+  /** When the present wait began. */
+  let waitsSince: number | undefined;
+  /** What the request waited, and what had come, at the last look. */
+  let waited = 0;
   let before = 0;
 
-  /** Only of what came in several pieces: a single one holds next to nothing. */
-  function watch(): void {
-    pace ??= setInterval(() => {
-      const came = size() - before;
-      before = size();
-      if (pauses > 0 || came >= PACE.bytes || room?.othersWait() !== true) return;
-      request.destroy(new Error('it came too slowly while others waited for memory'));
-    }, PACE.time);
+  function countWait(): void {
+    if (waitsSince === undefined) return;
+    const now = systemClock.now();
+    waited += now - waitsSince;
+    waitsSince = now;
+  }
+
+  function look(): void {
+    countWait();
+    const needed = PACE.bytes * Math.max(0, 1 - waited / PACE.time);
+    const came = size() - before;
+    before = size();
+    waited = 0;
+    if (came >= needed || room?.isInTheWay() !== true) return;
+    request.destroy(new Error('it came too slowly while others waited for memory'));
   }
 
   return {
     goOn() {
       silence.refresh();
-      if (room !== undefined && size() > 0) watch();
+      // Only of what came in several pieces: a single one holds next to nothing.
+      if (room === undefined || size() === 0 || pace !== undefined) return;
+      pace = setInterval(look, PACE.time);
+      waited = 0;
     },
     async exceptFor(wait: Promise<void> | undefined): Promise<void> {
-      pauses += 1;
+      if (wait === undefined) return;
+      waitsSince = systemClock.now();
       await wait;
-      pauses -= 1;
+      countWait();
+      waitsSince = undefined;
       silence.refresh();
     },
     end() {

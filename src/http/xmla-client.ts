@@ -11,10 +11,10 @@ import type { GzipMaker } from '../query-cache/gzip-maker.ts';
 import { GZIP_FROM, gzipWithSession } from '../query-cache/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
 import { withSession } from '../query-cache/session-place.ts';
-import type { StoredAnswer } from '../query-cache/stored-answer.ts';
+import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
 import { acceptsGzip } from './accepted-coding.ts';
 import { cacheStatus } from './cache-status.ts';
-import { asGatewayError, sendError } from './error-answer.ts';
+import { asGatewayError, sendError, type ErrorShape } from './error-answer.ts';
 
 /** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];
@@ -25,12 +25,6 @@ const SESSION_ID = 'x-as-sessionid';
 const LONGEST_STALL = 300_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
-
-/**
- * What may stand in a header and arrives as it was sent (RFC 9110 §5.5): no control characters, no white space at
- * the ends. A session id of XML may be anything.
- */
-const HEADER_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 /** What the event of an answered request says; filled in as the request becomes known. */
 export interface RequestFacts {
@@ -52,6 +46,7 @@ export interface XmlaClient extends Client {
  * Cache-Status, Age and the transport flags are on all of them.
  *
  * @param options.gzip makes compressed answers for later; undefined, as `inUse`, where nothing stored is ever replayed
+ * @param options.errorShape how its errors are told; as a SOAP Fault unless it is said
  * @param options.stall how long it may take nothing of an answer that is held for it, in milliseconds
  */
 export function createXmlaClient(
@@ -64,9 +59,10 @@ export function createXmlaClient(
     gzip?: GzipMaker;
     inUse?: Pick<BodiesInUse, 'hold'>;
     stall?: number;
+    errorShape?: ErrorShape;
   },
 ): XmlaClient {
-  const { clock, emit, inUse, stall = LONGEST_STALL } = options;
+  const { clock, emit, inUse, stall = LONGEST_STALL, errorShape = 'soap-fault' } = options;
   const began = clock.now();
   const gone = new AbortController();
   const facts: RequestFacts = { id: options.id, principal: '', project: '', subject: '', why: '' };
@@ -134,6 +130,7 @@ export function createXmlaClient(
       ...(answer.contentLanguage !== undefined && { 'content-language': answer.contentLanguage }),
       ...(variant !== undefined && { 'content-encoding': 'gzip' }),
       ...(answer.body.length >= GZIP_FROM && { vary: 'accept-encoding' }),
+      // A session id of XML may be anything.
       ...(answer.sessionHeader &&
         sessionId !== undefined &&
         HEADER_VALUE.test(sessionId) && { [SESSION_ID]: sessionId }),
@@ -164,7 +161,7 @@ export function createXmlaClient(
     }
     if (response.headersSent) return breakOff(request, response);
     outcome = { kind: 'gateway', detail: failure.reason };
-    sendError(response, failure, 'soap-fault', facts.id, gatewayHeaders(0, 0));
+    sendError(response, failure, errorShape, facts.id, gatewayHeaders(0, 0));
   }
 
   return {

@@ -1,12 +1,21 @@
 /** What a request target below /mdx/xmla asks for. */
 export type XmlaPath =
   /** `/mdx/xmla` or `/mdx/xmla/{project}`. */
-  | { readonly kind: 'xmla'; readonly project: string | undefined; readonly search: string }
+  | ({
+      readonly kind: 'xmla';
+      readonly project: string | undefined;
+      readonly search: string;
+    } & Likeness)
   /** `/mdx/xmla/clearCache` or `/mdx/xmla/{project}/clearCache` (interface document §4.3). */
   | { readonly kind: 'clear-cache'; readonly project: string | undefined }
   /** Below /mdx/xmla, but a path that nobody serves. */
-  | { readonly kind: 'not-found' }
-  | { readonly kind: 'bad-project'; readonly message: string };
+  | ({ readonly kind: 'not-found' } & Likeness)
+  | ({ readonly kind: 'bad-project'; readonly message: string } & Likeness);
+
+interface Likeness {
+  /** Set when the path ends in `clearCache` in any letter case: whoever asks for it may mean a purge. */
+  readonly likeClearCache?: true;
+}
 
 const PREFIX = '/mdx/xmla';
 const CLEAR = 'clearCache';
@@ -27,16 +36,24 @@ export function readXmlaPath(target: string): XmlaPath | undefined {
   }
 
   const names: string[] = [];
-  for (const segment of below.split('/').slice(1)) {
+  const segments = below.split('/').slice(1);
+  const likeness = likenessOf(segments.at(-1) ?? '');
+  for (const segment of segments) {
     const read = readSegment(segment);
-    if (!read.ok) return { kind: 'bad-project', message: read.message };
+    if (!read.ok) return { kind: 'bad-project', message: read.message, ...likeness };
     names.push(read.name);
   }
   const [first, second] = names;
   if (names.length === 2 && second === CLEAR) return { kind: 'clear-cache', project: first };
-  if (names.length !== 1) return { kind: 'not-found' };
+  if (names.length !== 1) return { kind: 'not-found', ...likeness };
   if (first === CLEAR) return { kind: 'clear-cache', project: undefined };
-  return { kind: 'xmla', project: first, search };
+  return { kind: 'xmla', project: first, search, ...likeness };
+}
+
+/** @param segment the last one, as it was sent */
+function likenessOf(segment: string): Likeness {
+  const read = readSegment(segment);
+  return read.ok && read.name.toLowerCase() === CLEAR.toLowerCase() ? { likeClearCache: true } : {};
 }
 
 type Segment =

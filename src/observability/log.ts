@@ -5,7 +5,7 @@ import type { GatewayEvent } from '../events.ts';
 /**
  * The log: one JSON line for each event that somebody may have to look for later. Hits are told at debug
  * only. Credentials never come here: no event carries any, and errors are told by type, message, code and
- * stack.
+ * stack; failures of engines without the stack.
  * Levels: error = somebody must act; warn = the gateway helps itself, but works less well; info = what
  * happened.
  */
@@ -20,6 +20,7 @@ export function createLog(config: LogConfig, destination?: DestinationStream): L
 
 /** Subscribes the log to the events. */
 export function logEvents(log: Logger): (event: GatewayEvent) => void {
+  const withoutStacks = log.child({}, { serializers: { err: describeFailure } });
   return (event) => {
     switch (event.type) {
       case 'xmla-answered': {
@@ -57,17 +58,21 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
       case 'shared-flight':
         return log.debug(event, event.type);
       case 'engine-failed':
-        return log.warn(
-          { project: event.project, reason: event.reason, err: event.error },
+        return withoutStacks.warn(
+          {
+            project: event.project,
+            replica: event.replica,
+            reason: event.reason,
+            err: event.error,
+          },
           event.type,
         );
       case 'redis-failed':
         return log.debug({ operation: event.operation, err: event.error }, event.type);
       case 'redis-state':
-        return log[event.state === 'up' ? 'info' : 'error'](
-          { state: event.state, err: event.error },
-          event.type,
-        );
+        if (event.state === 'up') return log.info({ state: event.state }, event.type);
+        // Without a stack: it is not the gateway that failed.
+        return log.warn({ state: event.state, why: event.why, code: event.code }, event.type);
       case 'swept':
         return log.info({ scanned: event.scanned, unlinked: event.unlinked }, event.type);
       case 'entry-rejected':
@@ -94,7 +99,28 @@ function withoutTimes<T extends { milliseconds: number; type?: string }>(line: T
 function describeError(error: unknown): unknown {
   if (!isErrorLike(error)) return error === undefined ? undefined : String(error);
   const { name, message, stack, code, cause } = error;
-  return { type: name, message, code, stack, cause: cause && describeError(cause) };
+  return {
+    type: name,
+    message: withoutArguments(message),
+    code,
+    stack: stack === undefined ? undefined : withoutArguments(stack),
+    cause: cause && describeError(cause),
+  };
+}
+
+/** The same of a failure that is to be expected: where it happened says nothing, unless the program is mistaken. */
+function describeFailure(error: unknown): unknown {
+  if (!isErrorLike(error)) return describeError(error);
+  const isMistake = error instanceof TypeError || error instanceof RangeError;
+  if (isMistake && error.code === undefined) return describeError(error);
+  const { name, message, code, cause } = error;
+  const text = withoutArguments(message);
+  return { type: name, message: text, code, cause: cause && describeFailure(cause) };
+}
+
+/** A Redis that does not know a command says with which arguments it came, also of AUTH. */
+function withoutArguments(text: string): string {
+  return text.replace(/,? with args beginning with: [^\n]*/gu, '');
 }
 
 interface ErrorLike {

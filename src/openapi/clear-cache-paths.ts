@@ -1,4 +1,4 @@
-import { clearCacheFailures, faults, LOGIN_FAILURES } from './failures.ts';
+import { clearCacheFailures, faultsOrTexts, LOGIN_FAILURES } from './failures.ts';
 import type { Answer, Answers, Operation, Paths, Schema } from './openapi-types.ts';
 import { shared } from './shared-answers.ts';
 import { project } from './xmla-paths.ts';
@@ -62,6 +62,7 @@ export const CLEAR_CACHE_SCHEMAS: Readonly<Record<string, Schema>> = {
     properties: {
       replica: text('The URL of the replica, as configured.'),
       ok: { type: 'boolean', description: 'Whether it cleared its cache.' },
+      called: { const: false, description: 'Set when it was not even called.' },
       why: text('Why not, as a sentence.'),
     },
   },
@@ -177,7 +178,7 @@ function clearing(
 }
 
 const failures = shared('ClearCache', clearCacheFailures(FAILURES, TEXTS, SHAPES));
-const badProject = shared('ClearCacheProject', faults(['bad-request'], false));
+const badProject = shared('ClearCacheProject', faultsOrTexts(['bad-request'], false));
 const otherMethods = shared('ClearCacheOtherMethod', clearCacheFailures(['method-not-allowed']));
 
 export const CLEAR_CACHE_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {

@@ -199,3 +199,14 @@ function optional(headers: Headers = {}): Headers {
     Object.entries(headers).map(([name, header]) => [name, { ...header, required: false }]),
   );
 }
+
+/** Failures below /mdx/xmla of what may be XMLA or a misspelt clearCache: as {@link faults}, or in the form of clearCache. */
+export function faultsOrTexts(reasons: readonly GatewayReason[], passing: boolean): FailureAnswers {
+  const texts = clearCacheFailures(reasons);
+  return Object.fromEntries(
+    Object.entries(faults(reasons, passing)).map(([status, answer]) => [
+      status,
+      { ...answer, content: { ...texts[Number(status)]?.content, ...answer.content } },
+    ]),
+  );
+}

@@ -45,6 +45,10 @@ export const OPERATION_SCHEMAS: Readonly<Record<string, Schema>> = {
         required: ['state', 'mode', 'purges_owed', 'conditions'],
         properties: {
           state: { ...state('off', 'up', 'down'), description: 'off: none is configured.' },
+          why: {
+            description: 'Why it cannot be used, while it is down and as far as that is known.',
+            type: 'string',
+          },
           mode: {
             ...state('none', 'standalone', 'sentinel', 'cluster'),
             description: 'As the configuration has it; none: none is configured.',
@@ -56,8 +60,8 @@ export const OPERATION_SCHEMAS: Readonly<Record<string, Schema>> = {
           },
           conditions: {
             description:
-              'What is not set at Redis as the promises of a purge need it, or could not be checked. No reason ' +
-              'for not being ready.',
+              'What is not set at Redis as the promises of a purge need it, or could not be checked; empty while it ' +
+              'is down. No reason for not being ready.',
             type: 'array',
             items: { type: 'string' },
           },

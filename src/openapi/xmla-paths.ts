@@ -1,5 +1,5 @@
 import { GATEWAY_REASONS } from '../reasons.ts';
-import { faults } from './failures.ts';
+import { faults, faultsOrTexts } from './failures.ts';
 import { XMLA_HEADERS } from './headers.ts';
 import type {
   Answer,
@@ -96,9 +96,13 @@ const passed = shared('Xmla', {
 
 const refused = shared('XmlaOtherMethod', faults(['method-not-allowed'], true));
 
+/** Of `clearCache` in another letter case, unless XML comes with it: engines may answer that by 200. */
+const misspelt = shared('XmlaMisspeltClearCache', faultsOrTexts(['not-found'], true));
+
 export const XMLA_SHARED_ANSWERS: Readonly<Record<string, Answer>> = {
   ...passed.responses,
   ...refused.responses,
+  ...misspelt.responses,
 };
 
 /** The status with which engines send it. */
@@ -127,24 +131,24 @@ const ABOUT =
   'the state of the cache allow that; everything else goes to the engine and back unchanged. `Cache-Status` says which ' +
   'of the two happened, and why. Failures of the gateway are SOAP Faults.';
 
-const asking = (operationId: string, summary: string): Operation => ({
+const asking = (operationId: string, summary: string, more: Answers = {}): Operation => ({
   operationId,
   tags: ['XMLA'],
   summary,
   description: ABOUT,
   parameters: [soapAction],
   requestBody,
-  responses: answered,
+  responses: { ...answered, ...more },
 });
 
-const passing = (operationId: string): Operation => ({
+const passing = (operationId: string, more: Answers = {}): Operation => ({
   operationId,
   tags: ['XMLA'],
   summary: 'Pass a request through to the engine',
   description:
     'GET, and every other method but POST, TRACE and CONNECT, goes to the engine as it is; some engines answer with ' +
     'a description of the service. Nothing of it is cached.',
-  responses: passed.refs,
+  responses: { ...passed.refs, ...more },
 });
 
 const otherMethods: Answers = { ...refused.refs, ...passed.refs };
@@ -157,11 +161,11 @@ export const XMLA_PATHS: Paths = {
   },
   '/mdx/xmla/{project}': {
     parameters: [project],
-    post: asking('queryProjectXmla', 'Ask the engine about a project'),
-    get: passing('passProjectThrough'),
-    'x-other-methods': otherMethods,
+    post: asking('queryProjectXmla', 'Ask the engine about a project', misspelt.refs),
+    get: passing('passProjectThrough', misspelt.refs),
+    'x-other-methods': { ...otherMethods, ...misspelt.refs },
   },
 };
 
 /** Paths below /mdx/xmla that nobody serves. */
-export const XMLA_OTHER_PATHS: Answers = faults(['bad-request', 'not-found'], false);
+export const XMLA_OTHER_PATHS: Answers = faultsOrTexts(['bad-request', 'not-found'], false);

@@ -3,7 +3,7 @@ import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 import type { Sealer } from '../sealing.ts';
 import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
 import { isWhole, makeWhole, markOf, readHead, writeHead, type Head } from './entry-layout.ts';
-import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
+import { HEADER_VALUE, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -142,13 +142,17 @@ function openContent(value: Buffer, head: Head, sealer: Sealer): Buffer | string
   return sealer.open(content, value.subarray(0, head.length)) ?? 'sealed otherwise';
 }
 
+/** Whoever replays it, or counts it, need not look again: what it says can be said in a head and in metrics. */
 function readDescription(bytes: Buffer): Description | undefined {
   try {
     const read = JSON.parse(bytes.toString()) as Partial<Description>;
     const sound =
-      typeof read.contentType === 'string' &&
-      (read.contentLanguage === null || typeof read.contentLanguage === 'string') &&
-      [read.lifetime, read.engineMilliseconds, read.bodyLength].every(Number.isFinite) &&
+      isHeaderValue(read.contentType) &&
+      (read.contentLanguage === null || isHeaderValue(read.contentLanguage, 'or empty')) &&
+      isAmount(read.lifetime) &&
+      isAmount(read.engineMilliseconds) &&
+      isAmount(read.bodyLength) &&
+      Number.isInteger(read.bodyLength) &&
       (read.session === null || isPlace(read.session, read.bodyLength)) &&
       typeof read.sessionHeader === 'boolean';
     return sound ? (read as Description) : undefined;
@@ -157,12 +161,26 @@ function readDescription(bytes: Buffer): Description | undefined {
   }
 }
 
+/** An engine may send a header with nothing in it. */
+function isHeaderValue(value: unknown, empty?: 'or empty'): boolean {
+  if (typeof value !== 'string') return false;
+  return HEADER_VALUE.test(value) || (value === '' && empty !== undefined);
+}
+
+/** Beyond that a number is not exact, and is written with an exponent. */
+const isAmount = (value: unknown) =>
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
+
 /** An id stands between two quotes, never at an end of the body. */
 function isPlace(place: Partial<SessionPlace> | undefined, bodyLength = 0): boolean {
   if (place === undefined) return false;
   const { at = NaN, encoding = '' } = place;
   return (
-    Number.isSafeInteger(at) && at > 0 && at < bodyLength && Object.hasOwn(ENCODINGS, encoding)
+    Number.isSafeInteger(at) &&
+    at > 0 &&
+    at < bodyLength &&
+    typeof encoding === 'string' &&
+    Object.hasOwn(ENCODINGS, encoding)
   );
 }
 

@@ -38,7 +38,8 @@ export interface Epochs {
   /**
    * Notes that the scopes must be renewed before this replica uses any epoch again. Tried in the background
    * until it is done, since other replicas go on using the old epochs; until then no epoch can be obtained.
-   * Resolves when it is done; never, when this replica is closed before. Never rejects.
+   * Resolves when it is done; never, when this replica is closed before, or when {@link MAX_OWED} more are owed
+   * meanwhile. Never rejects.
    * @param purge the id of the purge
    */
   owe(scopes: readonly Scope[], purge: string): Promise<Renewal>;
@@ -49,6 +50,8 @@ export interface Epochs {
   close(): Promise<void>;
 }
 
+/** Of so many purges that are owed it is remembered who waits for them, the latest. */
+export const MAX_OWED = 1_000;
 /** How often an epoch read is sent again because an announcement made its reply worthless. */
 const MAX_READS = 4;
 /** Pause between two tries to settle what is owed. */
@@ -84,8 +87,8 @@ export function createEpochs(options: {
   const owed = new Map<Scope, number>();
   /** The id of the purge that was owed last. */
   let owedFor = '';
-  /** Those who wait until what they owe is renewed. */
-  const creditors: ((renewal: Renewal) => void)[] = [];
+  /** Those who wait until what they owe is renewed, the oldest first. */
+  const creditors = new Set<(renewal: Renewal) => void>();
   const reads = new Map<string, Promise<CapturedEpochs | undefined>>();
   let debts = 0;
   /**
@@ -131,13 +134,16 @@ export function createEpochs(options: {
   /** Renews what is owed. Rejects when it could not. */
   async function settle(): Promise<void> {
     const settled = [...owed];
-    const paid = creditors.length;
+    const paid = [...creditors];
     const renewal = await renew(
       settled.map(([scope]) => scope),
       owedFor,
     );
     for (const [scope, debt] of settled) if (owed.get(scope) === debt) owed.delete(scope);
-    for (const tell of creditors.splice(0, paid)) tell(renewal);
+    for (const tell of paid) {
+      creditors.delete(tell);
+      tell(renewal);
+    }
   }
 
   /** One run at a time, as long as something is owed. */
@@ -207,7 +213,11 @@ export function createEpochs(options: {
       for (const scope of scopes) owed.set(scope, debts);
       forget(scopes);
       settleLater();
-      return new Promise((resolve) => creditors.push(resolve));
+      return new Promise((resolve) => {
+        creditors.add(resolve);
+        const [oldest] = creditors;
+        if (creditors.size > MAX_OWED && oldest !== undefined) creditors.delete(oldest);
+      });
     },
     owed: () => [...owed.keys()],
     age() {

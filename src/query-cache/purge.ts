@@ -1,9 +1,10 @@
 import type { Clock } from '../clock.ts';
-import type { Emit, PurgeCause, PurgeResult } from '../events.ts';
+import type { Emit, PurgeCause } from '../events.ts';
 import type { Stale } from '../invalidation.ts';
 import { LEASE_MARGIN } from '../lease.ts';
 import type { ClearEngines, EngineClear } from './engine-clear.ts';
 import type { Epochs, Renewal } from './epochs.ts';
+import { createOwedPurges, type OwedPurge, type OwedPurges, type Passed } from './owed-purges.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 import { purgedScopes, type Scope } from './scopes.ts';
 import { createSharedRuns } from './shared-runs.ts';
@@ -12,8 +13,6 @@ import { createSharedRuns } from './shared-runs.ts';
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
-/** Of so many purges that are owed it is remembered who wanted them. */
-const MAX_OWED = 1_000;
 
 export interface PurgeReceipt {
   readonly id: string;
@@ -61,12 +60,6 @@ export interface PurgeOrder {
  */
 export type Purge = (stale: Stale, order: PurgeOrder) => Promise<PurgeOutcome>;
 
-/** A purge that Redis has not confirmed yet: as it is in the log, and the result that it has when it is done. */
-export interface OwedPurge {
-  readonly record: PurgeRecord;
-  readonly becomes: Exclude<PurgeResult, 'owed'>;
-}
-
 export interface Purges {
   readonly purge: Purge;
   /**
@@ -78,11 +71,9 @@ export interface Purges {
 }
 
 /** Purges of one cache, with what it owes to Redis. */
-export interface OwingPurges extends Purges {
+export interface OwingPurges extends Purges, Pick<OwedPurges, 'handOver' | 'told'> {
   /** Takes over what others owe: scopes, and the purges that are told and logged when these are renewed. */
   takeOver(scopes: readonly Scope[], purges: readonly OwedPurge[]): void;
-  /** Hands over the purges that are owed: they are not told here any more. */
-  handOver(): readonly OwedPurge[];
 }
 
 /** What all who share a run are told. */
@@ -105,7 +96,13 @@ export function createPurges(options: {
 }): OwingPurges {
   const { epochs, engineClearing, clock, emit } = options;
   const share = createSharedRuns<RunOutcome>();
-  const owed = new Set<OwedPurge>();
+  const owed = createOwedPurges({
+    epochs,
+    clearMemory: options.clearMemory,
+    leasePassed,
+    clock,
+    tell,
+  });
 
   /** Undefined when Redis did not confirm it: then it is owed. */
   async function renew(
@@ -125,17 +122,24 @@ export function createPurges(options: {
     return undefined;
   }
 
-  /** Waits until no replica uses the old epochs; to be called in the turn in which the new ones were confirmed. */
-  async function leasePassed({ lease, replicas }: Renewal) {
+  /**
+   * Waits until no replica uses the old epochs; to be called in the turn in which the new ones were confirmed.
+   * Undefined when Redis was replaced meanwhile: its successor, or its snapshot, may not know the new ones, and replicas
+   * may hold what they read there.
+   */
+  async function leasePassed({ lease, replicas, stands }: Renewal): Promise<Passed | undefined> {
     const confirmed = clock.now();
     if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
-    return { waited: Math.round(clock.now() - confirmed), replicas: replicas() };
+    const passed = { waited: Math.round(clock.now() - confirmed), replicas: replicas() };
+    try {
+      return (await stands()) ? passed : undefined;
+    } catch (error) {
+      emit({ type: 'redis-failed', operation: 'renew', error });
+      return undefined;
+    }
   }
 
-  /**
-   * New epochs, and the wait for them; once more when Redis was replaced meanwhile: its successor, or its snapshot, may
-   * not know them, and replicas may hold what they read there.
-   */
+  /** New epochs, and the wait for them; once more when Redis was replaced meanwhile. */
   async function renewForAll(stale: Stale, id: string, acted: () => void) {
     const scopes = purgedScopes(stale);
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
@@ -144,21 +148,14 @@ export function createPurges(options: {
       if (renewal === undefined) return undefined;
       if (stale === 'everything') options.clearMemory();
       const passed = await leasePassed(renewal);
-      if (await stillStands(renewal)) return passed;
+      if (passed !== undefined) return passed;
     }
     oweRun(scopes, id);
     return undefined;
   }
 
-  function stillStands(renewal: Renewal): Promise<boolean> {
-    return renewal.stands().catch((error: unknown) => {
-      emit({ type: 'redis-failed', operation: 'renew', error });
-      return false;
-    });
-  }
-
   function oweRun(scopes: readonly Scope[], id: string): void {
-    owe(scopes, id, ({ record }) => record.id === id);
+    owed.owe(scopes, id, ({ record }) => record.id === id);
     options.clearMemory();
   }
 
@@ -178,17 +175,17 @@ export function createPurges(options: {
       scope: stale,
       epochs_renewed: scopes,
       ...passed,
-      engine_calls: engines.length,
+      engine_calls: callsMade(engines),
     };
     if (engines.every(({ ok }) => ok)) return { id, ok: true, receipt };
     return { id, ok: false, failed: 'engine', receipt, engines };
   }
 
-  function tell(record: PurgeRecord, milliseconds: number): void {
+  /** Resolves when it is in the log, or waits to be written there. */
+  function tell(record: PurgeRecord, milliseconds: number): Promise<void> {
     const { at: _, ...told } = record;
     emit({ ...told, type: 'purged', milliseconds });
-    // Not awaited: who purges does not wait for the log.
-    void options.log.add(record);
+    return options.log.add(record);
   }
 
   async function purge(stale: Stale, order: PurgeOrder): Promise<PurgeOutcome> {
@@ -205,37 +202,16 @@ export function createPurges(options: {
     if (outcome.ok || outcome.failed === 'engine') {
       const { replicas, waited, engine_calls } = outcome.receipt;
       const result = outcome.ok ? 'cleared' : 'engine-failed';
-      tell({ ...asked, result, replicas, waited, engine_calls }, clock.now() - started);
+      // Not awaited: who purges does not wait for the log.
+      void tell({ ...asked, result, replicas, waited, engine_calls }, clock.now() - started);
       return outcome;
     }
-    const engine_calls = outcome.engines.length;
+    const engine_calls = callsMade(outcome.engines);
     const record = { ...asked, result: 'owed', replicas: 1, waited: 0, engine_calls } as const;
-    tell(record, clock.now() - started);
+    void tell(record, clock.now() - started);
     const becomes = outcome.engines.every(({ ok }) => ok) ? 'cleared' : 'engine-failed';
-    remember({ record, becomes });
+    owed.remember({ record, becomes });
     return outcome;
-  }
-
-  function remember(purge: OwedPurge): void {
-    owed.add(purge);
-    const [oldest] = owed;
-    if (owed.size > MAX_OWED && oldest !== undefined) owed.delete(oldest);
-  }
-
-  /** Until the scopes are renewed; then the purges are told that waited for it. */
-  function owe(scopes: readonly Scope[], id: string, waits: (purge: OwedPurge) => boolean): void {
-    const settled = async () => {
-      const passed = await leasePassed(await epochs.owe(scopes, id));
-      for (const one of [...owed].filter(waits)) {
-        owed.delete(one);
-        const at = clock.wall();
-        tell(
-          { ...one.record, ...passed, at, result: one.becomes },
-          Math.max(0, at - one.record.at),
-        );
-      }
-    };
-    void settled();
   }
 
   return {
@@ -244,15 +220,13 @@ export function createPurges(options: {
       return (await renew(purgedScopes(stale), options.newId(), 1)) !== undefined;
     },
     takeOver(scopes, purges) {
-      if (scopes.length === 0) return;
-      const taken = new Set(purges);
-      for (const one of purges) remember(one);
-      owe(scopes, options.newId(), (one) => taken.has(one));
+      owed.takeOver(scopes, purges, options.newId());
     },
-    handOver() {
-      const purges = [...owed];
-      owed.clear();
-      return purges;
-    },
+    handOver: owed.handOver,
+    told: owed.told,
   };
+}
+
+function callsMade(engines: readonly EngineClear[]): number {
+  return engines.filter(({ called = true }) => called).length;
 }

@@ -33,6 +33,13 @@ export interface StoredAnswer {
   readonly engineMilliseconds: number;
 }
 
+/**
+ * What may stand in a header and arrives as it was sent (RFC 9110 §5.5): no control characters, no white space at
+ * the ends.
+ */
+export const HEADER_VALUE =
+  /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
+
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
 

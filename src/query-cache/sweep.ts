@@ -56,7 +56,7 @@ export function createSweep(options: {
   const closed = new Promise<void>((resolve) => {
     closing.signal.addEventListener('abort', () => resolve(), { once: true });
   });
-  let wanted = false;
+  let requests = 0;
   let running: Promise<void> | undefined;
 
   const pause = (milliseconds: number) => Promise.race([options.sleep(milliseconds), closed]);
@@ -71,15 +71,24 @@ export function createSweep(options: {
   }
 
   async function run(): Promise<void> {
-    while (wanted && !isClosed()) {
-      if (!(await obtainLock())) return;
-      wanted = false;
+    let seen: number;
+    do {
+      seen = requests;
       try {
-        await sweep();
-      } finally {
-        await store.unlock();
+        if (!(await obtainLock())) continue;
+        // A sweep does what was asked for until it begins; one that fails does not do what was asked for later.
+        seen = requests;
+        try {
+          await sweep();
+        } finally {
+          await store.unlock();
+        }
+      } catch (error) {
+        if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
-    }
+    } while (requests > seen && !isClosed());
+    // In the turn of that look: who asks from here on begins another.
+    running = undefined;
   }
 
   async function sweep(): Promise<void> {
@@ -121,15 +130,8 @@ export function createSweep(options: {
   return {
     request() {
       if (isClosed()) return;
-      wanted = true;
-      running ??= run()
-        .catch((error: unknown) => {
-          wanted = false;
-          if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
-        })
-        .finally(() => {
-          running = undefined;
-        });
+      requests += 1;
+      running ??= run();
     },
     async close() {
       closing.abort();

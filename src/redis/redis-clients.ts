@@ -1,5 +1,6 @@
 import { Cluster, Redis, type Command, type RedisOptions } from 'ioredis';
 import type { ConnectionOptions } from 'node:tls';
+import { tellFailures, type OnConnectionError } from './connection-failures.ts';
 
 /** A connection to one server, or to the masters of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -48,14 +49,14 @@ type Settings = Omit<RedisOptions, 'replyMapping'>;
 
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
 
-/** @param onError called for every failed try to connect and every lost connection */
-export function redisClients(target: RedisTarget, onError: (error: unknown) => void): RedisClients {
+export function redisClients(target: RedisTarget, onError: OnConnectionError): RedisClients {
   const addresses = target.url.map(readAddress);
   const [first] = addresses;
   if (first === undefined) throw new Error('there is no address of Redis');
   const { username, password } =
     target.mode === 'sentinel' || target.password !== undefined ? target : first;
-  const tls = first.secure ? { tls: { ...target.tls } } : {};
+  const { secure } = first;
+  const tls = secure ? { tls: { ...target.tls } } : {};
 
   const common = (name: string) => ({
     connectionName: `mdx-gateway-${name}`,
@@ -79,17 +80,21 @@ export function redisClients(target: RedisTarget, onError: (error: unknown) => v
       enableOfflineQueue: false,
       // A master that became a replica refuses to write; its name may lead to the new master by now.
       // (Redis 6 tells it in the middle of the error of a script.)
-      reconnectOnError: (error) => error.message.includes('READONLY'),
+      reconnectOnError(error) {
+        const isReadOnly = error.message.includes('READONLY');
+        if (isReadOnly) onError(error, true);
+        return isReadOnly;
+      },
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
-    redis.on('error', onError);
+    tellFailures(redis, target, secure, onError);
     return redis;
   }
 
   switch (target.mode) {
     case 'standalone': {
-      const where = { host: first.host, port: first.port, db: first.db };
+      const where = { host: first.host, port: first.port };
       return withHeartbeat((name, deadline) => oneServer(name, deadline, where));
     }
     case 'sentinel': {
@@ -148,8 +153,9 @@ export function redisClients(target: RedisTarget, onError: (error: unknown) => v
           cluster.on('+node', (node: Redis) => {
             if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
           });
-          cluster.on('error', onError);
-          cluster.on('node error', onError);
+          cluster.on('error', (error) => onError(error, false));
+          // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
+          cluster.on('node error', (error) => onError(error, cluster.status !== 'ready'));
           holdToDeadline(cluster, deadline);
           members.push(cluster);
           return cluster;
@@ -259,7 +265,6 @@ function readAddress(text: string, usualPort = 6379) {
   return {
     host: url.hostname.replace(/^\[(.*)\]$/u, '$1'),
     port: url.port === '' ? usualPort : Number(url.port),
-    db: Number(url.pathname.slice(1)),
     username: url.username === '' ? undefined : decoded(url.username),
     password: url.password === '' ? undefined : decoded(url.password),
     secure: url.protocol === 'rediss:',

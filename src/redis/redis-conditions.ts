@@ -110,8 +110,15 @@ async function readServer(server: Redis, target: RedisTarget): Promise<readonly 
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
   const at = `Redis at ${remoteAddress}:${remotePort}`;
   const problems = memoryProblems(at, memory);
-  if (target.mode === 'standalone') return problems;
+  if (target.mode === 'standalone') return [...(await readOnlyProblem(at, server)), ...problems];
   return [...problems, ...(await replicationProblems(at, server, target))];
+}
+
+async function readOnlyProblem(at: string, server: Redis): Promise<readonly string[]> {
+  if (fieldOf(await server.info('replication'), 'slave_read_only') !== '1') return [];
+  return [
+    `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`,
+  ];
 }
 
 function memoryProblems(at: string, info: string): readonly string[] {
@@ -142,10 +149,8 @@ async function replicationProblems(
   if (fieldOf(replication, 'connected_slaves') === '0') {
     problems.push(`${at} has no replica: when it fails, nobody takes its place`);
   }
-  const [setting, failover] =
-    target.mode === 'sentinel'
-      ? (['down-after-milliseconds', await downAfter(target)] as const)
-      : (['cluster-node-timeout', await configured(server, 'cluster-node-timeout')] as const);
+  const { setting, failover, known } =
+    target.mode === 'sentinel' ? await toldBySentinels(target) : await toldByNode(server);
   const replicas = await configured(server, 'min-replicas-to-write');
   const lag = await configured(server, 'min-replicas-max-lag');
   if (replicas === undefined || lag === undefined) {
@@ -154,11 +159,19 @@ async function replicationProblems(
     );
     return problems;
   }
+  const needed = neededReplicas(known ?? 0);
   if (replicas < 1 || lag < 1) {
     problems.push(
-      `${at} has min-replicas-to-write ${replicas} and min-replicas-max-lag ${lag}: when it is cut off it may take a purge that its successor never sees; set both to at least 1`,
+      `${at} has min-replicas-to-write ${replicas} and min-replicas-max-lag ${lag}: when it is cut off it may take a purge that its successor never sees; set the first to at least ${needed} and the second to at least 1`,
     );
     return problems;
+  }
+  if (known === undefined) {
+    problems.push(`how many replicas ${at} has cannot be read: min-replicas-to-write not checked`);
+  } else if (replicas < needed) {
+    problems.push(
+      `${at} has min-replicas-to-write ${replicas} and ${known} replicas: when it is cut off together with ${replicas} of them it may go on taking purges that its successor never sees; set min-replicas-to-write to at least ${needed}`,
+    );
   }
   if (failover === undefined) {
     problems.push(`${setting} cannot be read: not checked`);
@@ -172,28 +185,82 @@ async function replicationProblems(
 
 /** A number of CONFIG GET; undefined where it is not told. Rejects when the server does not answer. */
 async function configured(server: Redis, name: string): Promise<number | undefined> {
+  const pair = await unlessRefused(async () => (await server.config('GET', name)) as string[]);
+  return pair?.[1] === undefined ? undefined : Number(pair[1]);
+}
+
+/** Undefined for what the server does not allow. Rejects when it does not answer. */
+async function unlessRefused<T>(ask: () => Promise<T>): Promise<T | undefined> {
   try {
-    const [, value] = (await server.config('GET', name)) as string[];
-    return value === undefined ? undefined : Number(value);
+    return await ask();
   } catch (error) {
     if (!(error instanceof Error) || error.message === 'Command timed out') throw error;
     return undefined;
   }
 }
 
-/** How long the sentinels wait before they take the master for dead (ms), as the first one that answers tells. */
-async function downAfter(target: RedisTarget): Promise<number | undefined> {
-  for (const sentinel of sentinelClients(target, DEADLINE)) {
-    try {
-      const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '');
-      if (!Array.isArray(fields)) continue;
-      const at = fields.indexOf('down-after-milliseconds');
-      if (at >= 0) return Number(fields[at + 1]);
-    } catch {
-      // The next one may answer.
-    } finally {
-      sentinel.disconnect();
-    }
-  }
-  return undefined;
+/**
+ * What min-replicas-to-write must be, so that a master and its successor cannot both have so many: each of them with its
+ * own must be more than half of all servers.
+ * @param known replicas of the master, also those that are away
+ */
+export function neededReplicas(known: number): number {
+  return Math.max(1, Math.ceil(known / 2));
+}
+
+/** What decides when a master has a successor (ms), and how many replicas it has; undefined where nobody tells. */
+interface Succession {
+  readonly setting: 'down-after-milliseconds' | 'cluster-node-timeout';
+  readonly failover: number | undefined;
+  readonly known: number | undefined;
+}
+
+/**
+ * Sentinels remember replicas that are away. The master itself counts those that it reaches, which are fewer just when it
+ * is cut off. What differs among the sentinels counts as it is most dangerous.
+ */
+async function toldBySentinels(target: RedisTarget): Promise<Succession> {
+  const told = await Promise.all(
+    Array.from(sentinelClients(target, DEADLINE), async (sentinel) => {
+      try {
+        const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '');
+        return Array.isArray(fields) ? fields.map(String) : [];
+      } catch {
+        // Another one may answer.
+        return [];
+      } finally {
+        sentinel.disconnect();
+      }
+    }),
+  );
+  const all = (name: string) =>
+    told.flatMap((fields) => {
+      const at = fields.indexOf(name);
+      return at < 0 ? [] : [Number(fields[at + 1])];
+    });
+  const [times, counts] = [all('down-after-milliseconds'), all('num-slaves')];
+  return {
+    setting: 'down-after-milliseconds',
+    failover: times.length === 0 ? undefined : Math.min(...times),
+    known: counts.length === 0 ? undefined : Math.max(...counts),
+  };
+}
+
+async function toldByNode(server: Redis): Promise<Succession> {
+  const failover = await configured(server, 'cluster-node-timeout');
+  return { setting: 'cluster-node-timeout', failover, known: await replicasInCluster(server) };
+}
+
+/**
+ * A master of a cluster that is cut off with few of the others stops by itself, but only when it has noticed, which may be
+ * half of cluster-node-timeout after its replica was made master: the same rule counts.
+ */
+async function replicasInCluster(server: Redis): Promise<number | undefined> {
+  const text = await unlessRefused(() => server.cluster('NODES'));
+  if (text === undefined) return undefined;
+  const nodes = String(text)
+    .split('\n')
+    .map((line) => line.split(' '));
+  const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
+  return nodes.filter(([, , , master]) => own !== undefined && master === own).length;
 }

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { OnConnectionError } from './connection-failures.ts';
 import {
   isReady,
   redisClients,
@@ -35,12 +36,8 @@ export interface RedisConnections {
 
 /**
  * Connects in the background and for ever; a command that finds no connection fails at once.
- * @param onError called for every failed try to connect and every lost connection
  */
-export function connectRedis(
-  target: RedisTarget,
-  onError: (error: unknown) => void,
-): RedisConnections {
+export function connectRedis(target: RedisTarget, onError: OnConnectionError): RedisConnections {
   const clients = redisClients(target, onError);
   const reader = clients.client('reader', READ_DEADLINE);
   const writer = clients.client('writer', WRITE_DEADLINE);

@@ -94,6 +94,7 @@ export function createRedisEpochStore(options: {
   // All in one hash slot, so that one script may touch them.
   const name = (rest: string) => `{${options.namespace}}:${rest}`;
   const channel = name('forget');
+  const longestLease = Math.max(options.lease, options.longestLease);
   /** Where acknowledgements for a replica are told. */
   const channelTo = (replica: string) => name(`forgotten:${replica}`);
   /** Purges announced here → replicas that handled the announcement. */
@@ -110,7 +111,7 @@ export function createRedisEpochStore(options: {
     mode: 'read' | 'renew',
     scopes: readonly Scope[],
     redis = mode === 'read' ? connections.reader : connections.epochs,
-  ): Promise<{ incarnation: string; lease: number; secret: string; tokens: string[] }> {
+  ): Promise<{ incarnation: string; longest: string; secret: string; tokens: string[] }> {
     const reply = await epochsScript(
       redis,
       [
@@ -133,8 +134,13 @@ export function createRedisEpochStore(options: {
     if (!isStrings(reply) || reply.length !== scopes.length + 3) {
       throw new Error('the epoch script answered something else than epochs');
     }
-    const [incarnation, lease, secret, ...tokens] = reply as [string, string, string, ...string[]];
-    return { incarnation, lease: Number(lease), secret, tokens };
+    const [incarnation, longest, secret, ...tokens] = reply as [
+      string,
+      string,
+      string,
+      ...string[],
+    ];
+    return { incarnation, longest, secret, tokens };
   }
 
   return {
@@ -147,7 +153,13 @@ export function createRedisEpochStore(options: {
     },
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
-      return (await run('renew', scopes)).lease;
+      const { longest } = await run('renew', scopes);
+      const lease = Number(longest);
+      if (lease >= options.lease && lease <= longestLease) return lease;
+      // Nobody knows then for how long the old ones are used. It lasts until the note is taken away.
+      throw new Error(
+        `${name('leases')} holds a length that no lease can have: the longest is ${longest}, not between ${options.lease} and ${longestLease} ms`,
+      );
     },
     // On the connection of the renewals: what one server is told first, it does first.
     async incarnation() {

@@ -52,7 +52,9 @@ for _, trial in ipairs(ARGV) do
   for word in string.gmatch(trial, '%S+') do words[#words + 1] = word == 'K' and KEYS[1] or word end
   local answer = redis.pcall(unpack(words))
   if type(answer) == 'table' and answer.err
-    and (string.find(answer.err, 'NOPERM', 1, true) or string.find(answer.err, "can't ", 1, true)) then
+    and (string.find(answer.err, 'NOPERM', 1, true)
+      or string.find(answer.err, "can't run this command", 1, true)
+      or string.find(answer.err, "can't access at least one of the keys", 1, true)) then
     refused[#refused + 1] = words[1]
   end
 end

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
@@ -25,6 +26,12 @@ afterAll(async () => {
 beforeEach(async () => {
   await askXmla(gateway.url, query, inProject);
 });
+
+/** Of the receipt that docs/PURGE.md shows. */
+function documentedFields(): readonly string[] {
+  const text = readFileSync(new URL('../../docs/PURGE.md', import.meta.url), 'utf8');
+  return Object.keys(JSON.parse(/^\{"status":"cleared".*$/m.exec(text)?.[0] ?? '') as object);
+}
 
 const isStillCached = async () =>
   shortStatus(await askXmla(gateway.url, query, inProject)) === 'hit';
@@ -167,6 +174,62 @@ describe('clearCache', () => {
   });
 });
 
+describe('what is nearly clearCache', () => {
+  test.each([
+    ['GET', '/mdx/xmla/clearcache', {}],
+    ['GET', '/mdx/xmla/ClearCache/?x=1', {}],
+    ['GET', '/mdx/xmla/FoodMart/CLEARCACHE', {}],
+    ['GET', '/mdx/xmla/a/FoodMart/clearCache', {}],
+    ['GET', '/mdx/xmla/clearcache', { 'content-type': 'text/xml' }],
+    ['PUT', '/mdx/xmla/clearcache', {}],
+    ['POST', '/mdx/xmla/clearcache', {}],
+    ['POST', '/mdx/xmla/clearcache', { 'content-type': 'text/xml' }],
+    ['POST', '/mdx/xmla/clearcache', { 'content-type': 'application/json', body: '{}' }],
+  ])('%s %s %j is no 200 of the engine but a 404 with a hint', async (method, path, given) => {
+    const { body, ...headers } = given as Record<string, string>;
+    const seen = engine.seen.length;
+    const answer = await send(gateway.url, {
+      method,
+      path,
+      headers: { authorization: basic('ADMIN'), ...headers },
+      ...(body !== undefined && { body }),
+    });
+    expect(answer.status).toBe(404);
+    expect(answer.headers['content-type']).toBe('text/plain; charset=utf-8');
+    expect(answer.text).toContain('Did you mean clearCache?');
+    expect(answer.text).not.toContain('has been cleared');
+    expect(engine.seen).toHaveLength(seen);
+    expect(await isStillCached()).toBe(true);
+  });
+
+  test('is a 404 without a body to HEAD', async () => {
+    const answer = await send(gateway.url, { method: 'HEAD', path: '/mdx/xmla/clearcache' });
+    expect([answer.status, answer.text]).toEqual([404, '']);
+  });
+
+  test('is XMLA when a project has that name', async () => {
+    const answer = await askXmla(gateway.url, query, { path: '/mdx/xmla/clearcache' });
+    expect([answer.status, shortStatus(answer)]).toEqual([200, 'miss stored']);
+  });
+
+  test.each([
+    ['/mdx/xmla/..%2f../clearCache', 400, 'bad-request'],
+    ['/mdx/xmla/%zz/clearCache', 400, 'bad-request'],
+    ['/mdx/xmla/clearcache', 404, 'not-found'],
+  ])('%s is refused in the form that is asked for', async (path, status, error) => {
+    const call = (accept: string) =>
+      send(gateway.url, { path, headers: { authorization: basic('ADMIN'), accept } });
+    const asText = await call('*/*');
+    expect([asText.status, asText.headers['content-type']]).toEqual([
+      status,
+      'text/plain; charset=utf-8',
+    ]);
+    const asJson = await call('application/json');
+    expect(asJson.status).toBe(status);
+    expect(JSON.parse(asJson.text)).toEqual({ error, message: asText.text.trimEnd() });
+  });
+});
+
 describe('the receipt of a purge', () => {
   const call = (path: string) =>
     checkedSupertest(gateway.url)
@@ -177,6 +240,7 @@ describe('the receipt of a purge', () => {
 
   test('comes as JSON to those who ask for it', async () => {
     const { body } = await call('/mdx/xmla/FoodMart/clearCache').expect(200);
+    expect(Object.keys(body)).toEqual(documentedFields());
     expect(body).toEqual({
       status: 'cleared',
       scope: { project: 'FoodMart' },

@@ -176,6 +176,31 @@ test('a repeated purge clears the engine again, also while a reload replaces tha
   expect(repeated()).toMatchObject({ result: 'cleared', engine_calls: 1 });
 });
 
+test('a repeated purge with login: forward calls no engine, and is done as far as it goes', async () => {
+  const gateway = await start({ login: 'forward' }, { purge: { repeat_after: '1s' } });
+  expect((await clearCache(gateway)).status).toBe(200);
+  const repeated = () =>
+    gateway.events.find((event) => event.type === 'purged' && event.cause === 'repeat');
+  await until(() => repeated() !== undefined);
+  expect(repeated()).toMatchObject({ result: 'cleared', engine_calls: 0 });
+  expect(one.cleared).toHaveLength(1);
+  expect(gateway.events.filter(({ type }) => type === 'engine-failed')).toEqual([]);
+});
+
+test('settings under which a repeated purge calls no engine are warned of, at the start and at a reload', async () => {
+  const purge = { repeat_after: '1h' };
+  const warnings = (gateway: TestGateway) =>
+    gateway.events.filter(
+      (event) => event.type === 'warning' && event.message.includes('repeat_after'),
+    ).length;
+  const gateway = await start({ login: 'forward' }, { purge });
+  expect(warnings(gateway)).toBe(1);
+  await gateway.reload(clearingSettings([one], SERVICE, { purge }));
+  expect(warnings(gateway)).toBe(1);
+  await gateway.reload(clearingSettings([one], { login: 'forward' }, { purge }));
+  expect(warnings(gateway)).toBe(2);
+});
+
 describe('the login with which an engine clears its cache is', () => {
   test.each([
     ['that of whoever purges, with login: forward', { login: 'forward' }, basic('bob')],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -15,15 +15,23 @@ let gateway: TestGateway;
 
 beforeAll(async () => {
   engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({
-    engine: { url: engine.url },
-    limits: { body: '10MiB', in_flight: '16MiB', queue: 1 },
-  });
+});
+beforeEach(() => {
+  engine.seen.length = 0;
+});
+afterEach(async () => {
+  await gateway.close();
 });
 afterAll(async () => {
-  await gateway.close();
   await engine.close();
 });
+
+async function start(queue: number): Promise<void> {
+  gateway = await startTestGateway({
+    engine: { url: engine.url },
+    limits: { body: '10MiB', in_flight: '16MiB', queue },
+  });
+}
 
 /** One of `mdx_gateway_in_flight_…`. */
 async function metric(name: string): Promise<number> {
@@ -41,7 +49,7 @@ async function untilMetric(name: string, holds: (value: number) => boolean): Pro
 }
 
 /** A statement with a long comment; the first part of it is sent, the rest when the test says so. */
-function beginLong(length: number, sent: number) {
+function beginLong(length: number, sent: number, user = 'alice') {
   const body = execute({ statement: `SELECT FROM [Long] /* ${'x'.repeat(length)} */` });
   const begun: ClientRequest = request({
     host: '127.0.0.1',
@@ -50,7 +58,7 @@ function beginLong(length: number, sent: number) {
     path: '/mdx/xmla',
     agent: false,
     headers: {
-      authorization: basic('alice'),
+      authorization: basic(user),
       'content-type': 'text/xml',
       'content-length': body.length,
     },
@@ -63,19 +71,24 @@ function beginLong(length: number, sent: number) {
       const [answer] = await answered;
       return { status: answer.statusCode, text: await text(answer) };
     },
+    goAway() {
+      answered.catch(() => {});
+      begun.destroy();
+    },
   };
 }
 
 test('requests wait for memory in their order, are then refused with a Fault and Retry-After, and none is lost', async () => {
-  const long = [beginLong(9 * MIB, 8 * MIB), beginLong(9 * MIB, 8 * MIB)];
+  await start(1);
+  const first = beginLong(9 * MIB, 8 * MIB);
+  await untilMetric('bytes{use="request"}', (bytes) => bytes >= 8 * MIB);
+  // It goes beyond what one user gets, and the next one waits, and is not asked for more.
+  const beyond = beginLong(9 * MIB, 8 * MIB);
   await untilMetric('bytes{use="request"}', (bytes) => bytes >= 16 * MIB);
-  // The first that goes beyond the limit is let in, the next one waits, and is not asked for more.
-  const beyond = beginLong(MIB, MIB / 2);
-  await untilMetric('bytes{use="request"}', (bytes) => bytes > 16 * MIB);
-  const small = execute({ statement: 'SELECT FROM [Small]' });
-  const waits = askXmla(gateway.url, small);
+  const next = beginLong(MIB, MIB / 2);
   await untilMetric('queue', (count) => count === 1);
-  const refused = await askXmla(gateway.url, execute({ statement: 'SELECT FROM [Other]' }));
+  const long = execute({ statement: `SELECT FROM [Other] /* ${'x'.repeat(MIB / 8)} */` });
+  const refused = await askXmla(gateway.url, long);
   expect([refused.status, shortStatus(refused), refused.headers['retry-after']]).toEqual([
     503,
     'gateway overloaded',
@@ -85,12 +98,26 @@ test('requests wait for memory in their order, are then refused with a Fault and
   expect(engine.seen).toEqual([]);
 
   // The one that is beyond the limit needs nobody.
-  expect(await beyond.end()).toEqual({ status: 200, text: mddatasetAnswer() });
-  expect((await waits).text).toBe(mddatasetAnswer());
-  for (const one of long) {
+  for (const one of [beyond, first, next]) {
     expect(await one.end()).toEqual({ status: 200, text: mddatasetAnswer() });
   }
-  await until(() => gateway.events.filter(({ type }) => type === 'xmla-answered').length === 5);
+  await until(() => gateway.events.filter(({ type }) => type === 'xmla-answered').length === 4);
   await untilMetric('bytes{use="request"}', (bytes) => bytes === 0);
   expect(await metric('limit_bytes')).toBe(16 * MIB);
+});
+
+test('the short queries of all are answered while the long requests of one user wait for memory', async () => {
+  await start(256);
+  const silent = Array.from({ length: 16 }, () => beginLong(9 * MIB, 8 * MIB, 'bob'));
+  // One or two hold what bob gets, and one is beyond that.
+  await untilMetric('queue', (count) => count >= 13);
+  for (let asked = 0; asked < 40; asked += 1) {
+    const statement = `SELECT FROM [Short ${asked}]`;
+    const user = asked % 4 === 0 ? 'bob' : 'alice';
+    const answer = await askXmla(gateway.url, execute({ statement }), { user });
+    expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
+  }
+  for (const one of silent) one.goAway();
+  await untilMetric('bytes{use="request"}', (bytes) => bytes === 0);
+  expect(await metric('queue')).toBe(0);
 });

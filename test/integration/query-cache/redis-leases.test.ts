@@ -1,26 +1,33 @@
-import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { readAsOlder } from './older-gateway.ts';
 import { house, until, type House } from './redis-house.ts';
 
+const HOUR = 3_600_000;
 const A: readonly Scope[] = ['everything', 'project:a'];
 
 let redis: RedisServer;
 const houses: House[] = [];
 
-async function replica(
-  ...args: Parameters<typeof house> extends [unknown, ...infer R] ? R : never
-) {
-  const made = await house(redis.url, ...args);
+async function replica(options: NonNullable<Parameters<typeof house>[1]> = {}): Promise<House> {
+  const made = await house(redis.url, { longestLease: HOUR, ...options });
   houses.push(made);
   return made;
+}
+
+/** Brings the notes to where nothing was lost of late: the longest lease, which may be any, would hide the others. */
+async function nothingLost(namespace = 'test'): Promise<void> {
+  const { store } = await replica({ namespace, lease: 1 });
+  await store.read(A);
+  await askRedis(redis.port, `ZREM "{${namespace}}:leases" ${HOUR}`);
 }
 
 beforeAll(async () => {
   redis = await startRedis();
 });
+beforeEach(() => nothingLost());
 afterEach(async () => {
   for (const one of houses.splice(0)) await one.close();
   await askRedis(redis.port, 'FLUSHALL');
@@ -29,6 +36,7 @@ afterAll(() => redis?.close());
 
 /** What a purge waits for as soon as the longest lease of three (1, 100, 101) has ended. */
 async function leaseWhenLongestEnds(namespace: string): Promise<number> {
+  await nothingLost(namespace);
   const [short, middle, long] = await Promise.all(
     [1, 100, 101].map((lease) => replica({ lease, namespace })),
   );
@@ -85,8 +93,6 @@ async function setClockForward(by: number): Promise<void> {
     await askRedis(redis.port, `ZINCRBY {test}:leases ${-by} ${member}`);
   }
 }
-
-const HOUR = 3_600_000;
 
 describe('the notes of leases', () => {
   test('that were lost alone, as by eviction, make a purge wait for the longest lease that is allowed', async () => {
@@ -151,5 +157,38 @@ describe('the notes of leases', () => {
     } finally {
       older.disconnect();
     }
+  });
+
+  test.each(['inf', 'infinity', '1e10', String(HOUR + 1), '0x7fffffff', 'x'])(
+    'with a length that no lease can have let no purge be confirmed, as long as it is there: %s',
+    async (length) => {
+      const { store } = await replica({ lease: 1_000 });
+      await store.read(A);
+      await askRedis(redis.port, `ZADD {test}:leases +inf ${length}`);
+      const why = length === 'x' ? 'nil' : '{test}:leases holds';
+      await expect(store.renew(A)).rejects.toThrow(why);
+      await expect(store.renew(A)).rejects.toThrow(why);
+      await askRedis(redis.port, `ZREM {test}:leases ${length}`);
+      expect(await store.renew(A)).toBe(1_000);
+    },
+  );
+
+  test.each(['-5', '-inf', 'nan', '0.5'])(
+    'never make a purge wait for less than the own lease: %s',
+    async (length) => {
+      const { store } = await replica({ lease: 1_000 });
+      await store.read(A);
+      await askRedis(redis.port, `ZADD {test}:leases +inf ${length}`);
+      expect(await store.renew(A)).toBe(1_000);
+    },
+  );
+
+  test('count a lease as long as any may be, and the own one also when it is longer', async () => {
+    const { store } = await replica({ lease: 1_000 });
+    await askRedis(redis.port, `ZADD {test}:leases +inf ${HOUR}`);
+    expect(await store.renew(A)).toBe(HOUR);
+    const longer = await replica({ lease: HOUR + 1 });
+    expect(await longer.store.renew(A)).toBe(HOUR + 1);
+    await expect(store.renew(A)).rejects.toThrow(`the longest is ${HOUR + 1}`);
   });
 });

@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
-import { watchRedisConditions, type RedisConditions } from '../../../src/redis/redis-conditions.ts';
-import { connectRedis } from '../../../src/redis/redis-connections.ts';
 import { NEEDED_COMMANDS } from '../../../src/redis/redis-rights.ts';
 import { startRedisCluster } from '../../support/redis-cluster.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
@@ -18,6 +16,7 @@ import {
   type DataEngine,
 } from '../query-cache/gateways.ts';
 import { until } from '../query-cache/redis-house.ts';
+import { SOUND, watch as watchConditions, type Watch } from './watched-conditions.ts';
 
 jest.setTimeout(120_000);
 
@@ -32,38 +31,15 @@ async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>)
   return one;
 }
 
-const SOUND = ['--maxmemory', '100mb', '--maxmemory-policy', 'volatile-lru'];
-
 /** What docs/PURGE.md says that the user of the gateway needs, for the namespace mdx. */
 const RIGHTS = ['on', '>pw', '~mdx:*', '~{mdx}:*', 'resetchannels', '&{mdx}:*', '-@all'].concat(
   NEEDED_COMMANDS.map((name) => `+${name}`),
 );
 
-interface Watch {
-  readonly conditions: RedisConditions;
-  readonly told: string[];
-  /** Resolves when the conditions are as many, and gives them. */
-  until(count: number): Promise<readonly string[]>;
-}
-
 function watch(target: RedisTarget): Watch {
-  const connections = connectRedis(target, () => {});
-  const told: string[] = [];
-  const conditions = watchRedisConditions({
-    target,
-    namespace: 'mdx',
-    connections,
-    onProblem: (problem) => void told.push(problem),
-  });
-  closers.push(async () => {
-    conditions.close();
-    await connections.close();
-  });
-  return {
-    conditions,
-    told,
-    until: (count) => until(conditions.list, ({ length }) => length === count),
-  };
+  const watched = watchConditions(target);
+  closers.push(watched.close);
+  return watched;
 }
 
 const standalone = (url: string): RedisTarget => ({ url: [url], mode: 'standalone' });
@@ -278,7 +254,17 @@ describe('an ACL user with the rights that are needed and no other', () => {
       ].map(([, name]) => String(name)),
     );
     // Methods of clients, and what only looks at conditions.
-    const others = ['on', 'once', 'off', 'disconnect', 'nodes', 'call', 'pcall', 'config'];
+    const others = [
+      'on',
+      'once',
+      'off',
+      'disconnect',
+      'nodes',
+      'call',
+      'pcall',
+      'config',
+      'cluster',
+    ];
     const named = new Set([...called, ...sent]);
     expect(called.length).toBeGreaterThan(20);
     expect(sent).toEqual(expect.arrayContaining(['publish', 'subscribe', 'set', 'scan']));

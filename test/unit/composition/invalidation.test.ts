@@ -75,6 +75,92 @@ describe('a change', () => {
     expect(told).toEqual([purged, purged]);
   });
 
+  test('that comes again begins its hour anew: one series of drops, whatever the spelling', async () => {
+    const { invalidate, told } = setUp();
+    await invalidate(SALES, 'ADMIN', 'unknown');
+    await jest.advanceTimersByTimeAsync(3_599_999);
+    expect(told).toHaveLength(5);
+    await invalidate({ project: ' sales' }, 'OTHER', 'unknown');
+    const counts: number[] = [];
+    for (const pause of [4_999, 1, 55_000, 240_000, 600_000, 2_699_999, 1, 7_200_000]) {
+      await jest.advanceTimersByTimeAsync(pause);
+      counts.push(told.length);
+    }
+    expect(counts).toEqual([6, 7, 8, 9, 10, 10, 11, 11]);
+    expect(told.at(-1)).toMatchObject(['purge', { project: ' sales' }, { principal: 'OTHER' }]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('that comes 10,000 times leaves one timer', async () => {
+    const { invalidate, told } = setUp();
+    for (let i = 0; i < 10_000; i += 1) await invalidate(SALES, 'ADMIN', 'unknown');
+    expect(jest.getTimerCount()).toBe(1);
+    await jest.advanceTimersByTimeAsync(7_200_000);
+    expect(told).toHaveLength(10_005);
+  });
+
+  test('of one scope leaves the drops of another as they are', async () => {
+    const { invalidate, told } = setUp();
+    await invalidate(SALES, 'ADMIN', 'unknown');
+    await jest.advanceTimersByTimeAsync(4_000);
+    await invalidate({ project: 'Stock' }, 'ADMIN', 'unknown');
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(told.slice(2)).toEqual([PURGED]);
+  });
+
+  test('of everything takes the place of those of projects', async () => {
+    const { invalidate, told } = setUp();
+    for (const project of ['Sales', 'Stock']) await invalidate({ project }, 'ADMIN', 'unknown');
+    await invalidate('everything', 'ADMIN', 'unknown');
+    expect(jest.getTimerCount()).toBe(1);
+    await jest.advanceTimersByTimeAsync(7_200_000);
+    const again = told.slice(3);
+    expect(again).toHaveLength(5);
+    for (const call of again) expect(call).toMatchObject(['purge', 'everything', {}]);
+  });
+
+  test('of ever more scopes leaves no more than 2,000 timers, and each is dropped an hour later or more', async () => {
+    const { invalidate, told } = setUp();
+    /** What was dropped → when last. */
+    const dropped = new Map<string, number>();
+    const note = () => {
+      for (const [, stale] of told.splice(0) as [string, Stale][]) {
+        dropped.set(purgedScopes(stale).join(), Date.now());
+      }
+    };
+    const changes: { readonly stale: Stale; readonly at: number }[] = [];
+    let most = 0;
+    for (let i = 0; i < 10_000; i += 1) {
+      const stale = { project: `project ${i}` };
+      await invalidate(stale, 'ADMIN', 'unknown');
+      changes.push({ stale, at: Date.now() });
+      most = Math.max(most, jest.getTimerCount());
+      await jest.advanceTimersByTimeAsync(10);
+      note();
+    }
+    expect(most).toBe(2_000);
+    const last = Date.now();
+    while (Date.now() < last + 7_200_000) {
+      await jest.advanceTimersByTimeAsync(10_000);
+      note();
+    }
+    const everything = dropped.get(purgedScopes('everything').join()) ?? 0;
+    const missed = changes.filter(
+      ({ stale, at }) =>
+        Math.max(everything, dropped.get(purgedScopes(stale).join()) ?? 0) < at + 3_600_000,
+    );
+    expect(missed).toEqual([]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('whose purge ends after the end leaves nothing to be dropped again', async () => {
+    const { invalidate, close } = setUp();
+    const invalidated = invalidate(SALES, 'ADMIN', 'unknown');
+    close();
+    await invalidated;
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
   test('purges nothing after the end', async () => {
     const { invalidate, close, told } = setUp();
     await invalidate(SALES, 'ADMIN', 'unknown');

@@ -115,7 +115,7 @@ engine: { login: service, service: { name: gateway, password: hunter2 } }
 cache:
   key_secret: hunter2hunter2hunter2hunter2hunter2
   redis:
-    url: "rediss://cache:hunter2@redis.example/1"
+    url: "rediss://cache:hunter2@redis.example/0"
     password: hunter2
     encryption_key: hunter2hunter2hunter2hunter2hunter2
 projects: { A: { engine: { service: { name: other, password: hunter2 } } } }
@@ -123,7 +123,7 @@ projects: { A: { engine: { service: { name: other, password: hunter2 } } } }
     }),
   );
   expect(text).not.toContain('hunter2');
-  expect(text).toContain('url: rediss://cache:(a secret)@redis.example/1');
+  expect(text).toContain('url: rediss://cache:(a secret)@redis.example/0');
   expect(text).toContain('key_secret: (a secret)');
   expect(text).toContain('encryption_key: (a secret)');
   expect(text.match(/password: \(a secret\)/g)).toHaveLength(3);

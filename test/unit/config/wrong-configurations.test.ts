@@ -16,7 +16,7 @@ const ENGINE_URL =
   'or a list of up to 16 different ones for the replicas of the engine, all with {project} or none';
 const REDIS_URL =
   'must be empty, or redis:// or rediss:// with a host, without query and fragment, ' +
-  'such as rediss://user:password@redis.example:6379/0; ' +
+  'such as rediss://user:password@redis.example:6379; ' +
   'or a list of up to 16 different ones, all with redis:// or all with rediss://';
 const REDIS_KEYS =
   'url, mode, master, username, password, ca, certificate, key, namespace, encryption_key';
@@ -255,11 +255,15 @@ const WRONG_REDIS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'mode: cluster, url: "redis://a/1"',
-    'url: must not name a database with mode: cluster; cache.redis.namespace sets apart',
+    'url: must not name a database other than 0; cache.redis.namespace keeps deployments apart',
   ],
   [
     'mode: sentinel, url: "redis://a/1", master: m',
-    'url: must not name a database with mode: sentinel; cache.redis.namespace sets apart',
+    'url: must not name a database other than 0; cache.redis.namespace keeps deployments apart',
+  ],
+  [
+    'url: "redis://a/1"',
+    'url: must not name a database other than 0; cache.redis.namespace keeps deployments apart',
   ],
   [
     'mode: cluster, url: ["redis://u:p@a", "redis://u:q@b"]',
@@ -278,6 +282,10 @@ const WRONG_REDIS: readonly (readonly [yaml: string, line: string])[] = [
     'certificate: needs the key that belongs to it; both or none',
   ],
   ['url: "rediss://a", key: a.key', 'key: needs the certificate that belongs to it; both or none'],
+  [
+    `encryption_key: ${'k'.repeat(32)}`,
+    'encryption_key: must only stand together with an address in url',
+  ],
   ['encryption_key: hunter2', `encryption_key: must be a text ${SECRET} (got (a secret))`],
 ];
 

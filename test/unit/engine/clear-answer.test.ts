@@ -2,20 +2,30 @@ import { describe, expect, test } from '@jest/globals';
 import { readClearAnswer } from '../../../src/engine/clear-answer.ts';
 import { faultAnswer } from '../../support/answers.ts';
 
-const read = (text: string, status = 200, coding?: string) =>
-  readClearAnswer({ status, coding, body: Buffer.from(text) });
+const read = (
+  text: string,
+  { status = 200, coding, project }: { status?: number; coding?: string; project?: string } = {},
+) => readClearAnswer({ status, coding, body: Buffer.from(text) }, project);
 
 describe('a clear was done', () => {
   test.each([
-    'Cache has been cleared.',
-    'learn Cache has been cleared.',
-    'cache has been cleared.\n',
-    'CACHE HAS BEEN CLEARED.',
-    ' \r\n销售 cache has been cleared. \n',
-    '<a> Cache has been cleared.',
-  ])('by the words %j', (text) => {
-    expect(read(text)).toBeUndefined();
-    expect(read(text, 200, 'identity')).toBeUndefined();
+    ['Cache has been cleared.', undefined],
+    ['Cache has been cleared.', 'learn'],
+    ['cache has been cleared.\n', undefined],
+    ['CACHE HAS BEEN CLEARED.', undefined],
+    ['\ufeff\tcache  has been\r\ncleared.\u00a0', undefined],
+    ['learn Cache has been cleared.', 'learn'],
+    ['LEARN cache has been cleared.', 'Learn'],
+    [' \r\n销售 cache has been cleared. \n', '销售'],
+    ['Cafe\u0301 cache has been cleared.', 'CAFÉ'],
+    ['two  words\ncache has been cleared.', ' two words '],
+    ['<a> Cache has been cleared.', '<a>'],
+    ['$& cache has been cleared.', '$&'],
+    ['No cache has been cleared.', 'no'],
+  ])('by the words %j for the project %j', (text, project) => {
+    const named = project === undefined ? {} : { project };
+    expect(read(text, named)).toBeUndefined();
+    expect(read(text, { coding: 'identity', ...named })).toBeUndefined();
   });
 });
 
@@ -38,14 +48,34 @@ describe('a clear was not done', () => {
     ['an accepted call', DONE, 202, 'status 202'],
     ['no content', '', 204, 'status 204'],
   ])('by %s', (_what, text, status, why) => {
-    const said = read(text, status);
+    const said = read(text, { status });
     expect(said).toContain(why);
     expect(said).toMatch(/^It .*\.$/su);
     expect(said).not.toMatch(/cleared/i);
   });
 
   test('by the words in an unknown content coding', () => {
-    expect(read(DONE, 200, 'br')).toContain('content coding');
+    expect(read(DONE, { coding: 'br' })).toContain('content coding');
+  });
+
+  test.each([
+    ['No cache has been cleared.', undefined],
+    ['No cache has been cleared.', 'learn'],
+    ['learn: no cache has been cleared.', 'learn'],
+    ['learn No cache has been cleared.', 'learn'],
+    ['not learn cache has been cleared.', 'learn'],
+    ['learn cache has been cleared.', undefined],
+    ['learn cache has been cleared.', 'learn2'],
+    ['learn2 cache has been cleared.', 'learn'],
+    ['learnCache has been cleared.', 'learn'],
+    ['The cache has been cleared.', undefined],
+    ['Error. Cache has been cleared.', undefined],
+    ['Cachehasbeencleared.', undefined],
+    ['Cache has been cleared', undefined],
+    ['learn learn cache has been cleared.', 'learn'],
+  ])('by the words %j for the project %j', (text, project) => {
+    const said = read(text, project === undefined ? {} : { project });
+    expect(said).toBe('It answered with other words than those of clearCache.');
   });
 
   test('by other words, of which as much is shown as is safe', () => {

@@ -141,7 +141,7 @@ describe('the memory of a request body', () => {
       const request = Object.assign(new Readable({ read() {} }), {
         headers: { 'content-encoding': coding, 'content-length': String(coded.length) },
       }) as unknown as IncomingMessage;
-      const room = account.request();
+      const room = account.request('alice');
       const used = () => account.usage().bytes.request;
       const reading = readBody(request, LONG_LIMIT, { room, signal });
       await setImmediate();
@@ -159,28 +159,72 @@ describe('the memory of a request body', () => {
     },
   );
 
+  /** An account in which the first may go beyond the limit, so that others wait for it. */
+  function crowded(queue?: number) {
+    const account = bodyAccount(1_600, queue);
+    const [first, beyond] = [account.request('alice', 100_000), account.request('alice', 100_000)];
+    expect([first.grow(1_100, signal), beyond.grow(1_500, signal)]).toEqual([undefined, undefined]);
+    return {
+      account,
+      end() {
+        first.release();
+        beyond.release();
+      },
+    };
+  }
+
   test('is waited for, without that counting as the client’s silence', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
-    const account = bodyAccount(1_000);
-    const [first, second] = [account.request(), account.request()];
-    expect([first.grow(900, signal), second.grow(900, signal)]).toEqual([undefined, undefined]);
-    const room = account.request();
-    const reading = readBody(requestOf([fits.subarray(0, 500)]), LIMIT, { room, signal });
+    const { account, end } = crowded();
+    const request = Object.assign(new Readable({ read() {} }), { headers: {} });
+    const room = account.request('alice');
+    const reading = readBody(request as unknown as IncomingMessage, LIMIT, { room, signal });
+    // The first piece finds room among the small ones, the second waits.
+    for (const size of [50, 450]) {
+      request.push(Buffer.alloc(size));
+      await setImmediate();
+    }
+    // Another waits for what this one holds, which is not its fault.
+    const other = account.request('alice', 100_000);
+    const waits = other.grow(10, signal);
+    jest.advanceTimersByTime(29_999);
+    expect([account.usage().waiting, request.destroyed]).toEqual([2, false]);
+    end();
+    await waits;
     await setImmediate();
-    jest.advanceTimersByTime(600_000);
-    expect(account.usage().waiting).toBe(1);
-    first.release();
-    second.release();
+    jest.advanceTimersByTime(59_999);
+    expect(request.destroyed).toBe(false);
+    request.push(null);
     expect(await reading).toHaveLength(500);
+    expect(jest.getTimerCount()).toBe(0);
+    jest.useRealTimers();
+  });
+
+  test('is refused after half a minute of waiting', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const { account, end } = crowded();
+    const request = Object.assign(new Readable({ read() {} }), { headers: {} });
+    const room = account.request('alice');
+    const reading = readBody(request as unknown as IncomingMessage, LIMIT, { room, signal });
+    const failed = reading.catch((error: unknown) => error);
+    for (const size of [50, 450]) {
+      request.push(Buffer.alloc(size));
+      await setImmediate();
+    }
+    jest.advanceTimersByTime(30_000);
+    expect(await failed).toMatchObject({ reason: 'overloaded', status: 503 });
+    room.release();
+    end();
+    expect(account.usage()).toMatchObject({ bytes: { request: 0 }, waiting: 0 });
     expect(jest.getTimerCount()).toBe(0);
     jest.useRealTimers();
   });
 
   test('is not taken by a client that sends slowly while others wait for it', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
-    const account = bodyAccount(1_000);
+    const account = bodyAccount(1_600);
     const slow = Object.assign(new Readable({ read() {} }), { headers: {} });
-    const room = account.request();
+    const room = account.request('alice', 100_000);
     const reading = readBody(slow as unknown as IncomingMessage, LONG_LIMIT, { room, signal });
     const failed = reading.catch((error: unknown) => error);
     for (let sent = 0; sent < 30; sent += 1) {
@@ -190,7 +234,7 @@ describe('the memory of a request body', () => {
     }
     // As long as nobody waits it may take its time.
     expect([slow.destroyed, account.usage().bytes.request]).toEqual([false, 3_000]);
-    const other = account.request();
+    const other = account.request('bob', 100_000);
     const waits = other.grow(500, signal);
     expect(account.usage().waiting).toBe(1);
     jest.advanceTimersByTime(10_000);
@@ -202,12 +246,38 @@ describe('the memory of a request body', () => {
     jest.useRealTimers();
   });
 
+  test('is not kept by a client that now and then waits for some itself and else sends slowly', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const { account, end } = crowded();
+    const slow = Object.assign(new Readable({ read() {} }), { headers: {} });
+    const room = account.request('bob');
+    const reading = readBody(slow as unknown as IncomingMessage, LONG_LIMIT, { room, signal });
+    const failed = reading.catch((error: unknown) => error);
+    for (const size of [10, 100]) {
+      slow.push(Buffer.alloc(size));
+      await setImmediate();
+    }
+    jest.advanceTimersByTime(4_000);
+    expect(account.usage().waiting).toBe(1);
+    end();
+    await setImmediate();
+    // From now on it sends nothing, and others wait.
+    const [beyond, other] = [account.request('carol', 100_000), account.request('dave', 100_000)];
+    expect(beyond.grow(2_000, signal)).toBeUndefined();
+    const waits = other.grow(500, signal);
+    jest.advanceTimersByTime(6_000);
+    expect([slow.destroyed, account.usage().waiting]).toEqual([true, 1]);
+    expect(await failed).toMatchObject({ reason: 'client-gone' });
+    for (const share of [room, beyond]) share.release();
+    await waits;
+    expect(account.usage().bytes.request).toBe(500);
+    jest.useRealTimers();
+  });
+
   test('is refused when too many wait for it, and given back when the client goes away', async () => {
-    const account = bodyAccount(1_000, 1);
-    const taken = account.request();
-    void taken.grow(1_500, signal);
+    const { account, end } = crowded(1);
     const gone = new AbortController();
-    const [waiting, late] = [account.request(), account.request()];
+    const [waiting, late] = [account.request('alice'), account.request('alice')];
     const reading = readBody(requestOf([fits]), LIMIT, { room: waiting, signal: gone.signal });
     await setImmediate();
     await expect(readBody(requestOf([fits]), LIMIT, { room: late, signal })).rejects.toMatchObject({
@@ -216,7 +286,8 @@ describe('the memory of a request body', () => {
     });
     gone.abort(new Error('gone'));
     await expect(reading).rejects.toMatchObject({ reason: 'client-gone' });
-    for (const room of [waiting, late, taken]) room.release();
+    for (const room of [waiting, late]) room.release();
+    end();
     expect(account.usage()).toMatchObject({ bytes: { request: 0 }, waiting: 0 });
   });
 });

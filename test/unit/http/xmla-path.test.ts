@@ -6,6 +6,8 @@ import { sizes } from '../../support/sizes.ts';
 const isName = (name: string) =>
   name !== '' && name !== '.' && name !== '..' && !/\p{Cc}/u.test(name) && name.isWellFormed();
 
+const LIKE = { likeClearCache: true };
+
 describe('the target of a request', () => {
   test.each([
     ['/mdx/xmla', { kind: 'xmla', project: undefined, search: '' }],
@@ -18,7 +20,13 @@ describe('the target of a request', () => {
     ['/mdx/xmla/clearCache/?x', { kind: 'clear-cache', project: undefined }],
     ['/mdx/xmla/p/clearCache', { kind: 'clear-cache', project: 'p' }],
     ['/mdx/xmla/clearCache/clearCache', { kind: 'clear-cache', project: 'clearCache' }],
-    ['/mdx/xmla/p/clearcache', { kind: 'not-found' }],
+    ['/mdx/xmla/p/clearcache', { kind: 'not-found', ...LIKE }],
+    ['/mdx/xmla/a/b/clearCache', { kind: 'not-found', ...LIKE }],
+    ['/mdx/xmla/CLEARCACHE?x', { kind: 'xmla', project: 'CLEARCACHE', search: 'x', ...LIKE }],
+    ['/mdx/xmla/%63learcache/', { kind: 'xmla', project: 'clearcache', search: '', ...LIKE }],
+    ['/mdx/xmla/..%2f../clearCache', { kind: 'bad-project', message: expect.any(String), ...LIKE }],
+    ['/mdx/xmla/%zz/clearcache', { kind: 'bad-project', message: expect.any(String), ...LIKE }],
+    ['/mdx/xmla/clearcache/%zz', { kind: 'bad-project', message: expect.any(String) }],
     ['/mdx/xmla/p/clearCache/x', { kind: 'not-found' }],
     ['/mdx/xmla/p%2FclearCache', { kind: 'bad-project', message: expect.any(String) }],
     ['/mdx/xmla/p%2FclearCachex', { kind: 'xmla', project: 'p/clearCachex', search: '' }],

@@ -13,10 +13,9 @@ describe('an error in the log', () => {
     const error = Object.assign(new TypeError('no way', { cause: new Error('deeper') }), {
       code: 'E1',
     });
-    on({ type: 'redis-state', state: 'down', error });
+    on({ type: 'internal-error', id: 'x', error });
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({
       level: 50,
-      state: 'down',
       err: { type: 'TypeError', message: 'no way', code: 'E1', cause: { message: 'deeper' } },
     });
   });
@@ -28,11 +27,40 @@ describe('an error in the log', () => {
       cause: Object.assign(new Error('deeper'), { options: { password: 'a secret' } }),
     });
     on({ type: 'redis-failed', operation: 'connect', error });
-    on({ type: 'redis-state', state: 'down', error });
+    const unknown = "ERR unknown command 'AUTH', with args beginning with: 'user' 'a secret' ";
+    on({ type: 'redis-failed', operation: 'connect', error: new Error(unknown) });
     on({ type: 'internal-error', id: 'x', error });
     on({ type: 'engine-failed', project: '', reason: 'engine-unreachable', error });
     expect(lines).toHaveLength(4);
     expect(lines.join('')).not.toContain('a secret');
+  });
+
+  test('of an engine is told with the replica, message and code, and without its stack', () => {
+    const { lines, on } = logged();
+    const refused = Object.assign(new Error('connect ECONNREFUSED', { cause: new Error('why') }), {
+      code: 'ECONNREFUSED',
+    });
+    const replica = 'http://olap-1/mdx/xmla';
+    on({
+      type: 'engine-failed',
+      project: 'p',
+      replica,
+      reason: 'engine-unreachable',
+      error: refused,
+    });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      project: 'p',
+      replica,
+      err: { type: 'Error', message: 'connect ECONNREFUSED', code: 'ECONNREFUSED', cause: {} },
+    });
+    expect(lines.join('')).not.toContain('stack');
+  });
+
+  test('of an engine keeps its stack when the program is mistaken', () => {
+    const { lines, on } = logged();
+    const error = new TypeError('x is not a function');
+    on({ type: 'engine-failed', project: '', reason: 'engine-unreachable', error });
+    expect(lines.join('')).toContain('"stack"');
   });
 
   test('is told when it is no Error at all', () => {
@@ -40,6 +68,22 @@ describe('an error in the log', () => {
     on({ type: 'internal-error', id: 'x', error: 'a text' });
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({ err: 'a text' });
   });
+});
+
+test('what keeps Redis away is told as a warning, without a stack; that it is back as news', () => {
+  const { lines, on } = logged();
+  on({ type: 'redis-state', state: 'down', why: 'connect ECONNREFUSED', code: 'ECONNREFUSED' });
+  on({ type: 'redis-state', state: 'up' });
+  const [down, up] = lines.map((line) => JSON.parse(line) as object);
+  expect(down).toEqual({
+    level: 40,
+    time: expect.any(Number),
+    state: 'down',
+    why: 'connect ECONNREFUSED',
+    code: 'ECONNREFUSED',
+    msg: 'redis-state',
+  });
+  expect(up).toEqual({ level: 30, time: expect.any(Number), state: 'up', msg: 'redis-state' });
 });
 
 test('a request that was not understood says what was odd about it', () => {

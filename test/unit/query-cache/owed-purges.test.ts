@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createEpochs } from '../../../src/query-cache/epochs.ts';
+import { createEpochs, MAX_OWED } from '../../../src/query-cache/epochs.ts';
 import { handStore, reading } from './fake-epoch-stores.ts';
 import { handClock, quiet } from './fakes.ts';
 
@@ -135,6 +135,23 @@ describe('an owed purge', () => {
     expect(epochs.held(A)).toBeUndefined();
     await answerRead('sent after the renewal');
     expect((await obtained)?.tokens).toEqual(reading(A, 'sent after the renewal').tokens);
+  });
+
+  test('is remembered with those who wait for it up to a bound, the latest, however long the store is away', async () => {
+    const { epochs, store } = setUp();
+    const done: number[] = [];
+    const note = (i: number) => epochs.owe(['project:a'], `id ${i}`).then(() => done.push(i));
+    for (let i = 0; i < 3; i += 1) void note(i);
+    await nextTry();
+    // While a try is under way: it settles nothing of what comes now.
+    for (let i = 3; i < MAX_OWED + 2; i += 1) void note(i);
+    store.renewals[0]?.fail();
+    await quiet();
+    await nextTry();
+    store.renewals[0]?.answer(1_000);
+    await quiet();
+    expect(done).toEqual(Array.from({ length: MAX_OWED }, (_, i) => i + 2));
+    expect(epochs.owed()).toEqual([]);
   });
 
   test('does not need the announcement to arrive', async () => {

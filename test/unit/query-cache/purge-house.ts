@@ -18,6 +18,8 @@ interface PurgeHouse extends OwingPurges {
   readonly slept: number[];
   /** Every sleep ends when this is open. */
   readonly wake: ReturnType<typeof gate>;
+  /** With `leases: 'held'` a sleep for a lease also waits for this. */
+  readonly leases: ReturnType<typeof gate>;
   readonly cleared: { times: number };
   /** Engines are held here as long as `hold` is set and closed. */
   readonly engine: {
@@ -30,9 +32,17 @@ interface PurgeHouse extends OwingPurges {
   failRenewals(): Promise<void>;
 }
 
+/** Between two tries to renew (ms). */
+const RENEWAL_PAUSE = 300;
+
 /** Purges of one gateway whose Redis, engines and sleep a test holds in its hand. Ids are `id 1`, `id 2` … */
 export function purgeHouse(
-  given: { engines?: readonly EngineClear[]; asksAsCaller?: boolean; store?: HandStore } = {},
+  given: {
+    engines?: readonly EngineClear[];
+    asksAsCaller?: boolean;
+    store?: HandStore;
+    leases?: 'held';
+  } = {},
 ): PurgeHouse {
   const clock = handClock();
   const store = given.store ?? handStore();
@@ -40,6 +50,7 @@ export function purgeHouse(
   const events: GatewayEvent[] = [];
   const slept: number[] = [];
   const wake = gate();
+  const leases = gate();
   const cleared = { times: 0 };
   const log = createMemoryPurgeLog();
   const engine: PurgeHouse['engine'] = { asked: [] };
@@ -60,6 +71,7 @@ export function purgeHouse(
     async sleep(milliseconds) {
       slept.push(milliseconds);
       await wake.opened;
+      if (given.leases === 'held' && milliseconds !== RENEWAL_PAUSE) await leases.opened;
       clock.advance(milliseconds);
     },
     newId: () => `id ${(ids += 1)}`,
@@ -73,6 +85,7 @@ export function purgeHouse(
     events,
     slept,
     wake,
+    leases,
     cleared,
     engine,
     logged: async () => (await log.latest(1_000)).purges,

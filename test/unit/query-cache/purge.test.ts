@@ -213,6 +213,18 @@ describe('engines', () => {
     expect(events.at(-1)).toMatchObject({ result: 'engine-failed', engine_calls: 2 });
   });
 
+  test('that were not even called are not counted', async () => {
+    const { store, purge, wake, events } = purgeHouse({
+      engines: [OK, { ...BAD, called: false }],
+    });
+    wake.open();
+    const outcome = purge(A, ORDER);
+    await quiet();
+    store.renewals[0]?.answer(1_000);
+    expect(await outcome).toMatchObject({ ok: false, receipt: { engine_calls: 1 } });
+    expect(events.at(-1)).toMatchObject({ result: 'engine-failed', engine_calls: 1 });
+  });
+
   test('are told of when Redis did not confirm the new epochs', async () => {
     const { epochs, purge, wake, failRenewals, events } = purgeHouse({ engines: [OK, BAD] });
     wake.open();

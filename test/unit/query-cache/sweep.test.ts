@@ -255,6 +255,48 @@ describe('a sweep', () => {
     expect(left()).toEqual([]);
   });
 
+  test('that fails forgets nothing that was asked for meanwhile: one more follows it', async () => {
+    const { store, sweep, add, left, events } = house();
+    await add('of Sales', ['everything', 'Sales']);
+    const held = checkpoint();
+    store.beforeBatch = async () => {
+      store.beforeBatch = async () => {};
+      await held.arrive();
+      throw new Error('Command timed out');
+    };
+    sweep.request();
+    await held.arrived;
+    store.tokensInForce.delete('Sales');
+    for (let i = 0; i < 5; i += 1) sweep.request();
+    held.release();
+    await quiet();
+    expect(left()).toEqual([]);
+    expect(events).toMatchObject([
+      { type: 'redis-failed', operation: 'sweep' },
+      { type: 'swept', unlinked: 1 },
+    ]);
+    expect(store.asked.filter((one) => one === 'lock')).toHaveLength(2);
+    expect(store.locked).toBe(false);
+  });
+
+  test('that fails for want of its lock is tried once more for who asked meanwhile, and no more', async () => {
+    const { store, sweep, events } = house();
+    const held = checkpoint();
+    let tries = 0;
+    store.lock = async () => {
+      tries += 1;
+      if (tries === 1) await held.arrive();
+      throw new Error('Redis is away');
+    };
+    sweep.request();
+    await held.arrived;
+    for (let i = 0; i < 5; i += 1) sweep.request();
+    held.release();
+    await quiet();
+    expect(tries).toBe(2);
+    expect(events).toMatchObject([{ type: 'redis-failed' }, { type: 'redis-failed' }]);
+  });
+
   test('ends within its batch when it is closed, also while it rests, and begins no more', async () => {
     const held = checkpoint();
     const { store, sweep, add, left } = house(held.arrive);

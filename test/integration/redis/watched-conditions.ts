@@ -1,0 +1,36 @@
+import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
+import { watchRedisConditions, type RedisConditions } from '../../../src/redis/redis-conditions.ts';
+import { connectRedis } from '../../../src/redis/redis-connections.ts';
+import { until } from '../query-cache/redis-house.ts';
+
+/** So that nothing is told but what a test is about. */
+export const SOUND = ['--maxmemory', '100mb', '--maxmemory-policy', 'volatile-lru'];
+
+export interface Watch {
+  readonly conditions: RedisConditions;
+  readonly told: string[];
+  /** Resolves when the conditions are as many, and gives them. */
+  until(count: number): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** What an operator is told of that Redis. */
+export function watch(target: RedisTarget): Watch {
+  const connections = connectRedis(target, () => {});
+  const told: string[] = [];
+  const conditions = watchRedisConditions({
+    target,
+    namespace: 'mdx',
+    connections,
+    onProblem: (problem) => void told.push(problem),
+  });
+  return {
+    conditions,
+    told,
+    until: (count) => until(conditions.list, ({ length }) => length === count),
+    async close() {
+      conditions.close();
+      await connections.close();
+    },
+  };
+}

@@ -1,0 +1,135 @@
+import { expect, test } from '@jest/globals';
+import { createRedisOutage, type Trouble } from '../../../src/redis/redis-outage.ts';
+import { checkpoint, quiet } from '../query-cache/fakes.ts';
+
+const NO_CONNECTION = new Error("Stream isn't writeable and enableOfflineQueue options is false");
+const REFUSED = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:6379'), {
+  code: 'ECONNREFUSED',
+});
+const REFUSED_TROUBLE = { why: REFUSED.message, code: 'ECONNREFUSED' };
+
+function setUp() {
+  let up = false;
+  let paused = checkpoint();
+  const told: (Trouble | undefined)[] = [];
+  const outage = createRedisOutage({
+    isUp: () => up,
+    sleep: () => paused.arrive(),
+    onChange: (trouble) => told.push(trouble),
+  });
+  return {
+    outage,
+    told,
+    be(state: 'up' | 'down') {
+      up = state === 'up';
+    },
+    async endPause() {
+      const { release } = paused;
+      paused = checkpoint();
+      release();
+      await quiet();
+    },
+  };
+}
+
+test('an outage is told once, however many fail, and its end once', async () => {
+  const { outage, told, be, endPause } = setUp();
+  for (let count = 0; count < 5; count += 1) outage.failed(REFUSED);
+  await endPause();
+  outage.failed(new Error('Command timed out'));
+  await endPause();
+  expect(told).toEqual([REFUSED_TROUBLE]);
+  expect(outage.trouble()).toEqual({ why: 'Command timed out', code: undefined });
+  be('up');
+  await endPause();
+  outage.look();
+  expect(told).toEqual([REFUSED_TROUBLE, undefined]);
+  expect(outage.trouble()).toBeUndefined();
+  be('down');
+  outage.failed(REFUSED);
+  expect(told).toHaveLength(3);
+});
+
+test('its end is told at once when somebody finds it out', () => {
+  const { outage, told, be } = setUp();
+  outage.failed(REFUSED);
+  be('up');
+  outage.look();
+  expect(told).toEqual([REFUSED_TROUBLE, undefined]);
+});
+
+test('that there is no connection is no cause: the next try to connect tells one', () => {
+  const { outage, told } = setUp();
+  outage.failed(NO_CONNECTION);
+  expect(told).toEqual([]);
+  outage.failed(REFUSED);
+  outage.failed(NO_CONNECTION);
+  expect(told).toEqual([REFUSED_TROUBLE]);
+  expect(outage.causeOf(NO_CONNECTION)).toEqual(REFUSED_TROUBLE);
+});
+
+test('an outage whose cause nobody finds is told all the same', async () => {
+  const { outage, told, endPause } = setUp();
+  outage.failed(NO_CONNECTION);
+  await endPause();
+  expect(told).toEqual([{ why: 'the connection was lost', code: undefined }]);
+});
+
+test('a connection that is lost and made again at once is no outage', async () => {
+  const { outage, told, be, endPause } = setUp();
+  be('up');
+  outage.failed(REFUSED);
+  await endPause();
+  expect(told).toEqual([]);
+  // What was found out is not the cause of what comes later.
+  expect(outage.causeOf(NO_CONNECTION).why).toBe('the connection was lost');
+});
+
+test('one of several nodes is an outage only when no other takes its place', async () => {
+  const { outage, told, be, endPause } = setUp();
+  outage.failed(REFUSED, true);
+  expect(told).toEqual([]);
+  be('up');
+  await endPause();
+  expect(told).toEqual([]);
+  be('down');
+  outage.failed(REFUSED, true);
+  await endPause();
+  expect(told).toEqual([REFUSED_TROUBLE]);
+});
+
+test('nothing is told when it is closed', async () => {
+  const { outage, told, endPause } = setUp();
+  outage.failed(NO_CONNECTION);
+  outage.close();
+  outage.failed(REFUSED);
+  await endPause();
+  expect(told).toEqual([]);
+});
+
+test.each([
+  ['a code', REFUSED, REFUSED_TROUBLE],
+  [
+    'the word of the server',
+    new Error('WRONGPASS invalid username-password pair'),
+    { why: 'WRONGPASS invalid username-password pair', code: 'WRONGPASS' },
+  ],
+  [
+    'the addresses of a host',
+    Object.assign(new AggregateError([REFUSED, REFUSED], ''), { code: 'ECONNREFUSED' }),
+    REFUSED_TROUBLE,
+  ],
+  [
+    'the last node of a cluster',
+    Object.assign(new Error('Failed to refresh slots cache.'), { lastNodeError: REFUSED }),
+    REFUSED_TROUBLE,
+  ],
+  [
+    'a command that the server does not know, which came with a password',
+    new Error("ERR unknown command 'AUTH', with args beginning with: 'user' 'a secret' "),
+    { why: "ERR unknown command 'AUTH'", code: undefined },
+  ],
+  ['a text', 'a text', { why: 'a text', code: undefined }],
+])('the cause is told by %s', (_what, error, trouble) => {
+  expect(setUp().outage.causeOf(error)).toEqual(trouble);
+});
