@@ -9,6 +9,4 @@ export default {
   testTimeout: process.env.TEST_SIZE === 'full' ? 600_000 : 120_000,
   // One suite at a time would leave a core idle; more than two fight over it.
   maxWorkers: 2,
-  // What the modules of finished suites leave in a worker only makes it slower.
-  workerIdleMemoryLimit: '1GB',
 };

@@ -22,7 +22,7 @@ import { SESSION_LIFE, type SessionStore } from '../sessions/session-store.ts';
 import { newToken, type Parts } from './parts.ts';
 import { redisTarget } from './redis.ts';
 
-/** Redis is not asked for a while after so many failures in a row. */
+/** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds; tried in such pauses (ms). */
 const BREAKER = { failures: 5, pause: 1_000 };
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
