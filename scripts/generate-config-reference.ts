@@ -96,6 +96,7 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 /** The text of docs/CONFIGURATION.md. */
 export function renderConfigReference(): string {
   const parts = sections.map((entry) => {
+    if (!isSection(entry)) return [`## ${entry.name}`, '', ...tableOf([entry], ''), ''];
     const byName = entry.facts.type !== 'mapping';
     const prefix = byName ? `${entry.name}.NAME.` : `${entry.name}.`;
     return [

@@ -25,6 +25,8 @@ export interface ListenConfig {
   readonly key: string | undefined;
   /** IP addresses and CIDR ranges of proxies whose X-Forwarded-For is believed. */
   readonly trusted_proxies: readonly string[];
+  /** Whether repeated queries are answered before Express is asked. */
+  readonly hot_path: boolean;
 }
 
 export interface AuthConfig {
@@ -174,6 +176,8 @@ export interface LogConfig {
 
 export interface Config {
   readonly listen: ListenConfig;
+  /** Processes that serve; 1: this one. */
+  readonly workers: number;
   readonly auth: AuthConfig;
   readonly engine: EngineConfig;
   readonly cache: CacheConfig;

@@ -12,10 +12,11 @@ import { maskUrlPassword } from './urls.ts';
  * configuration without any of them reads back as the same configuration.
  */
 export function describeConfig(config: Config): string {
-  const { listen, auth, engine, cache, projects, storage, limits, log } = config;
+  const { listen, workers, auth, engine, cache, projects, storage, limits, log } = config;
   return stringify(
     {
       listen: { ...listen, certificate: listen.certificate ?? null, key: listen.key ?? null },
+      workers,
       auth: { ...auth, verified_for: formatDuration(auth.verified_for) },
       engine: describeEngine(engine),
       cache: {

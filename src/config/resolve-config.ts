@@ -207,11 +207,13 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
   checkService(file.storage, ['storage']);
   checkStorage(file.storage);
   checkRoleSharing();
-  if (file.limits.body > file.limits.in_flight) {
-    complain(['limits', 'in_flight'], 'must not be smaller than limits.body');
+  const { workers } = file;
+  const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
+  if (file.limits.body > file.limits.in_flight / workers) {
+    complain(['limits', 'in_flight'], `must not be smaller than limits.body${divided}`);
   }
-  if (file.cache.max_entry > file.cache.memory) {
-    complain(['cache', 'max_entry'], 'must not be larger than cache.memory');
+  if (file.cache.max_entry > file.cache.memory / workers) {
+    complain(['cache', 'max_entry'], `must not be larger than cache.memory${divided}`);
   }
 
   const { certificate, key, ...listen } = file.listen;
@@ -225,6 +227,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
       certificate: absoluteOrNone(certificate),
       key: absoluteOrNone(key),
     },
+    workers,
     auth: { ...file.auth, users: absolute(file.auth.users) },
     engine: resolveEngine(file.engine),
     cache: { ...cache, key_secret: key_secret ?? undefined, redis },

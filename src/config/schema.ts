@@ -57,6 +57,10 @@ const listen = section(
       addressRange(),
       'Proxies in front of the gateway whose X-Forwarded-For is believed.',
     ).prefault([]),
+    hot_path: leaf(
+      flag(),
+      'Whether repeated queries are recognised and answered from memory before anything else is done. Only how fast they are answered depends on it.',
+    ).prefault(true),
   },
   'Where the gateway listens.',
 );
@@ -215,6 +219,10 @@ const log = section(
 export const configSchema = section(
   {
     listen: listen.prefault({}),
+    workers: leaf(
+      integer({ min: 1, max: 64 }),
+      'How many processes serve. 1 is a single process. With more, each has its part of cache.memory, limits.in_flight, limits.concurrency and limits.queue, and one more process keeps what they share where there is no Redis. Counts at the start only.',
+    ).prefault(1),
     auth: auth.prefault({}),
     engine: engineSection.prefault({}),
     cache: cache.prefault({}),

@@ -3,6 +3,7 @@ import { faultAnswer } from '../support/answers.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { askLearn, clearCache, clearingSettings, statusOf, urlOf } from '../support/clearing.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { sendXml, type StubAnswer } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';

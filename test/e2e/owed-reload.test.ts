@@ -9,6 +9,7 @@ import { until as repeat } from '../integration/query-cache/redis-house.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { heldLeases } from '../support/held-leases.ts';
 import { send, until } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 

@@ -6,6 +6,7 @@ import { faultAnswer, mddatasetAnswer, response as answerOf } from '../support/a
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, shortStatus, until, type Answer } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import {
   gate,

@@ -3,6 +3,7 @@ import { startDataEngine, type DataEngine } from '../integration/query-cache/gat
 import { until } from '../integration/query-cache/redis-house.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { send } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 

@@ -3,6 +3,7 @@ import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { send } from '../support/http-client.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
+import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { gate } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';

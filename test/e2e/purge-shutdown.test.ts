@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { purge, startDataEngine, type DataEngine } from '../integration/query-cache/gateways.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { until } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { startTestGateway } from '../support/test-gateway.ts';
 import { heldLeases } from '../support/held-leases.ts';

@@ -8,6 +8,7 @@ import {
   untilHit,
   type DataEngine,
 } from '../integration/query-cache/gateways.ts';
+import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { gate } from '../support/stub-engine.ts';
 import type { TestGateway } from '../support/test-gateway.ts';

@@ -3,6 +3,7 @@ import { startBlackHole } from '../support/black-hole.ts';
 import { until } from '../integration/query-cache/redis-house.ts';
 import { send } from '../support/http-client.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 

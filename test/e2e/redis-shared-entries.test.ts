@@ -10,6 +10,7 @@ import {
   type DataEngine,
 } from '../integration/query-cache/gateways.ts';
 import { until } from '../integration/query-cache/redis-house.ts';
+import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { gate } from '../support/stub-engine.ts';
 import { basic, type TestGateway } from '../support/test-gateway.ts';

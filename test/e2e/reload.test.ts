@@ -3,6 +3,7 @@ import { mddatasetAnswer } from '../support/answers.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import type { EngineKind } from '../../src/engine-kinds.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { send } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import {
   startSessionEngine,

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { EngineKind } from '../../src/engine-kinds.ts';
 import { execute } from '../support/envelopes.ts';
+import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import {
   startSessionEngine,

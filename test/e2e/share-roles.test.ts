@@ -8,6 +8,7 @@ import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';

@@ -10,6 +10,7 @@ import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { CHUNK } from '../../../src/query-cache/value-chunks.ts';
 import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
 import { createSealer, NO_SEALER } from '../../../src/sealing.ts';
+import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storedAnswer } from '../../unit/query-cache/fakes.ts';

@@ -1,6 +1,7 @@
 import { afterEach, afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
+import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { readAsOlder } from './older-gateway.ts';
 import { house, until, type House } from './redis-house.ts';

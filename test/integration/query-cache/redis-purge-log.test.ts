@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { PurgeLine } from '../../../src/query-cache/purge-log.ts';
 import { createRedisPurgeLines } from '../../../src/redis/redis-purge-log.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../../../src/sealing.ts';
+import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, type House } from './redis-house.ts';
 

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { makeAuthority, type Authority } from '../../support/certificates.ts';
 import { freePort } from '../../support/free-port.ts';
+import '../../support/patient-redis.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { startTestGateway, type TestGateway } from '../../support/test-gateway.ts';

@@ -1,5 +1,6 @@
 import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
+import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionRecord, sessionStoreContract } from '../../support/session-store-contract.ts';
 import { until } from '../query-cache/redis-house.ts';

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Redis } from 'ioredis';
 import { createHash } from 'node:crypto';
 import { createSealer, NO_SEALER } from '../../../src/sealing.ts';
+import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionRecord, sessionStoreContract } from '../../support/session-store-contract.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { withDeadlines } from '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionRecord } from '../../support/session-store-contract.ts';
 import { quiet } from '../../unit/query-cache/fakes.ts';

@@ -15,7 +15,9 @@ const DEFAULTS = {
     certificate: undefined,
     key: undefined,
     trusted_proxies: [],
+    hot_path: true,
   },
+  workers: 1,
   auth: {
     provider: 'file',
     users: `${FOLDER}/users.htpasswd`,
@@ -114,7 +116,9 @@ test.each(['', '# nothing', '{}', 'null', 'cache:\nlisten:\nprojects:\n', 'cache
 test('every key can be written', () => {
   const config = load({
     yaml: `
-listen: { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback] }
+listen:
+  { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback], hot_path: false }
+workers: 4
 auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
 engine:
   url: ["https://one.example/mdx/xmla/{project}", "https://two.example/mdx/xmla/{project}"]
@@ -172,7 +176,9 @@ log: { level: debug }
       certificate: undefined,
       key: undefined,
       trusted_proxies: ['10.0.0.0/8', 'loopback'],
+      hot_path: false,
     },
+    workers: 4,
     auth: {
       provider: 'file',
       users: '/etc/passwords',
