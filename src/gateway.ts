@@ -14,6 +14,7 @@ import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
 import type { EngineClearing, Purges } from './query-cache/purge.ts';
 import type { Storage } from './storage/storage.ts';
+import { metricsOfAll } from './workers/worker-metrics.ts';
 
 export interface Gateway {
   /** Begins to listen. Resolves to the base URL. */
@@ -45,7 +46,7 @@ export async function createGateway(
     tell(event, listener, count);
   };
   const parts: Parts = { ...given, emit };
-  const metrics = createMetrics({
+  const ownMetrics = createMetrics({
     memory: () => cache.memoryUsage(),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
@@ -53,6 +54,8 @@ export async function createGateway(
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
   });
+  const { primary } = parts;
+  const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
 
   /** Those of the runtime in use now, as the purges are of the cache in use now. */
   const engineClearing: EngineClearing = {
@@ -106,8 +109,10 @@ export async function createGateway(
     throw error;
   }
   warnOf(initial, emit);
-  const server = createGatewayServer(initial.listen, (request, response) =>
-    runtime.handle(request, response),
+  const server = createGatewayServer(
+    initial.listen,
+    (request, response) => runtime.handle(request, response),
+    () => runtime.hotPath,
   );
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
@@ -231,7 +236,13 @@ function warnOf(config: Config, emit: Emit): void {
 }
 
 /** What only a restart can change. */
-function unchangeable({ listen, log }: Config): Readonly<Record<string, unknown>> {
+function unchangeable({ listen, log, workers }: Config): Readonly<Record<string, unknown>> {
   const https = listen.certificate !== undefined;
-  return { 'listen.host': listen.host, 'listen.port': listen.port, https, 'log.level': log.level };
+  return {
+    'listen.host': listen.host,
+    'listen.port': listen.port,
+    https,
+    'log.level': log.level,
+    workers,
+  };
 }

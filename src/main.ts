@@ -1,7 +1,11 @@
 #!/usr/bin/env node
+import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { enableCompileCache } from 'node:module';
+import { resolve as resolvePath } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { hash } from 'bcrypt';
 import { EXIT_USAGE, parseArguments, type Command } from './cli/arguments.ts';
 import { hashPassword } from './cli/hash-password.ts';
@@ -9,15 +13,24 @@ import { HELP } from './cli/help.ts';
 import type { StoreCommandParts } from './cli/store-command.ts';
 import { systemClock } from './clock.ts';
 import { configWarnings } from './composition/config-warnings.ts';
+import { leadWorkers, type ReadConfig } from './composition/lead-workers.ts';
+import { workerShare } from './composition/worker-share.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
 import { loadConfig } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
-import { createGateway, type Gateway } from './gateway.ts';
+import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
+import { createLogOutput } from './observability/log-output.ts';
+import type { WorkerProcess } from './workers/crew.ts';
+import { ipcWire } from './workers/ipc-wire.ts';
+import { createLink } from './workers/link.ts';
+import { createWorkerPost } from './workers/worker.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
+/** Stands in the environment of workers: `node:cluster` may also be another's, that runs whole gateways. */
+const WORKER_MARK = 'MDX_GATEWAY_WORKER';
 
 const parts = {
   clock: systemClock,
@@ -37,10 +50,7 @@ async function main(words: readonly string[]): Promise<number> {
     return await run(read.command);
   } catch (error) {
     if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
-    else
-      process.stderr.write(
-        `mdx-gateway: ${error instanceof Error ? error.message : String(error)}\n`,
-      );
+    else process.stderr.write(`mdx-gateway: ${messageOf(error)}\n`);
     return 1;
   }
 }
@@ -92,16 +102,18 @@ async function run(command: Command): Promise<number> {
 }
 
 async function serve(file: string | undefined): Promise<number> {
-  const config = load(file);
-  const log = createLog(config.log);
-  const starting = createGateway(config, parts, logEvents(log));
+  if (cluster.isWorker && process.env[WORKER_MARK] !== undefined) return serveAsWorker(file);
+  const initial = read(file);
+  return initial.config.workers === 1 ? serveAlone(file, initial.config) : lead(file, initial);
+}
+
+async function serveAlone(file: string | undefined, config: Config): Promise<number> {
+  const log = openLog(config);
+  const starting = buildGateway(config, parts, logEvents(log));
   // Before anything is awaited: the signal would end the process.
   process.on('SIGHUP', () => void starting.then(reload, () => {}));
   const gateway = await starting;
-  const url = await gateway.listen().catch(async (error: unknown) => {
-    await gateway.close(0);
-    throw error;
-  });
+  const url = await listen(gateway);
   log.info({ url, version: version() }, 'listening');
   const signal = await untilStopped();
   log.info({ signal }, 'shutting down');
@@ -113,10 +125,105 @@ async function serve(file: string | undefined): Promise<number> {
       await running.reload(load(file));
       log.info('configuration read again');
     } catch (error) {
-      const lines = error instanceof Error ? error.message : String(error);
-      log.error({ problem: lines }, 'the configuration of before stays');
+      log.error({ problem: messageOf(error) }, 'the configuration of before stays');
     }
   }
+}
+
+/** The primary process, where several serve. */
+async function lead(file: string | undefined, initial: ReadConfig): Promise<number> {
+  // With the other policy connections would also come to a worker that stalls, and not be shared out evenly.
+  cluster.schedulingPolicy = cluster.SCHED_RR;
+  await leadWorkers({
+    initial,
+    read: () => read(file),
+    fork: forkWorker,
+    log: openLog(initial.config),
+    version: version(),
+    parts,
+    onReload: (listener) => void process.on('SIGHUP', listener),
+    untilStopped,
+    deadline: SHUTDOWN_DEADLINE,
+  });
+  return 0;
+}
+
+function forkWorker(): WorkerProcess {
+  const worker = cluster.fork({ [WORKER_MARK]: '1' });
+  return {
+    id: worker.id,
+    pid: worker.process.pid,
+    link: createLink(ipcWire(worker), 'the worker'),
+    kill: () => void worker.process.kill('SIGKILL'),
+    ended: new Promise((resolve) => {
+      worker.once('exit', (code, signal) => resolve(signal ?? code));
+      worker.on('error', (error) => {
+        if (worker.process.pid === undefined) resolve(error.message);
+      });
+    }),
+  };
+}
+
+/** One of the processes that serve. It is told everything by the primary process, and ends with it. */
+async function serveAsWorker(file: string | undefined): Promise<number> {
+  // They may reach the whole group of processes; the primary process says what follows from them.
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
+  const link = createLink(ipcWire(process), 'the primary process');
+  const orphaned = Promise.withResolvers<void>();
+  cluster.worker?.once('disconnect', () => {
+    // Without this Node.js ends the process at once, with what is under way.
+    if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
+    link.close();
+    orphaned.resolve();
+  });
+  const running = Promise.withResolvers<Gateway>();
+  running.promise.catch(() => {});
+  const post = createWorkerPost(link, async (text) => {
+    const gateway = await running.promise;
+    await gateway.reload(configOf(text));
+  });
+  let workers = 1;
+  const configOf = (text: string | undefined) => workerShare(read(file, text).config, workers);
+  try {
+    const given = await post.configuration();
+    workers = given.workers;
+    const config = configOf(given.text);
+    const log = openLog(config).child({ worker: cluster.worker?.id });
+    const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
+    const url = await listen(gateway);
+    running.resolve(gateway);
+    await post.listening(url);
+    await Promise.race([post.stopped, orphaned.promise]);
+    await gateway.close(SHUTDOWN_DEADLINE);
+    return 0;
+  } catch (error) {
+    running.reject(error);
+    // Many would say the same; the primary process says it once.
+    if (!(await post.failed(messageOf(error)))) throw error;
+    return 1;
+  } finally {
+    if (process.connected) process.disconnect?.();
+  }
+}
+
+async function listen(gateway: Gateway): Promise<string> {
+  return await gateway.listen().catch(async (error: unknown) => {
+    await gateway.close(0);
+    throw error;
+  });
+}
+
+function openLog(config: Config): ReturnType<typeof createLog> {
+  const output = createLogOutput({ onExit: (flush) => void process.on('exit', flush) });
+  return createLog(config.log, output);
+}
+
+/** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */
+const buildGateway: typeof createGateway = async (...given) =>
+  (await import('./gateway.ts')).createGateway(...given);
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function storeParts(file: string): Promise<StoreCommandParts> {
@@ -135,12 +242,29 @@ async function storeParts(file: string): Promise<StoreCommandParts> {
 }
 
 function load(file: string | undefined): Config {
-  return loadConfig({
+  return read(file).config;
+}
+
+/**
+ * @param given the text of the file, where it was read before; the files that it names are read in any case
+ * @returns the text too; undefined where there is no file
+ */
+function read(file: string | undefined, given?: string): ReadConfig {
+  const workingFolder = process.cwd();
+  const itself = file === undefined ? undefined : resolvePath(workingFolder, file);
+  let text = given;
+  const config = loadConfig({
     file,
     env: process.env,
-    workingFolder: process.cwd(),
-    readFile: (path) => readFileSync(path),
+    workingFolder,
+    readFile(path) {
+      if (path !== itself) return readFileSync(path);
+      const bytes = given === undefined ? readFileSync(path) : Buffer.from(given);
+      text = bytes.toString();
+      return bytes;
+    },
   });
+  return { config, text };
 }
 
 /** Resolves to the name of the signal that asks the process to stop. */
@@ -156,4 +280,7 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
+// Keeps compiled code for the next start, beside the code itself: whoever can write there could change that as well. Where
+// this process cannot, it does without.
+enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await main(process.argv.slice(2));

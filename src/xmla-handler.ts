@@ -12,11 +12,12 @@ import type { ExplainXmla } from './http/explain.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
+import type { HotPath, Recognised } from './hot-path/hot-path.ts';
 import type { Invalidate } from './invalidation.ts';
 import type { BodiesInUse } from './query-cache/bodies-in-use.ts';
-import { createGzipMaker } from './query-cache/gzip-maker.ts';
-import { makeGzip } from './query-cache/gzip-variant.ts';
+import type { GzipMaker } from './query-cache/gzip-maker.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
+import type { KnownKey } from './query-cache/query.ts';
 import type { RoleSets } from './roles/role-sets.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import { readAsked, type Asked } from './xmla-line/asked.ts';
@@ -66,6 +67,9 @@ export function createXmlaHandler(options: {
   /** The memory of its bodies. */
   account: BodyAccount;
   inUse: BodiesInUse;
+  gzip: GzipMaker;
+  /** Remembers what was understood here; undefined where that is switched off. */
+  hotPath: Pick<HotPath, 'recognise' | 'learn'> | undefined;
   clock: Clock;
   newId: () => string;
   emit: Emit;
@@ -74,11 +78,10 @@ export function createXmlaHandler(options: {
   /** What would become of a request; nothing is changed and no engine asked. */
   readonly explain: ExplainXmla;
 } {
-  const { permissions, sessions, account, inUse, clock, emit } = options;
+  const { permissions, sessions, account, inUse, gzip, hotPath, clock, emit } = options;
   const queryOf = createQueryOf(options);
   const pass = createPasser(options);
   const keepAlive = createKeepAlive(options);
-  const gzip = createGzipMaker({ make: makeGzip, most: 1, account });
 
   async function handle(request: IncomingMessage, response: ServerResponse, target: XmlaTarget) {
     const id = options.newId();
@@ -113,12 +116,13 @@ export function createXmlaHandler(options: {
     refuseForm(headers);
     refuseMethod(method);
     const body = await readBody(request, options.maxBody, { room, signal: client.signal });
-    const authorization = canonicalAuthorization(headers.authorization);
+    const recognised = hotPath?.recognise(request, body);
+    if (recognised !== undefined && (await answerKnown(recognised, client))) return undefined;
     const destination = destinationOf(options.engineOf, {
       project,
       search,
       user: principal.name,
-      authorization,
+      authorization: () => canonicalAuthorization(headers.authorization),
     });
     const all = { destination, principal, client };
     // What another method carries is read all the same: some engine may take it for a POST.
@@ -151,7 +155,20 @@ export function createXmlaHandler(options: {
     const query = await queryOf(asked, destination, principal, body, own, fresh);
     if (typeof query === 'string') return pass({ ...passing, reason: query });
     if (own !== undefined && (await sessionIsGone(own, destination, client))) return undefined;
-    return options.cache.answer(query, client);
+    if (hotPath === undefined || control !== 'none') return options.cache.answer(query, client);
+    const { share, parts } = query;
+    const { identity } = parts;
+    const place = { request, body, asked, destination, principal, project: project ?? '' };
+    const found = (key: KnownKey) =>
+      void hotPath.learn({ ...place, session: own, share, identity, found: key });
+    return options.cache.answer({ ...query, found }, client);
+  }
+
+  /** Answers what went the whole line before, if it is there still. */
+  function answerKnown({ found, subject, sessionId }: Recognised, client: XmlaClient) {
+    client.facts.subject = subject;
+    const session = sessionId === undefined ? undefined : { id: sessionId };
+    return options.cache.fetch(found, { ttl: found.ttl, session }, client);
   }
 
   function sessionContext(

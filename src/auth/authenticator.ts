@@ -28,6 +28,16 @@ export type Authentication =
       readonly retryAfter: number;
     };
 
+/** A login that was checked a short time ago. */
+export interface RememberedLogin {
+  readonly principal: Principal;
+  /**
+   * Whether it still stands for the header that it was remembered for: only as long as
+   * {@link Authenticator.authenticate} would answer that header with this principal and without a promise.
+   */
+  counts(): boolean;
+}
+
 /** The port behind which credentials are checked. */
 export interface Authenticator {
   /**
@@ -39,6 +49,11 @@ export interface Authenticator {
     authorization: string | undefined,
     clientAddress: string,
   ): Authentication | Promise<Authentication>;
+  /**
+   * The login of a header `Authorization` that was verified a short time ago, for whoever sees the same header many
+   * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
+   */
+  remembered(authorization: string): RememberedLogin | undefined;
   /**
    * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
    * without regard to these, as roles do, cannot tell the two apart.

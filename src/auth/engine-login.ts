@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Authenticator } from './authenticator.ts';
 import { basicAuthorization } from './canonical-authorization.ts';
 import { createCheckLine } from './check-line.ts';
+import type { LoginAdmission } from './login-admission.ts';
 import { createPasswordAuthenticator, type LoginRefused } from './password-authenticator.ts';
 import type { CheckOutcome, Credentials, PasswordCheck } from './password-check.ts';
 
@@ -30,6 +31,8 @@ export interface EngineAuthenticatorOptions {
   readonly random: (bytes: number) => Uint8Array;
   /** Called for every event. What it throws is lost: a login does not fail for it. */
   readonly onEvent?: (event: EngineLoginEvent) => void;
+  /** Default: a throttle of its own. */
+  readonly admission?: LoginAdmission | undefined;
 }
 
 /** Logins that are tried at one time: the engine has queries to answer. */
@@ -54,6 +57,7 @@ export function createEngineAuthenticator({
   clock,
   random,
   onEvent = () => {},
+  admission,
 }: EngineAuthenticatorOptions): Authenticator {
   const emit = (event: EngineLoginEvent): void => {
     try {
@@ -63,7 +67,14 @@ export function createEngineAuthenticator({
     }
   };
   const check = createEngineCheck({ tryLogin, clock, random, onEvent: emit });
-  return createPasswordAuthenticator({ check, verifiedFor, clock, random, onEvent: emit });
+  return createPasswordAuthenticator({
+    check,
+    verifiedFor,
+    clock,
+    random,
+    onEvent: emit,
+    admission,
+  });
 }
 
 function createEngineCheck({
@@ -71,7 +82,7 @@ function createEngineCheck({
   clock,
   random,
   onEvent,
-}: Required<Omit<EngineAuthenticatorOptions, 'verifiedFor'>>): PasswordCheck {
+}: Required<Omit<EngineAuthenticatorOptions, 'verifiedFor' | 'admission'>>): PasswordCheck {
   const line = createCheckLine({ atOnce: TRIALS_AT_ONCE });
   const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();

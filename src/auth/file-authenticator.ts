@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Authenticator } from './authenticator.ts';
+import type { LoginAdmission } from './login-admission.ts';
 import { createPasswordAuthenticator, type LoginRefused } from './password-authenticator.ts';
 import { comparePassword, type ComparePassword } from './password-hash.ts';
 import { openUsersCheck, type UsersCheckEvent } from './users-check.ts';
@@ -24,6 +25,8 @@ export interface FileAuthenticatorOptions {
   readonly read?: (file: string) => Promise<Uint8Array>;
   /** Default: a timer that does not keep the process alive. */
   readonly repeat?: Repeat;
+  /** Default: a throttle of its own. */
+  readonly admission?: LoginAdmission | undefined;
 }
 
 export interface FileAuthenticator extends Authenticator {
@@ -51,6 +54,7 @@ export async function createFileAuthenticator({
   compare = comparePassword,
   read = readUsersFile,
   repeat = repeatByTimer,
+  admission,
 }: FileAuthenticatorOptions): Promise<FileAuthenticator> {
   const emit = (event: AuthEvent): void => {
     try {
@@ -74,6 +78,7 @@ export async function createFileAuthenticator({
     clock,
     random,
     onEvent: emit,
+    admission,
   });
   return { ...authenticator, reload: () => check.reload() };
 }

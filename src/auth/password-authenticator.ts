@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Authentication, Authenticator, LoginRefusal } from './authenticator.ts';
 import { parseBasicCredentials } from './basic-credentials.ts';
 import { clientNetwork } from './client-network.ts';
+import { ownAdmission, UNCHARGED, type LoginAdmission } from './login-admission.ts';
 import { createLoginThrottle } from './login-throttle.ts';
 import type { CheckOutcome, Credentials, PasswordCheck } from './password-check.ts';
 import { createVerifiedCredentials } from './verified-credentials.ts';
@@ -26,6 +27,8 @@ export interface PasswordAuthenticatorOptions {
   readonly random: (bytes: number) => Uint8Array;
   /** Must not throw. */
   readonly onEvent: (event: LoginRefused) => void;
+  /** Slows guessing. Default: a throttle of its own. */
+  readonly admission?: LoginAdmission | undefined;
 }
 
 /** After a full line, room comes within a second or so. */
@@ -42,9 +45,9 @@ export function createPasswordAuthenticator({
   clock,
   random,
   onEvent,
+  admission = ownAdmission(createLoginThrottle({ clock })),
 }: PasswordAuthenticatorOptions): Authenticator {
   const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, clock });
-  const throttle = createLoginThrottle({ clock });
   const flights = new Map<string, Promise<Authentication>>();
   let closed = false;
 
@@ -55,14 +58,13 @@ export function createPasswordAuthenticator({
     const { name, digest, clientAddress } = attempt;
     // Credentials that were right before are no guess, and must work while others guess.
     const wasRight = verified.wasRight(digest, proofOf);
-    const wait = wasRight ? 0 : throttle.admit(name, clientAddress);
-    if (wait > 0) return refuse(attempt, 'throttled', wait);
+    const leave = wasRight ? UNCHARGED : await admission.admit(name, clientAddress);
+    if (leave.wait > 0) return refuse(attempt, 'throttled', leave.wait);
 
     const outcome = await check.check(attempt, wasRight);
     if (outcome.kind === 'right' && counts(outcome, name)) {
       verified.remember(digest, name, outcome.proof, outcome.at);
-      // What was not charged must not be given back.
-      if (!wasRight) throttle.succeeded(name, clientAddress);
+      leave.succeeded();
       return { ok: true, principal: { name } };
     }
     if (outcome.kind === 'wrong') {
@@ -70,7 +72,7 @@ export function createPasswordAuthenticator({
       verified.forget(digest);
       return refuse(attempt, 'rejected');
     }
-    if (!wasRight) throttle.abandoned(name, clientAddress);
+    leave.abandoned();
     if (outcome.kind === 'full') return refuse(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome.kind === 'unavailable' && !closed) return refusal('unavailable');
@@ -113,13 +115,16 @@ export function createPasswordAuthenticator({
       return flight;
     },
 
+    remembered: (authorization) =>
+      closed ? undefined : verified.remembered(verified.digest(authorization), proofOf),
+
     isLookAlike: (name) => check.isLookAlike(name),
 
     async close() {
       closed = true;
       check.close();
       verified.clear();
-      throttle.clear();
+      admission.close();
     },
   };
 }

@@ -7,7 +7,7 @@ import { createProgress, type Progress, type ProgressOutput } from './progress.t
 
 export interface StoreCommandParts {
   readonly config: StorageConfig;
-  readonly createStorage: (config: SqliteConfig | PostgresConfig) => Storage;
+  readonly createStorage: (config: SqliteConfig | PostgresConfig) => Promise<Storage>;
   /** Standard error: takes progress and complaints. */
   readonly prompts: ProgressOutput;
   /** Milliseconds of a clock that never steps back. */
@@ -35,7 +35,7 @@ export async function runStoreCommand(
     return 1;
   }
   const progress = createProgress(command, prompts, now);
-  const storage = createStorage(config);
+  const storage = await createStorage(config);
   try {
     await before();
     await storage.open();

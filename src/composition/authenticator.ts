@@ -1,21 +1,24 @@
 import type { Authenticator } from '../auth/authenticator.ts';
 import { createEngineAuthenticator, type EngineLoginEvent } from '../auth/engine-login.ts';
 import { createFileAuthenticator, type AuthEvent } from '../auth/file-authenticator.ts';
+import { createLoginThrottle } from '../auth/login-throttle.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/login-trial.ts';
 import type { Emit } from '../events.ts';
+import { loginsAtPrimary } from '../workers/worker-logins.ts';
 import type { Parts } from './parts.ts';
 
 /** What checks logins, as `auth.provider` says. */
 export async function createAuthenticator(
   { auth, engine }: Config,
-  { clock, randomBytes, emit }: Parts,
+  { clock, randomBytes, emit, primary }: Parts,
 ): Promise<Authenticator> {
   const common = {
     verifiedFor: auth.verified_for,
     clock,
     random: randomBytes,
     onEvent: reportAuth(emit),
+    admission: primary && loginsAtPrimary(primary, createLoginThrottle({ clock })),
   };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial({ config: engine, emit });

@@ -14,10 +14,18 @@ import { createSharedFlights } from '../query-cache/shared-flights.ts';
 import { createSweep } from '../query-cache/sweep.ts';
 import { createSessions } from '../sessions/registry.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import type { Sealer } from '../sealing.ts';
 import type { Bodies } from './bodies.ts';
 import { newToken, type Parts } from './parts.ts';
 import type { RedisMode } from './redis.ts';
-import { inProcess, inRedis, isSameRedis, sealerOf, type CacheSettings } from './cache-backend.ts';
+import {
+  inProcess,
+  isSameRedis,
+  sealerOf,
+  type Backend,
+  type CacheSettings,
+} from './cache-backend.ts';
+import { inPrimary } from './worker-backend.ts';
 
 /** Keys that are remembered as not shareable. */
 const MAX_UNSHAREABLE = 10_000;
@@ -72,9 +80,10 @@ export async function createCache(
   before?: Cache,
 ): Promise<Cache> {
   const { clock, emit } = parts;
-  const isAlone = settings.redis.url.length === 0;
+  const hasRedis = settings.redis.url.length > 0;
+  const isAlone = !hasRedis && parts.primary === undefined;
   const sealer = sealerOf(settings);
-  const backend = isAlone ? inProcess(settings, parts) : inRedis(settings, parts, sealer);
+  const backend = await backendOf(settings, parts, sealer);
   const epochs = createEpochs({
     store: backend.epochStore,
     clock,
@@ -161,7 +170,7 @@ export async function createCache(
     },
   });
   // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-  const redisState = () => (epochs.owed().length > 0 ? 'down' : backend.state());
+  const redisState = () => (hasRedis && epochs.owed().length > 0 ? 'down' : backend.state());
   await backend.settled();
   return {
     queryCache,
@@ -173,7 +182,7 @@ export async function createCache(
     lonelySessions: isAlone ? sessions : undefined,
     redisState,
     redisWhy: () => backend.why() ?? (epochs.owed().length > 0 ? unrenewed : undefined),
-    redisMode: isAlone ? 'none' : settings.redis.mode,
+    redisMode: hasRedis ? settings.redis.mode : 'none',
     redisConditions: () => (redisState() === 'down' ? [] : backend.conditions()),
     memoryUsage: memory.usage,
     flightUsage: flights.usage,
@@ -183,7 +192,7 @@ export async function createCache(
     takeOver(other) {
       sharedPurgeLog?.carry(other.sharedPurgeLog?.pending() ?? []);
       // What is renewed in one Redis is not in another, and nobody may be told that it is.
-      if (!isSameRedis(other.redis, settings.redis)) return other.owed().length === 0;
+      if (!isSameKeeper(other.redis, settings.redis)) return other.owed().length === 0;
       purges.takeOver(other.owed(), other.purges.handOver());
       return true;
     },
@@ -197,4 +206,20 @@ export async function createCache(
       await backend.close();
     },
   };
+}
+
+/** What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter. */
+async function backendOf(settings: CacheSettings, parts: Parts, sealer: Sealer): Promise<Backend> {
+  if (settings.redis.url.length > 0) {
+    const { inRedis } = await import('./redis-backend.ts');
+    return inRedis(settings, parts, sealer);
+  }
+  return parts.primary === undefined
+    ? inProcess(settings, parts)
+    : inPrimary(settings, parts, parts.primary);
+}
+
+/** Without Redis it is the primary process, which outlives every reload, or nobody is owed anything. */
+function isSameKeeper(one: RedisConfig, other: RedisConfig): boolean {
+  return (one.url.length === 0 && other.url.length === 0) || isSameRedis(one, other);
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createApp } from '../app.ts';
 import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
+import { createHotPath, type HotPath } from '../hot-path/hot-path.ts';
 import type { Invalidate } from '../invalidation.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
@@ -12,6 +13,8 @@ import { createPurgesHandler } from '../http/purges.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { ClearEngines } from '../query-cache/engine-clear.ts';
+import { createGzipMaker } from '../query-cache/gzip-maker.ts';
+import { makeGzip } from '../query-cache/gzip-variant.ts';
 import type { Purge } from '../query-cache/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
@@ -22,11 +25,13 @@ import { createAuthenticator } from './authenticator.ts';
 import type { Bodies } from './bodies.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
-import { newToken, type Parts } from './parts.ts';
+import { createIds, type Parts } from './parts.ts';
 
 /** Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay. */
 export interface Runtime {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Asked before `handle`; undefined where it is switched off. */
+  readonly hotPath: HotPath | undefined;
   readonly engines: Engines;
   /** Calls under way are requests under way: they end before the engines are closed. */
   readonly clearEngines: ClearEngines;
@@ -51,33 +56,52 @@ interface Ground {
 export async function createRuntime(config: Config, ground: Ground): Promise<Runtime> {
   const { cache, storage, purge, invalidate, metrics, bodies, parts } = ground;
   const { clock, emit } = parts;
-  const newId = () => newToken(parts);
+  const newId = createIds(parts);
   const work = createWorkCounter();
   const authenticator = await createAuthenticator(config, parts);
   const engines = createEngines(config, parts);
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const login = createLogin(authenticator, clientAddressReader(config.listen.trusted_proxies));
 
+  const gzip = createGzipMaker({ make: makeGzip, most: 1, account: bodies.account });
+  const roleSets =
+    storage === undefined
+      ? NO_ROLE_SETS
+      : createRoleSets({
+          storage,
+          lease: config.cache.lease,
+          isLookAlike: authenticator.isLookAlike,
+          clock,
+          onError: (error) =>
+            emit({
+              type: 'warning',
+              message: 'roles cannot be read; queries are cached by user',
+              error,
+            }),
+        });
+  const hotPath = config.listen.hot_path
+    ? createHotPath({
+        authenticator,
+        cache: cache.queryCache,
+        sessions: cache.sessions,
+        roleSets,
+        gzip,
+        inUse: bodies.inUse,
+        clock,
+        secret: newId(),
+        newId,
+        emit,
+      })
+    : undefined;
+
   const xmla = createXmlaHandler({
     login,
     permissions,
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
-    roleSets:
-      storage === undefined
-        ? NO_ROLE_SETS
-        : createRoleSets({
-            storage,
-            lease: config.cache.lease,
-            isLookAlike: authenticator.isLookAlike,
-            clock,
-            onError: (error) =>
-              emit({
-                type: 'warning',
-                message: 'roles cannot be read; queries are cached by user',
-                error,
-              }),
-          }),
+    roleSets,
+    hotPath,
+    gzip,
     cache: cache.queryCache,
     sessions: cache.sessions,
     invalidate,
@@ -125,6 +149,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
 
   return {
     handle: app,
+    hotPath,
     engines,
     clearEngines: (...order) => work.during(engines.clear(...order)),
     idle: work.idle,

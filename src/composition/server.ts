@@ -9,6 +9,7 @@ import {
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { ListenConfig } from '../config/config.ts';
+import type { HotPath } from '../hot-path/hot-path.ts';
 
 /** Kerberos tokens of Windows clients are this large; they get a 401 that names Basic, not a 431. */
 const MAX_HEADER = 64 * 1024;
@@ -29,7 +30,15 @@ export interface GatewayServer {
   breakOff(): void;
 }
 
-export function createGatewayServer(listen: ListenConfig, handler: RequestListener): GatewayServer {
+/**
+ * @param handler answers every request
+ * @param hotPath asked first; it answers a request or calls its last argument
+ */
+export function createGatewayServer(
+  listen: ListenConfig,
+  handler: RequestListener,
+  hotPath: () => Pick<HotPath, 'take'> | undefined,
+): GatewayServer {
   const options = {
     maxHeaderSize: MAX_HEADER,
     keepAliveTimeout: KEEP_ALIVE,
@@ -37,10 +46,17 @@ export function createGatewayServer(listen: ListenConfig, handler: RequestListen
     requestTimeout: REQUEST_TIMEOUT,
   };
   const tls = readTls(listen);
-  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, answer);
-  const server: Server | HttpsServer = secure ?? createHttpServer(options, answer);
+  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, take);
+  const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
   const unanswered = new Set<ServerResponse>();
   let closing = false;
+
+  function take(request: IncomingMessage, response: ServerResponse): void {
+    const otherwise = () => answer(request, response);
+    const path = closing ? undefined : hotPath();
+    if (path === undefined) otherwise();
+    else path.take(request, response, otherwise);
+  }
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
     unanswered.add(response);

@@ -7,6 +7,15 @@ export class EngineSilence extends GatewayError {
   }
 }
 
+/** No connection was made, so that nothing was sent. */
+export class NotConnected extends Error {
+  override readonly name = 'NotConnected';
+
+  constructor(cause: unknown) {
+    super('no connection', { cause });
+  }
+}
+
 /** What a client is told when the engine failed. Host names and error codes stay in the log. */
 export function engineFailure(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;

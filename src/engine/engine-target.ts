@@ -13,24 +13,39 @@ export function sortedQuery(parameters: readonly QueryParameter[]): readonly Que
 }
 
 /**
- * The path and query under which the engine is asked.
- * @param template `engine.url`, which may hold `{project}` as a whole path segment
+ * The path and query under which an engine is asked.
  * @param project decoded; encoded again, canonically. Without one the segment `{project}` is left out
  */
-export function engineTarget(
-  template: string,
+export type EngineTarget = (
   project: string | undefined,
   parameters: readonly QueryParameter[],
-): string {
-  const url = new URL(template.replace('{project}', PLACE));
-  const path =
-    project === undefined
-      ? url.pathname.replace(`/${PLACE}`, '')
-      : url.pathname.replace(PLACE, () => encodeURIComponent(project));
-  const search = [...url.search.slice(1).split('&'), ...parameters]
-    .filter((p) => p !== '')
-    .join('&');
-  return (path === '' ? '/' : path) + (search === '' ? '' : `?${search}`);
+) => string;
+
+/** @param template `engine.url`, which may hold `{project}` as a whole path segment */
+export function engineTargetOf(template: string): EngineTarget {
+  const { pathname, search } = new URL(template.replace('{project}', PLACE));
+  const own = search.slice(1).split('&').filter(isGiven);
+  const withoutProject = pathname.replace(`/${PLACE}`, '');
+  return (project, parameters) => {
+    const path =
+      project === undefined
+        ? withoutProject
+        : pathname.replace(PLACE, () => encodeURIComponent(project));
+    const all = [...own, ...parameters.filter(isGiven)].join('&');
+    return (path === '' ? '/' : path) + (all === '' ? '' : `?${all}`);
+  };
+}
+
+/** An {@link EngineTarget} that is needed once. */
+export function engineTarget(
+  template: string,
+  ...asked: Parameters<EngineTarget>
+): ReturnType<EngineTarget> {
+  return engineTargetOf(template)(...asked);
+}
+
+function isGiven(parameter: QueryParameter): boolean {
+  return parameter !== '';
 }
 
 /** Whether the engine is told the project of the request path. */

@@ -1,19 +1,18 @@
-import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { answerHead } from '../proxy/answer-head.ts';
 import { decodedAnswer } from '../proxy/decoded-answer.ts';
+import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
 import { createClearCalls } from './clear-calls.ts';
 import type { Engine, EngineAddressee } from './engine.ts';
 import { engineFailure, engineLoginFailure } from './engine-failure.ts';
-import { engineTarget, tellsProject } from './engine-target.ts';
+import { tellsProject } from './engine-target.ts';
 import { createPassThrough } from './pass-through.ts';
-import { sendQuery } from './query-request.ts';
 import { createReplicas } from './replicas.ts';
 import { createTouch } from './touch.ts';
 
@@ -28,10 +27,10 @@ export function createHttpEngine(options: {
   const { login, service, timeout } = config;
   const replicas = createReplicas({ config, clock });
   const clears = createClearCalls({ config, emit });
+  const ofService = service && serviceAuthorization(service);
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
-    if (login === 'forward') return addressee.authorization;
-    return service === undefined ? undefined : serviceAuthorization(service);
+    return login === 'forward' ? addressee.authorization : ofService;
   }
 
   function report(project: string, error: unknown): GatewayError {
@@ -42,7 +41,7 @@ export function createHttpEngine(options: {
     return failure;
   }
 
-  function acceptedHead(answer: IncomingMessage): AnswerHead {
+  function acceptedHead(answer: UpstreamAnswer): AnswerHead {
     try {
       const head = answerHead(answer);
       if (refusedLogin(head.status, login)) throw engineLoginFailure();
@@ -62,7 +61,7 @@ export function createHttpEngine(options: {
     const sessionId = asked['x-as-sessionid'];
     const headers = {
       'content-type': asked['content-type'],
-      'content-length': body.length,
+      'content-length': String(body.length),
       soapaction: asked.soapaction,
       ...(asked.accept !== undefined && { accept: asked.accept }),
       ...(asked['user-agent'] !== undefined && { 'user-agent': asked['user-agent'] }),
@@ -70,25 +69,23 @@ export function createHttpEngine(options: {
       'accept-encoding': 'identity',
       ...(authorization !== undefined && { authorization }),
     };
+    const tell = (error: unknown) => {
+      if (!signal.aborted) report(project, error);
+    };
+    const over = (error: Error | null) => {
+      if (error !== null) tell(error);
+      leave();
+      emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+    };
+    let url = '';
     try {
-      const { answer, url } = await replicas.reach(
-        addressee.replica,
-        signal,
-        async (replica, connectLimit) => {
-          const path = engineTarget(replica.url, addressee.project, addressee.query);
-          const query = { path, headers, body, signal, timeout };
-          return { answer: await sendQuery(replica, query, connectLimit), url: replica.url };
-        },
-      );
-      const tell = (error: unknown) => {
-        if (!signal.aborted) report(project, error);
-      };
-      answer.once('error', tell);
-      answer.once('close', () => {
-        leave();
-        emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+      const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
+        url = replica.url;
+        const path = replica.target(addressee.project, addressee.query);
+        return replica.queries.send({ path, headers, body, signal, timeout }, connectLimit, over);
       });
-      return { ...decodedAnswer(answer, acceptedHead(answer), tell), began, replica: url };
+      const { head, body: decoded } = decodedAnswer(answer, acceptedHead(answer), tell);
+      return { head, body: decoded, began, replica: url };
     } catch (error) {
       leave();
       throw report(project, error);

@@ -6,13 +6,13 @@ import { watchConnection, type ConnectionWatch } from '../proxy/connection.ts';
 import { requestHeaders } from '../proxy/forwarded-headers.ts';
 import { proxyThrough } from '../proxy/proxy.ts';
 import { endOnSilence } from '../proxy/silence.ts';
+import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
 import { NoAnswer } from '../proxy/upstream-failure.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
 import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
-import { engineFailure, EngineSilence } from './engine-failure.ts';
-import { engineTarget } from './engine-target.ts';
-import { NotConnected, type Replica, type Replicas } from './replicas.ts';
+import { engineFailure, EngineSilence, NotConnected } from './engine-failure.ts';
+import type { Replica, Replicas } from './replicas.ts';
 import { guardWatch, relayWatched, WatchRefusal, type GuardedWatch } from './watched-answer.ts';
 
 /** Passes requests through to an engine: the client's own headers, its pace, its end. */
@@ -23,7 +23,7 @@ export function createPassThrough(options: {
   clock: Clock;
   emit: Emit;
   authorizationOf: (addressee: EngineAddressee) => string | undefined;
-  acceptedHead: (answer: IncomingMessage) => AnswerHead;
+  acceptedHead: (answer: UpstreamAnswer) => AnswerHead;
 }): Engine['passThrough'] {
   const { config, replicas, admission, clock, emit, acceptedHead } = options;
 
@@ -81,7 +81,7 @@ export function createPassThrough(options: {
     makeRoomForListeners(client, config.url.length);
     try {
       await replicas.reach(addressee.replica, client.signal, (replica, connectLimit) => {
-        request.url = engineTarget(replica.url, addressee.project, addressee.query);
+        request.url = replica.target(addressee.project, addressee.query);
         const { fail } = failure;
         return exchange({ replica, connectLimit, body, client, guarded, connections, fail });
       });

@@ -1,76 +1,138 @@
-import {
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-} from 'node:http';
+import { request as httpRequest, type Agent, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { watchConnection } from '../proxy/connection.ts';
 import { endOnSilence } from '../proxy/silence.ts';
+import type { UpstreamTls } from '../proxy/upstream-agent.ts';
+import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
 import { NoAnswer } from '../proxy/upstream-failure.ts';
-import { EngineSilence } from './engine-failure.ts';
-import { NotConnected, type Replica } from './replicas.ts';
+import { EngineSilence, NotConnected } from './engine-failure.ts';
+import {
+  createQueryConnections,
+  NotUnderstood,
+  StaleConnection,
+  type QueryConnections,
+} from './query-connections.ts';
 
 /** A request that changes nothing at the engine, so that it may be sent again. */
 export interface QueryRequest {
   readonly path: string;
-  readonly headers: OutgoingHttpHeaders;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly signal: AbortSignal;
   /** How long the engine may be silent (ms). */
   readonly timeout: number;
 }
 
-/**
- * Sends a query to a replica and waits for the head of its answer. On a connection that the engine had closed
- * meanwhile, it is sent once more on a new one.
- * @param connectLimit how long the connection may take (ms); undefined for no limit of its own
- * @throws NotConnected when nothing was sent; EngineSilence; any error of the connection
- */
-export async function sendQuery(
-  replica: Replica,
-  query: QueryRequest,
-  connectLimit: number | undefined,
-): Promise<IncomingMessage> {
-  try {
-    return await send(replica, query, connectLimit);
-  } catch (error) {
-    if (!(error instanceof StaleConnection)) throw error;
-    // An engine that closed one connection has most likely closed them all.
-    for (const socket of Object.values(replica.agent.freeSockets).flat()) socket?.destroy();
-    return send(replica, query, connectLimit);
-  }
+/** Sends queries to one replica. */
+export interface QuerySender {
+  /**
+   * Sends a query and waits for the head of its answer. On a connection that the engine had closed meanwhile, it is
+   * sent once more on a new one.
+   * @param connectLimit how long the connection may take (ms); undefined for no limit of its own
+   * @param over called once when an answer that was returned is over, with the error when it broke off
+   * @throws NotConnected when nothing was sent; EngineSilence; any error of the connection
+   */
+  send(
+    query: QueryRequest,
+    connectLimit: number | undefined,
+    over: (error: Error | null) => void,
+  ): Promise<UpstreamAnswer>;
+  close(): void;
 }
 
-function send(
-  { origin, agent }: Replica,
+/**
+ * The first query goes by `node:http`, and the others by undici, which is loaded behind the first answer: a gateway
+ * that has just been started answers sooner by that. With an engine that says what undici does not understand, all go
+ * by `node:http`.
+ */
+export function createQuerySender(
+  origin: URL,
+  { agent, tls }: { readonly agent: Agent; readonly tls: UpstreamTls | undefined },
+): QuerySender {
+  let quick: QueryConnections | undefined;
+  let state: 'first' | 'usual' | 'plain' | 'closed' = 'first';
+
+  function closeIdle(): void {
+    quick?.closeIdle();
+    for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+  }
+
+  function begin(): void {
+    if (state !== 'first') return;
+    quick = createQueryConnections(origin, tls);
+    state = 'usual';
+  }
+
+  const send: QuerySender['send'] = async (query, connectLimit, over) => {
+    if (quick !== undefined && state === 'usual') {
+      try {
+        return await quick.send(query, connectLimit, over);
+      } catch (error) {
+        if (!(error instanceof NotUnderstood)) throw error;
+        state = 'plain';
+      }
+    }
+    return sendPlainly(origin, agent, query, connectLimit, {
+      over(error) {
+        if (state === 'first' && error === null) setImmediate(begin);
+        over(error);
+      },
+      provisional() {
+        if (state === 'first') state = 'plain';
+      },
+    });
+  };
+
+  return {
+    async send(query, connectLimit, over) {
+      try {
+        return await send(query, connectLimit, over);
+      } catch (error) {
+        if (!(error instanceof StaleConnection)) throw error;
+        // An engine that closed one connection has most likely closed them all.
+        closeIdle();
+        return send(query, connectLimit, over);
+      }
+    },
+    close() {
+      state = 'closed';
+      quick?.close();
+    },
+  };
+}
+
+/** @param told.provisional a `100 Continue` came that nobody asked for */
+function sendPlainly(
+  origin: URL,
+  agent: Agent,
   { path, headers, body, signal, timeout }: QueryRequest,
   connectLimit: number | undefined,
+  told: { over: (error: Error | null) => void; provisional: () => void },
 ): Promise<IncomingMessage> {
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;
     const options = { method: 'POST', path, agent, signal, headers };
-    const request: ClientRequest = start(new URL(origin), options, (response) => {
+    const request = start(new URL(origin), options, (response) => {
       answer = response;
+      response.once('error', () => {});
+      response.once('close', () => told.over(response.errored));
       resolve(response);
     });
     const connection = watchConnection(request, connectLimit);
     endOnSilence(request, timeout, () => new EngineSilence());
-    request.on('error', (error: Error) => {
+    request.on('continue', told.provisional);
+    request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
+      const stale =
+        request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
       if (connection.failed()) reject(new NotConnected(error));
-      else reject(brokenBeforeItBegan(request, error) ? new StaleConnection() : error);
+      else reject(stale ? new StaleConnection() : error);
     });
     // Nothing else tells of an engine that changes the protocol without being asked to.
-    request.on('close', () => reject(new NoAnswer()));
+    request.on('close', () => {
+      if (answer === undefined) reject(new NoAnswer());
+    });
     request.end(body);
   });
-}
-
-/** A kept-alive connection that the engine had already closed when the request went out on it. */
-class StaleConnection extends Error {}
-
-function brokenBeforeItBegan(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
-  return request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
 }

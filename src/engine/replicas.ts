@@ -4,7 +4,9 @@ import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { acceptsConnections } from '../proxy/probe.ts';
 import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { engineOrigin } from './engine-target.ts';
+import { NotConnected } from './engine-failure.ts';
+import { engineOrigin, engineTargetOf, type EngineTarget } from './engine-target.ts';
+import { createQuerySender, type QuerySender } from './query-request.ts';
 
 /** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */
 const PAUSE = 5_000;
@@ -16,16 +18,11 @@ export interface Replica {
   /** As the configuration names it, which is also its name in sessions. */
   readonly url: string;
   readonly origin: URL;
+  /** Of what is passed through. */
   readonly agent: Agent;
-}
-
-/** No connection was made, so that nothing was sent. */
-export class NotConnected extends Error {
-  override readonly name = 'NotConnected';
-
-  constructor(cause: unknown) {
-    super('no connection', { cause });
-  }
+  readonly queries: QuerySender;
+  /** As `engineTarget` of its URL. */
+  readonly target: EngineTarget;
 }
 
 export interface Replicas {
@@ -57,7 +54,8 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
     const origin = engineOrigin(url);
     const upstream = createUpstreamAgent({ ...config, url: origin.href }, true);
     certificate ||= upstream.certificate;
-    return { url, origin, agent: upstream.agent };
+    const queries = createQuerySender(origin, upstream);
+    return { url, origin, agent: upstream.agent, queries, target: engineTargetOf(url) };
   });
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
@@ -119,7 +117,10 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
       return (await Promise.all(states)).includes(true);
     },
     close() {
-      for (const { agent } of all) agent.destroy();
+      for (const { agent, queries } of all) {
+        agent.destroy();
+        queries.close();
+      }
     },
   };
 }

@@ -22,8 +22,9 @@ export class WatchRefusal extends Error {
 /** A watch that is told the end once, however many know of it, and whose errors can be told from others. */
 export interface GuardedWatch {
   readonly holdsLast: boolean;
-  head(head: AnswerHead): Promise<void>;
-  write(chunk: Buffer): Promise<void>;
+  head(head: AnswerHead): void;
+  /** Undefined when nothing is to be waited for, as after nearly every piece. */
+  write(chunk: Buffer): Promise<void> | undefined;
   /** After the last byte. */
   end(): Promise<void>;
   /**
@@ -43,19 +44,26 @@ export function guardWatch(watch: AnswerWatch, sent: () => boolean): GuardedWatc
   }
   return {
     holdsLast: watch.holdsLast,
-    head: (head) => heed(() => watch.head(head)),
+    head(head) {
+      void heed(() => watch.head(head));
+    },
     write: (chunk) => heed(() => watch.write(chunk)),
     end: () => end('whole'),
     giveUp: () => end(sent() ? 'broken' : 'not-sent').catch(() => {}),
   };
 }
 
-async function heed(step: () => void | Promise<void>): Promise<void> {
+/** @throws WatchRefusal at once, when the step does */
+function heed(step: () => void | Promise<void>): Promise<void> | undefined {
   try {
-    await step();
+    return step()?.catch(refuse);
   } catch (error) {
-    throw new WatchRefusal(error);
+    return refuse(error);
   }
+}
+
+function refuse(error: unknown): never {
+  throw new WatchRefusal(error);
 }
 
 /**
@@ -74,34 +82,45 @@ export async function relayWatched(
   const held: Buffer[] = [];
   let size = 0;
   // The loop must not wait for a client while nothing more can come.
-  const broken = new AbortController();
-  answer.once('error', () => broken.abort());
-  const signal = AbortSignal.any([client.signal, broken.signal]);
+  let broken: AbortController | undefined;
+  answer.once('error', () => broken?.abort());
 
-  async function handOn(piece: Buffer): Promise<void> {
+  /** Resolves when the client took what was written, or went away, or the answer broke off. */
+  async function drained(): Promise<void> {
+    if (answer.errored !== null) return;
+    broken ??= new AbortController();
+    const signal = AbortSignal.any([client.signal, broken.signal]);
+    await once(response, 'drain', { signal }).catch(() => {});
+  }
+
+  function handOn(piece: Buffer): Promise<void> | undefined {
     // A client that is gone ends the request to the engine, and so the loop.
-    if (isGone(client)) return;
+    if (isGone(client)) return undefined;
     if (!response.headersSent) client.open(head);
     client.sent(piece.length);
-    if (!response.write(piece)) await once(response, 'drain', { signal }).catch(() => {});
+    return response.write(piece) ? undefined : drained();
   }
 
-  async function release(oldest: Buffer): Promise<void> {
-    held.shift();
-    size -= oldest.length;
-    await handOn(oldest);
+  async function releaseTo(least: number): Promise<void> {
+    while (held[0] !== undefined && size - held[0].length >= least) {
+      const [oldest] = held.splice(0, 1) as [Buffer];
+      size -= oldest.length;
+      const slow = handOn(oldest);
+      if (slow !== undefined) await slow;
+    }
   }
 
-  await watch.head(head);
+  const least = watch.holdsLast ? HELD : 0;
+  watch.head(head);
   for await (const piece of body) {
-    await watch.write(piece);
+    const noted = watch.write(piece);
+    if (noted !== undefined) await noted;
     held.push(piece);
     size += piece.length;
-    const least = watch.holdsLast ? HELD : 0;
-    while (held[0] !== undefined && size - held[0].length >= least) await release(held[0]);
+    await releaseTo(least);
   }
   await watch.end();
-  while (held[0] !== undefined) await release(held[0]);
+  await releaseTo(0);
   if (isGone(client)) return;
   if (!response.headersSent) client.open(head);
   response.end();

@@ -11,10 +11,14 @@ const DELEGATION = 'execute_as_user_id';
  * @throws GatewayError `identity-refused`
  */
 export function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
-  const named = Object.keys(headers).some((name) => name.replaceAll('-', '_') === DELEGATION);
-  if (!named && !namesParameter(search, DELEGATION)) return;
+  const named = Object.keys(headers).some(isDelegation);
+  if (!named && (search === '' || !namesParameter(search, DELEGATION))) return;
   throw new GatewayError(
     'identity-refused',
     'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
   );
+}
+
+function isDelegation(name: string): boolean {
+  return name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { PassThroughClient } from '../engine/engine.ts';
 import { GatewayError } from '../errors.ts';
@@ -8,19 +8,17 @@ import { breakOff } from '../proxy/break-off.ts';
 import { answerHeaders } from '../proxy/forwarded-headers.ts';
 import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
 import type { GzipMaker } from '../query-cache/gzip-maker.ts';
-import { GZIP_FROM, gzipWithSession } from '../query-cache/gzip-variant.ts';
+import { GZIP_FROM } from '../query-cache/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
-import { withSession } from '../query-cache/session-place.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
+import type { StoredAnswer } from '../query-cache/stored-answer.ts';
 import { acceptsGzip } from './accepted-coding.ts';
 import { cacheStatus } from './cache-status.ts';
 import { asGatewayError, sendError, type ErrorShape } from './error-answer.ts';
+import { NO_TRANSPORT_CAPS, sendStored, TRANSPORT_CAPS } from './stored-reply.ts';
 
 /** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];
 
-const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
-const SESSION_ID = 'x-as-sessionid';
 /** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
 const LONGEST_STALL = 300_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
@@ -75,9 +73,14 @@ export function createXmlaClient(
   response.once('close', () => {
     const complete = response.writableFinished;
     if (!complete) gone.abort(new GatewayError('client-gone', 'The client went away.'));
+    const { id, principal, project, subject, why } = facts;
     emit({
       type: 'xmla-answered',
-      ...facts,
+      id,
+      principal,
+      project,
+      subject,
+      why,
       outcome,
       status: response.headersSent ? response.statusCode : 499,
       bytes,
@@ -87,21 +90,17 @@ export function createXmlaClient(
     });
   });
 
-  function gatewayHeaders(ttl: number, age: number): Record<string, string> {
-    return {
-      'cache-status': cacheStatus(outcome, ttl),
-      age: String(Math.floor(age / 1000)),
-      ...(asksForCaps && { [TRANSPORT_CAPS]: '0,0,0,0,0' }),
-    };
+  /** Those of an answer that does not come from the cache. */
+  function gatewayHeaders(): Record<string, string> {
+    const headers: Record<string, string> = { 'cache-status': cacheStatus(outcome), age: '0' };
+    if (asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
+    return headers;
   }
 
   function open(head: AnswerHead, said: Outcome, length: number | undefined): void {
     if (gone.signal.aborted || response.headersSent) return;
     outcome = said;
-    const headers: OutgoingHttpHeaders = {
-      ...answerHeaders(head.headers),
-      ...gatewayHeaders(0, 0),
-    };
+    const headers = Object.assign(answerHeaders(head.headers), gatewayHeaders());
     if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
   }
@@ -116,40 +115,20 @@ export function createXmlaClient(
       answer.body.length >= GZIP_FROM &&
       acceptsGzip(request.headers['accept-encoding']);
     const variant = wantsGzip ? gzip.variant : undefined;
-    // Before the head: nothing of an answer that cannot be given to this client may be sent.
-    const pieces =
-      variant === undefined
-        ? withSession(answer, sessionId)
-        : gzipWithSession(variant, answer, sessionId);
+    const source = said.detail;
+    bytes = sendStored(response, answer, { source, ttl, age, sessionId, variant, asksForCaps });
     outcome = said;
     saved = answer.engineMilliseconds;
-    bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    response.writeHead(200, {
-      'content-type': answer.contentType,
-      'content-length': bytes,
-      ...(answer.contentLanguage !== undefined && { 'content-language': answer.contentLanguage }),
-      ...(variant !== undefined && { 'content-encoding': 'gzip' }),
-      ...(answer.body.length >= GZIP_FROM && { vary: 'accept-encoding' }),
-      // A session id of XML may be anything.
-      ...(answer.sessionHeader &&
-        sessionId !== undefined &&
-        HEADER_VALUE.test(sessionId) && { [SESSION_ID]: sessionId }),
-      ...gatewayHeaders(ttl, age),
-    });
-    // Held together until the end, so that head and pieces go to the system in one call.
-    response.cork();
-    for (const piece of pieces) response.write(piece);
     const letGo = inUse?.hold(variant?.tail ?? answer.body);
     if (letGo !== undefined) response.once('close', letGo);
-    finish();
+    watchStall();
     if (wantsGzip && variant === undefined) {
       options.gzip?.prepare(answer, (made) => gzip.keep(made));
     }
   }
 
-  /** What is left of it is in memory until the client has it. */
-  function finish(): void {
-    response.end();
+  /** What is left of an answer that was ended is in memory until the client has it. */
+  function watchStall(): void {
     if (response.writableLength > 0) response.setTimeout(stall, () => response.destroy());
   }
 
@@ -161,7 +140,7 @@ export function createXmlaClient(
     }
     if (response.headersSent) return breakOff(request, response);
     outcome = { kind: 'gateway', detail: failure.reason };
-    sendError(response, failure, errorShape, facts.id, gatewayHeaders(0, 0));
+    sendError(response, failure, errorShape, facts.id, gatewayHeaders());
   }
 
   return {
@@ -180,7 +159,9 @@ export function createXmlaClient(
       await once(response, 'drain', { signal: gone.signal }).catch(() => {});
     },
     end() {
-      if (!gone.signal.aborted) finish();
+      if (gone.signal.aborted) return;
+      response.end();
+      watchStall();
     },
     async over() {
       if (!response.closed) await once(response, 'close').catch(() => {});

@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
-import type { GatewayEvent } from '../events.ts';
+import type { GatewayEvent, Listener } from '../events.ts';
 
 /**
  * The log: one JSON line for each event that somebody may have to look for later. Hits are told at debug
@@ -19,11 +19,15 @@ export function createLog(config: LogConfig, destination?: DestinationStream): L
 }
 
 /** Subscribes the log to the events. */
-export function logEvents(log: Logger): (event: GatewayEvent) => void {
+export function logEvents(log: Logger): Listener {
   const withoutStacks = log.child({}, { serializers: { err: describeFailure } });
-  return (event) => {
+  const wantsHits = log.isLevelEnabled('debug');
+  return Object.assign(on, { wantsHits });
+
+  function on(event: GatewayEvent): void {
     switch (event.type) {
       case 'xmla-answered': {
+        if (!wantsHits && event.outcome.kind === 'hit' && event.complete) return;
         const { outcome, type, why, ...rest } = event;
         const line = {
           ...rest,
@@ -84,7 +88,7 @@ export function logEvents(log: Logger): (event: GatewayEvent) => void {
       case 'internal-error':
         return log.error({ id: event.id, err: event.error }, event.type);
     }
-  };
+  }
 }
 
 function withoutTimes<T extends { milliseconds: number; type?: string }>(line: T): object {

@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import { BODY_USES, type BodyAccount } from '../body-account.ts';
 import type { GatewayEvent } from '../events.ts';
+import { createTally } from './tally.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -18,6 +19,14 @@ export interface Metrics {
   readonly registry: Registry;
   /** Subscribes the metrics to the events. */
   readonly on: (event: GatewayEvent) => void;
+  /**
+   * Counts hits of one project without their events. Asked for when there is one: the name takes one of the labels.
+   * @returns counts one that was answered from memory and taken whole, as its event `xmla-answered` would be: bytes of
+   *   its answer, milliseconds that it took, milliseconds that the engine once needed
+   */
+  prepareHits(project: string): (bytes: number, milliseconds: number, saved: number) => void;
+  /** The text that Prometheus reads. Rejects when it cannot be had now. */
+  readonly page: () => Promise<string>;
 }
 
 /** More project names than this share the label `other`: anybody who may query could invent names. */
@@ -38,26 +47,36 @@ export function createMetrics(gauges: Gauges): Metrics {
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter<L>({ name: `mdx_gateway_${name}`, help, labelNames, registers });
+  /** Of what is counted with every request. */
+  const tally = (name: string, help: string, ...labelNames: string[]) =>
+    createTally(registry, `mdx_gateway_${name}`, help, labelNames);
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: `mdx_gateway_${name}`, help, buckets, registers });
-  const gauge = (name: string, help: string, read: () => number) =>
+  /** @param aggregator what several workers have in common */
+  const gauge = (
+    name: string,
+    help: string,
+    read: () => number,
+    aggregator: 'sum' | 'max' = 'sum',
+  ) =>
     new Gauge({
       name: `mdx_gateway_${name}`,
       help,
       registers,
+      aggregator,
       collect() {
         this.set(read());
       },
     });
 
-  const requests = counter(
+  const requests = tally(
     'xmla_requests_total',
     'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
     'outcome',
     'reason',
     'project',
   );
-  const bytes = counter('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
+  const bytes = tally('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
   const broken = counter('xmla_incomplete_total', 'XMLA answers that did not reach their end.');
   const seconds = histogram(
     'xmla_seconds',
@@ -75,8 +94,8 @@ export function createMetrics(gauges: Gauges): Metrics {
     'From the head of a request of the role and dataset API to the end of its answer.',
     [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
   );
-  const engineSeconds = counter('engine_seconds_total', 'Seconds the engine worked.', 'project');
-  const saved = counter(
+  const engineSeconds = tally('engine_seconds_total', 'Seconds the engine worked.', 'project');
+  const saved = tally(
     'engine_seconds_saved_total',
     'Seconds the engine would have worked for answers that came from the cache.',
     'project',
@@ -86,7 +105,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     'Requests that the engine failed.',
     'reason',
   );
-  const stored = counter('stored_total', 'Answers stored.', 'project');
+  const stored = tally('stored_total', 'Answers stored.', 'project');
   const storedBytes = counter('stored_bytes_total', 'Bytes of the answers stored.');
   const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
   const sharedFlights = counter(
@@ -143,8 +162,10 @@ export function createMetrics(gauges: Gauges): Metrics {
     'epoch_age_seconds',
     'Age of the oldest epoch in use.',
     () => (gauges.epochAge() ?? 0) / 1000,
+    'max',
   );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', gauges.owedPurges);
+  gauge('workers', 'Processes whose figures these are.', () => 1);
 
   function on(event: GatewayEvent): void {
     switch (event.type) {
@@ -152,23 +173,23 @@ export function createMetrics(gauges: Gauges): Metrics {
         const { outcome } = event;
         const project = label(event.project);
         const reason = outcome.detail ?? '';
-        requests.inc({ outcome: outcome.kind, reason, project });
-        bytes.inc({ outcome: outcome.kind }, event.bytes);
+        requests.series(outcome.kind, reason, project).add(1);
+        bytes.series(outcome.kind).add(event.bytes);
         seconds.observe(event.milliseconds / 1000);
         if (!event.complete) broken.inc();
-        if (outcome.kind === 'hit') saved.inc({ project }, event.saved / 1000);
+        if (outcome.kind === 'hit') saved.series(project).add(event.saved / 1000);
         return;
       }
       case 'api-answered':
         apiSeconds.observe(event.milliseconds / 1000);
         return apiRequests.inc({ operation: event.operation, status: String(event.status) });
       case 'engine-answered':
-        return engineSeconds.inc({ project: label(event.project) }, event.milliseconds / 1000);
+        return engineSeconds.series(label(event.project)).add(event.milliseconds / 1000);
       case 'engine-failed':
         return engineFailures.inc({ reason: event.reason });
       case 'stored':
         storedBytes.inc(event.bytes);
-        return stored.inc({ project: label(event.project) });
+        return stored.series(label(event.project)).add(1);
       case 'not-stored':
         return notStored.inc({ reason: event.reason });
       case 'shared-flight':
@@ -195,12 +216,31 @@ export function createMetrics(gauges: Gauges): Metrics {
     }
   }
 
-  return { registry, on };
+  return {
+    registry,
+    on,
+    page: () => registry.metrics(),
+    prepareHits(name) {
+      const project = label(name);
+      const count = requests.series('hit', 'memory', project);
+      const sent = bytes.series('hit');
+      const spared = saved.series(project);
+      return (length, milliseconds, engine) => {
+        count.add(1);
+        sent.add(length);
+        seconds.observe(milliseconds / 1000);
+        spared.add(engine / 1000);
+      };
+    },
+  };
 }
 
 /** `GET /metrics`, in the text format of Prometheus. */
-export function metricsPage({ registry }: Metrics): RequestHandler {
+export function metricsPage({ registry, page }: Metrics): RequestHandler {
   return async (_request, response) => {
-    response.set('content-type', registry.contentType).send(await registry.metrics());
+    const text = await page().catch(() => undefined);
+    // Figures of this process alone would look as if all counters had gone back.
+    if (text === undefined) response.status(503).type('text').send('The metrics cannot be had.\n');
+    else response.set('content-type', registry.contentType).send(text);
   };
 }

@@ -2,7 +2,7 @@ import type { ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** The upstream did not take the connection in time. */
-class NoConnection extends Error {
+export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 

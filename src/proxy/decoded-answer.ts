@@ -1,7 +1,7 @@
-import type { IncomingMessage } from 'node:http';
 import { pipeline, type Transform } from 'node:stream';
 import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import type { UpstreamHead } from './answer-head.ts';
+import type { UpstreamAnswer } from './upstream-answer.ts';
 
 /** Makes a decoder; the first byte tells a `deflate` that is zlib, as it should be, from a bare one. */
 type Decoder = (first: Buffer) => Transform;
@@ -26,7 +26,7 @@ function isZlib(first: Buffer): boolean {
  * @param onCorrupt told when the coding is at fault: nothing else tells that of an answer that came whole
  */
 export function decodedAnswer(
-  answer: IncomingMessage,
+  answer: UpstreamAnswer,
   head: UpstreamHead,
   onCorrupt: (error: unknown) => void,
 ): { readonly head: UpstreamHead; readonly body: AsyncIterable<Buffer> } {
@@ -38,11 +38,11 @@ export function decodedAnswer(
 }
 
 async function* decode(
-  answer: IncomingMessage,
+  answer: UpstreamAnswer,
   decoder: Decoder,
   onCorrupt: (error: unknown) => void,
 ): AsyncGenerator<Buffer, void, undefined> {
-  const pieces: AsyncIterator<Buffer, void> = answer[Symbol.asyncIterator]();
+  const pieces = answer[Symbol.asyncIterator]();
   const first = await pieces.next();
   // An answer that has no body, as to HEAD, has no coding either.
   if (first.done) return;

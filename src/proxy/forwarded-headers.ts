@@ -48,23 +48,43 @@ export function nameAsRead(name: string): string {
   return name.replaceAll(/[^a-z0-9]/g, '-');
 }
 
-/** The names that a header Connection lists, in lower case. */
-function connectionNames(headers: IncomingHttpHeaders): ReadonlySet<string> {
-  const listed = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
-  return new Set(listed);
+/** The names that a header Connection lists, in lower case; undefined for none. */
+function connectionNames({ connection }: IncomingHttpHeaders): ReadonlySet<string> | undefined {
+  if (connection === undefined || connection === 'keep-alive' || connection === 'close') {
+    return undefined;
+  }
+  return new Set(connection.split(',').map((name) => name.trim().toLowerCase()));
 }
+
+/** Says of a name whether it stays here. Clients and engines send few names: what was said of one is remembered. */
+function createStays(left: ReadonlySet<string>): (name: string) => boolean {
+  const said = new Map<string, boolean>();
+  return (name) => {
+    const known = said.get(name);
+    if (known !== undefined) return known;
+    const read = nameAsRead(name);
+    const stays = HOP_BY_HOP.has(read) || left.has(read);
+    // Whoever makes names up does not fill the memory.
+    if (said.size < MOST_REMEMBERED && name.length < LONGEST_REMEMBERED) said.set(name, stays);
+    return stays;
+  };
+}
+
+const MOST_REMEMBERED = 256;
+const LONGEST_REMEMBERED = 64;
+
+const staysOfRequest = createStays(NEVER_FORWARDED);
+const staysOfAnswer = createStays(NEVER_ANSWERED);
 
 function without(
   headers: IncomingHttpHeaders,
-  left: ReadonlySet<string>,
+  stays: (name: string) => boolean,
 ): Record<string, string | string[]> {
   const listed = connectionNames(headers);
   const kept: Record<string, string | string[]> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || listed.has(name)) continue;
-    const read = nameAsRead(name);
-    if (HOP_BY_HOP.has(read) || left.has(read)) continue;
-    kept[name] = value;
+  for (const name of Object.keys(headers)) {
+    const value = headers[name];
+    if (value !== undefined && !stays(name) && !listed?.has(name)) kept[name] = value;
   }
   return kept;
 }
@@ -81,7 +101,7 @@ export function requestHeaders(
   length: number | undefined,
   only?: ReadonlySet<string>,
 ): IncomingHttpHeaders {
-  const crossing = without(headers, NEVER_FORWARDED);
+  const crossing = without(headers, staysOfRequest);
   return {
     ...(only === undefined
       ? crossing
@@ -93,5 +113,5 @@ export function requestHeaders(
 
 /** What of the upstream's headers goes to the client that asked. */
 export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return without(headers, NEVER_ANSWERED);
+  return without(headers, staysOfAnswer);
 }

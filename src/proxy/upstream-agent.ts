@@ -7,10 +7,19 @@ import { Agent as HttpsAgent } from 'node:https';
  * An idle connection is closed after this long (ms), sooner than servers do: a request must not go out on a
  * connection that the upstream is just closing, since nobody could tell whether it was read.
  */
-const IDLE = 4_000;
+export const IDLE = 4_000;
+
+/** How TLS is spoken with an upstream: PEM. */
+export interface UpstreamTls {
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+}
 
 export interface UpstreamAgent {
   readonly agent: HttpAgent;
+  /** Undefined for an upstream without TLS. */
+  readonly tls: UpstreamTls | undefined;
   /** Tells client certificates apart; '' without one. It is a login, so it belongs into keys. */
   readonly certificate: string;
 }
@@ -31,15 +40,14 @@ export function createUpstreamAgent(
 ): UpstreamAgent {
   const options = { keepAlive, timeout: IDLE, scheduling: 'lifo' as const };
   if (new URL(upstream.url).protocol !== 'https:') {
-    return { agent: new HttpAgent(options), certificate: '' };
+    return { agent: new HttpAgent(options), tls: undefined, certificate: '' };
   }
   const cert = upstream.certificate === undefined ? undefined : readFileSync(upstream.certificate);
-  const agent = new HttpsAgent({
-    ...options,
+  const tls: UpstreamTls = {
     ...(upstream.ca !== undefined && { ca: readFileSync(upstream.ca) }),
     ...(cert !== undefined && { cert }),
     ...(upstream.key !== undefined && { key: readFileSync(upstream.key) }),
-  });
+  };
   const certificate = cert === undefined ? '' : createHash('sha256').update(cert).digest('hex');
-  return { agent, certificate };
+  return { agent: new HttpsAgent({ ...options, ...tls }), tls, certificate };
 }

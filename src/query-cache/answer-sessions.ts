@@ -1,6 +1,6 @@
 import type { RefusalReason } from '../reasons.ts';
 import type { AnswerSession } from '../xmla/answer/answer-session.ts';
-import { watchAnswer } from '../xmla/answer/watch-answer.ts';
+import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
 import type { AnswerHead, Query } from './query.ts';
 import { cutElement, cutSession } from './session-place.ts';
 import type { StoredAnswer } from './stored-answer.ts';
@@ -35,16 +35,72 @@ export function tellEach(
 export function tellBegun(
   query: Pick<Query, 'session' | 'began'>,
   head: AnswerHead,
-): (piece?: Buffer) => Promise<void> {
-  if (query.session !== undefined) return async () => {};
-  const watch = watchAnswer({ contentType: head.headers['content-type'] });
+): (piece?: Buffer) => Promise<unknown> | undefined {
+  if (query.session !== undefined) return () => undefined;
+  const reader = sessionReader(head);
   const tell = tellEach((id, before) => query.began(id, before));
 
-  return async (piece) => {
-    await tell(sessionHeader(head));
-    if (piece === undefined || watch.headerRead) return;
-    watch.write(piece);
-    await tell(watch.session?.id);
+  return (piece) => {
+    const first = tell(sessionHeader(head));
+    if (piece === undefined || reader.done) return first;
+    reader.write(piece);
+    if (first === undefined) return tell(reader.id);
+    return first.then(() => tell(reader.id));
+  };
+}
+
+/** Finds the session that the SOAP header of an answer names. */
+export interface SessionReader {
+  /** The next bytes of the body, without a content coding. They may be looked at until `done`. */
+  write(piece: Buffer): void;
+  /** The id, as soon as it is known. */
+  readonly id: string | undefined;
+  /** Nothing more can be learnt. */
+  readonly done: boolean;
+}
+
+/** No answer names a session without it, save in UTF-16, where every sign of a tag has a zero beside it. */
+const NAME = Buffer.from('Session');
+
+/**
+ * Reads as XML only what holds the name of the element: in most answers that is nothing, and to look for it takes a
+ * hundredth of the time (0.3 µs in place of 30 for 2 KB).
+ */
+export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): SessionReader {
+  let watch: WatchedAnswer | undefined;
+  /** Pieces that do not hold the name; undefined when they need not be known any more. */
+  let passed: Buffer[] | undefined = [];
+  let size = 0;
+  /** The last bytes before, where the name may have begun. */
+  let before: Buffer = Buffer.alloc(0);
+
+  function mayName(piece: Buffer): boolean {
+    if (piece.includes(0) || piece.includes(NAME)) return true;
+    const seam = Buffer.concat([before, piece.subarray(0, NAME.length - 1)]);
+    if (seam.includes(NAME)) return true;
+    const end = piece.length < NAME.length ? seam : piece;
+    before = end.subarray(Math.max(0, end.length - NAME.length + 1));
+    return false;
+  }
+
+  return {
+    write(piece) {
+      if (watch !== undefined) return watch.write(piece);
+      if (passed === undefined) return;
+      passed.push(piece);
+      size += piece.length;
+      if (mayName(piece)) {
+        watch = watchAnswer({ contentType: headers['content-type'] });
+        for (const one of passed) watch.write(one);
+        passed = undefined;
+      } else if (size > LONGEST_WAIT) passed = undefined;
+    },
+    get id() {
+      return watch?.session?.id;
+    },
+    get done() {
+      return watch === undefined ? passed === undefined : watch.headerRead;
+    },
   };
 }
 

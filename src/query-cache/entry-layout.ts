@@ -53,8 +53,10 @@ export interface Head {
   readonly described: number;
   /** Wall clock, ms. */
   readonly requestedAt: number;
-  readonly key: Buffer;
-  readonly marks: readonly string[];
+  /** 43 characters of base64url. */
+  readonly key: string;
+  /** How many epochs are marked in it. */
+  readonly marked: number;
   /** Length of the head in bytes. */
   readonly length: number;
 }
@@ -67,7 +69,9 @@ export function markOf(token: string): string {
     .slice(0, 2 * MARK);
 }
 
-export function writeHead(head: Omit<Head, 'length'>): Buffer {
+export function writeHead(
+  head: Omit<Head, 'length' | 'marked'> & { readonly marks: readonly string[] },
+): Buffer {
   if (head.marks.length > MAX_MARKS) throw new RangeError(`more than ${MAX_MARKS} epochs`);
   const bytes = Buffer.alloc(MARKS_AT + head.marks.length * MARK);
   bytes.writeUInt32BE(MAGIC[head.kind], 0);
@@ -75,7 +79,7 @@ export function writeHead(head: Omit<Head, 'length'>): Buffer {
   bytes.writeUInt8(head.coding | (head.sealed ? SEALED : 0), 5);
   bytes.writeUInt16BE(head.described, 6);
   bytes.writeBigUInt64BE(BigInt(head.requestedAt), 8);
-  head.key.copy(bytes, 16);
+  bytes.write(head.key, 16, 'base64url');
   bytes.writeUInt16BE(head.marks.length, 52);
   for (const [i, mark] of head.marks.entries()) bytes.write(mark, MARKS_AT + i * MARK, 'hex');
   return bytes;
@@ -93,9 +97,9 @@ export function readHead(value: Buffer): Head | string {
   if (kind === undefined) return 'not an entry of this gateway';
   if (value.readUInt8(4) !== VERSION) return 'another version';
   if (value.length < MARKS_AT) return 'too short';
-  const count = value.readUInt16BE(52);
-  const length = MARKS_AT + count * MARK;
-  if (count > MAX_MARKS) return 'too many epochs';
+  const marked = value.readUInt16BE(52);
+  const length = MARKS_AT + marked * MARK;
+  if (marked > MAX_MARKS) return 'too many epochs';
   if (value.length < length) return 'too short';
   const flags = value.readUInt8(5);
   return {
@@ -103,13 +107,23 @@ export function readHead(value: Buffer): Head | string {
     coding: flags & ~SEALED,
     sealed: (flags & SEALED) !== 0,
     described: value.readUInt16BE(6),
-    requestedAt: Number(value.readBigUInt64BE(8)),
-    key: value.subarray(16, CHECKSUM_AT),
-    marks: Array.from({ length: count }, (_, i) =>
-      value.toString('hex', MARKS_AT + i * MARK, MARKS_AT + (i + 1) * MARK),
-    ),
+    requestedAt: value.readUInt32BE(8) * 2 ** 32 + value.readUInt32BE(12),
+    key: value.toString('base64url', 16, CHECKSUM_AT),
+    marked,
     length,
   };
+}
+
+/** Whether it is a manifest, if it is anything of this layout. */
+export function looksLikeManifest(value: Buffer): boolean {
+  return value.length >= 4 && value.readUInt32BE(0) === MAGIC.manifest;
+}
+
+/** The marks of the epochs under which it was filled; a look-up does not need them. */
+export function readMarks(value: Buffer, { marked }: Head): readonly string[] {
+  return Array.from({ length: marked }, (_, i) =>
+    value.toString('hex', MARKS_AT + i * MARK, MARKS_AT + (i + 1) * MARK),
+  );
 }
 
 /** Writes the checksum of a whole value into it. */
@@ -153,7 +167,8 @@ export function writeManifest(
   rest.writeUIntBE(entry.length, 16, 6);
   rest.writeUInt32BE(chunk, 22);
   for (const [i, sum] of sums.entries()) rest.writeUInt32BE(sum, DIRECTORY + i * 4);
-  return makeWhole(Buffer.concat([writeHead({ ...head, kind: 'manifest' }), rest]));
+  const marks = readMarks(entry, head);
+  return makeWhole(Buffer.concat([writeHead({ ...head, marks, kind: 'manifest' }), rest]));
 }
 
 /** Undefined when it does not go so far. */

@@ -9,6 +9,7 @@ import type { BodiesInUse } from './bodies-in-use.ts';
 import type { Flight } from './flight.ts';
 import { holdBack } from './held-back.ts';
 import { inPieces } from './in-pieces.ts';
+import { ownBytes } from './own-bytes.ts';
 import type { Client, EngineAnswer, Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
@@ -119,7 +120,7 @@ export async function fill(
       // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
       const copies = inspected.session === undefined ? 1 : 2;
       if (!share.grow(copies * size)) return 'no-room';
-      const shared = withoutSession(query, head, Buffer.concat(kept), inspected.session);
+      const shared = withoutSession(query, head, ownBytes(kept), inspected.session);
       kept = [];
       share.shrink((copies - 1) * size);
       if (shared === undefined) return 'session-in-answer';
@@ -140,7 +141,8 @@ export async function fill(
           if (found === undefined) kept.push(piece);
           else refuse(found);
         }
-        await begun(piece);
+        const telling = begun(piece);
+        if (telling !== undefined) await telling;
         const taken = out.write(piece);
         if (refusal === undefined) continue;
         // Only what nobody else waits for moves at the pace of this client, and ends when it goes away.

@@ -40,9 +40,9 @@ export function projectPolicy(
 
   return (projects, spans, cubes) => {
     const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
-    const { uncached, ...policy } = spans
-      ? spanning
-      : strictest(policies.length === 0 ? [general] : policies);
+    const [first = general] = policies;
+    const isOne = policies.every((other) => other === first);
+    const { uncached, ...policy } = spans ? spanning : isOne ? first : strictest(policies);
     return mayRead(cubes, uncached) ? { ...policy, cache: 'off' } : policy;
   };
 }

@@ -13,7 +13,7 @@ import { inTurn } from './in-turn.ts';
 import { queryKey } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import { partDigests } from './part-digests.ts';
-import type { Client, Query } from './query.ts';
+import type { Client, GzipSource, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
@@ -32,8 +32,33 @@ export interface QueryCache {
    * for what the cache or the engine do; a client that goes away ends it early.
    */
   answer(query: Query, client: Client): Promise<void>;
+  /**
+   * The answer that memory holds under a key of before, where the key and the answer may be used at this very moment.
+   * What it returns counts in this turn only.
+   */
+  recall(known: KnownKey): Recalled | undefined;
+  /**
+   * Answers from memory or tier 2 under a key of before, if that still counts when it was asked for. False when the
+   * client is still to be answered.
+   */
+  fetch(known: KnownKey, query: FetchedQuery, client: Client): Promise<boolean>;
+  /** The compressed variant of what was recalled. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
   /** Says what would become of a query, and changes nothing. */
   readonly explain: Explain;
+}
+
+/** What a client is told of an answer that is replayed; milliseconds. */
+export interface Recalled {
+  readonly answer: StoredAnswer;
+  readonly ttl: number;
+  readonly age: number;
+}
+
+/** What of a query it takes to answer it from tier 2. */
+export interface FetchedQuery {
+  readonly ttl: number;
+  readonly session: { readonly id: string } | undefined;
 }
 
 /** Where an answer is looked for and kept. */
@@ -107,6 +132,7 @@ export function createQueryCache(options: {
     if (found !== undefined && timeLeft(found, query) > 0) {
       if (inMemory === undefined) memory.set(key, found, partDigests(query.parts, captured));
       replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
+      query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
       return true;
     }
     // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
@@ -251,7 +277,7 @@ export function createQueryCache(options: {
     answer: StoredAnswer,
     source: HitSource,
     key: string,
-    query: Query,
+    query: FetchedQuery,
     client: Client,
   ): void {
     client.replay(answer, {
@@ -270,8 +296,36 @@ export function createQueryCache(options: {
     replay: (answered, ...rest) => replay(answered, 'coalesced', ...rest),
   });
 
+  function recall({ key, captured, ttl }: KnownKey): Recalled | undefined {
+    const answer = memory.get(key);
+    if (answer === undefined || !epochs.areCurrent(captured)) return undefined;
+    const left = timeLeft(answer, { ttl });
+    if (left <= 0) return undefined;
+    return { answer, ttl: left, age: Math.max(0, clock.wall() - answer.requestedAt) };
+  }
+
+  async function fetch(known: KnownKey, query: FetchedQuery, client: Client): Promise<boolean> {
+    const { key, captured, digests } = known;
+    if (!epochs.areCurrent(captured)) {
+      await epochs.obtain(captured.scopes);
+      if (!epochs.areCurrent(captured)) return false;
+    }
+    const inValues = memory.get(key) === undefined ? await entries?.find(key) : undefined;
+    // The await may have outlived the lease, or brought a purge; or another request's fill has landed.
+    if (!epochs.areCurrent(captured)) return false;
+    const inMemory = memory.get(key);
+    const found = inMemory ?? inValues;
+    if (found === undefined || timeLeft(found, query) <= 0) return false;
+    if (inMemory === undefined) memory.set(key, found, digests);
+    replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
+    return true;
+  }
+
   return {
     answer,
+    recall,
+    fetch,
+    gzipOf: memory.gzipOf,
     explain: createExplain({ ...options, withoutEpochs: unknownEpochs, timeLeft }),
   };
 }

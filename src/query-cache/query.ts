@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { Outcome } from '../events.ts';
+import type { CapturedEpochs } from './epochs.ts';
 import type { GzipVariant } from './gzip-variant.ts';
 import type { KeyParts } from './key.ts';
+import type { PartDigests } from './part-digests.ts';
 import type { Scope } from './scopes.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
@@ -21,6 +23,8 @@ export interface Query {
   readonly session: QuerySession | undefined;
   /** The client wants a fresh answer: nothing stored, and no flight that began before it. */
   readonly fresh: boolean;
+  /** Told when it was answered from memory or tier 2: under this key it will be found again. Never throws. */
+  found?(known: KnownKey): void;
   /**
    * Told when the engine answered a query without session with a session of its own making, before the client
    * has the end of that answer. Never rejects.
@@ -58,6 +62,15 @@ export interface EngineAnswer {
   readonly replica: string;
 }
 
+/** A key that was made for a query, and what it was made under. */
+export interface KnownKey {
+  readonly key: string;
+  readonly captured: CapturedEpochs;
+  /** Of the query, in milliseconds. */
+  readonly ttl: number;
+  readonly digests: PartDigests;
+}
+
 /** The compressed variant of an answer in memory. */
 export interface GzipSource {
   /** Undefined as long as nobody has made one. */
@@ -74,7 +87,7 @@ export interface Client {
   replay(
     answer: StoredAnswer,
     facts: {
-      readonly outcome: Outcome;
+      readonly outcome: Extract<Outcome, { readonly kind: 'hit' }>;
       readonly ttl: number;
       readonly age: number;
       /** The id of the client's own session, to be put where the answer shows one. */

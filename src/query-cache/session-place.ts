@@ -1,5 +1,6 @@
 import type { AnswerEncoding } from '../xmla/answer/answer-encoding.ts';
 import type { AnswerSession } from '../xmla/answer/answer-session.ts';
+import { ownBytes } from './own-bytes.ts';
 import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
 
 /** Takes the session id out from between its quotes, so that another can be put there. */
@@ -8,14 +9,14 @@ export function cutSession(
   { value, encoding }: Pick<AnswerSession, 'value' | 'encoding'>,
 ): { body: Buffer; place: SessionPlace } {
   return {
-    body: Buffer.concat([body.subarray(0, value.start), body.subarray(value.end)]),
+    body: ownBytes([body.subarray(0, value.start), body.subarray(value.end)]),
     place: { at: value.start, encoding },
   };
 }
 
 /** Takes the whole element out. The header around it stays, also when nothing is left in it. */
 export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'element'>): Buffer {
-  return Buffer.concat([body.subarray(0, element.start), body.subarray(element.end)]);
+  return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Emit } from '../events.ts';
 import { createGate } from '../gate.ts';
 import type { Sealer } from '../sealing.ts';
 import { decodeEntry, encodeEntry, type Decoded } from './entry-codec.ts';
+import { looksLikeManifest } from './entry-layout.ts';
 import type { OrderedFill } from './fill-order.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 import { CHUNK, createValueChunks } from './value-chunks.ts';
@@ -63,6 +64,7 @@ export function createSharedEntries(options: {
     const take = (bytes: number) => takeRoom(share, bytes);
     try {
       take(found.length);
+      if (!looksLikeManifest(found)) return await decodeEntry(key, found, maxEntry, sealer, take);
       const gathered = await chunks.gather(key, found, take);
       return gathered.ok
         ? await decodeEntry(key, gathered.value, maxEntry, sealer, take)

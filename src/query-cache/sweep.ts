@@ -1,6 +1,13 @@
 import type { Clock } from '../clock.ts';
 import type { Emit } from '../events.ts';
-import { chunksOf, HEAD_LIMIT, markOf, readDirectory, readHead } from './entry-layout.ts';
+import {
+  chunksOf,
+  HEAD_LIMIT,
+  markOf,
+  readDirectory,
+  readHead,
+  readMarks,
+} from './entry-layout.ts';
 
 /** Between two batches, so that a sweep takes a small part of the time of Redis and of this process (ms). */
 const PAUSE = 20;
@@ -151,7 +158,7 @@ function judge(
 ): { readonly chunks?: SweptChunks } | undefined {
   const head = readHead(bytes);
   if (typeof head === 'string' || head.requestedAt >= before) return undefined;
-  if (head.marks.every((mark) => marks.has(mark))) return undefined;
+  if (readMarks(bytes, head).every((mark) => marks.has(mark))) return undefined;
   const directory = head.kind === 'manifest' ? readDirectory(bytes, head) : undefined;
   if (directory === undefined) return {};
   const count = Math.min(chunksOf(directory), MOST_CHUNKS);

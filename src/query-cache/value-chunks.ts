@@ -71,7 +71,7 @@ export function createValueChunks(options: {
     async gather(key, found, take) {
       const head = readHead(found);
       if (typeof head === 'string' || head.kind === 'entry') return { ok: true, value: found };
-      if (!head.key.equals(Buffer.from(key, 'base64url'))) return refused('another key');
+      if (head.key !== key) return refused('another key');
       if (!isWhole(found)) return refused('wrong checksum');
       const directory = readDirectory(found, head);
       const sums = readSums(found, head);

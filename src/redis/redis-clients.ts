@@ -1,6 +1,8 @@
 import { Cluster, Redis, type Command, type RedisOptions } from 'ioredis';
 import type { ConnectionOptions } from 'node:tls';
 import { tellFailures, type OnConnectionError } from './connection-failures.ts';
+import { gatherWrites } from './gathered-writes.ts';
+import { shareDeadline } from './shared-deadline.ts';
 
 /** A connection to one server, or to the masters of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -76,7 +78,6 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
     const options: Settings = {
       ...common(name),
       ...where,
-      commandTimeout: deadline,
       enableOfflineQueue: false,
       // A master that became a replica refuses to write; its name may lead to the new master by now.
       // (Redis 6 tells it in the middle of the error of a script.)
@@ -88,6 +89,10 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
+    if (deadline !== undefined) {
+      gatherWrites(redis);
+      shareDeadline(redis, deadline);
+    }
     tellFailures(redis, target, secure, onError);
     return redis;
   }

@@ -39,10 +39,8 @@ export function createRedisValueTier(options: {
   }
 
   return {
-    get(key) {
-      return breaker.run(
-        async () => (await connections.reader.getBuffer(redisKey(key))) ?? undefined,
-      );
+    async get(key) {
+      return (await breaker.run(() => connections.reader.getBuffer(redisKey(key)))) ?? undefined;
     },
     async set(key, value, lifetime, { replace } = { replace: false }) {
       const milliseconds = Math.ceil(lifetime);

@@ -24,10 +24,15 @@ export interface RoleSets {
    *   rejects
    */
   nameFor(user: string): Promise<string | undefined>;
+  /** The same where it is known at this very moment; undefined also when it would have to be read. */
+  heldName(user: string): string | undefined;
 }
 
 /** Where roles are not known, everybody is for himself. */
-export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined };
+export const NO_ROLE_SETS: RoleSets = {
+  nameFor: async () => undefined,
+  heldName: () => undefined,
+};
 
 /**
  * Remembers the role sets of users together with the token under which they were read, and uses them while that
@@ -97,11 +102,16 @@ export function createRoleSets(options: {
     if (held?.token === token) held = undefined;
   }
 
+  function heldNow(user: string) {
+    const token = tokenNow();
+    return token === undefined ? undefined : recall(user, token);
+  }
+
   return {
+    heldName: (user) => (options.isLookAlike(user) ? undefined : heldNow(user)?.name),
     async nameFor(user) {
       if (options.isLookAlike(user)) return undefined;
-      const token = tokenNow();
-      const known = token === undefined ? undefined : recall(user, token);
+      const known = heldNow(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
       try {

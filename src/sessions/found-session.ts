@@ -1,16 +1,18 @@
-import { sessionSpelling } from './session-name.ts';
 import type { SessionRecord } from './session-store.ts';
-import type { FoundSession, SessionName } from './sessions.ts';
+import type { FoundSession } from './sessions.ts';
 
-/** Whether what was found under a name was begun in another place, or with an id that was spelt otherwise. */
-export function isSpeltOtherwise(found: FoundSession, name: SessionName): boolean {
+/**
+ * Whether what was found under a name was begun in another place, or with an id that was spelt otherwise.
+ * @param spelling of the one that was asked for, see `sessionSpelling`
+ */
+export function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   const record = lastRecord(found);
-  return record !== undefined && record.spelling !== sessionSpelling(name);
+  return record !== undefined && record.spelling !== spelling;
 }
 
-/** What is known of a session under this very name. */
-export function asSpelt(found: FoundSession, name: SessionName): FoundSession {
-  if (!isSpeltOtherwise(found, name)) return found;
+/** What is known of a session under this very spelling. */
+export function asSpelt(found: FoundSession, spelling: string): FoundSession {
+  if (!isSpeltOtherwise(found, spelling)) return found;
   if (found.kind === 'unavailable') return { ...found, last: undefined };
   return found.kind === 'known' ? { kind: 'unknown', otherwise: found.record } : found;
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import { LEASE_MARGIN, leaseStart } from '../lease.ts';
 import { asDirty, asSpelt, isSame, isSpeltOtherwise } from './found-session.ts';
 import { createSessionMemory } from './session-memory.ts';
-import { sessionName, sessionSpelling } from './session-name.ts';
+import { createSessionDigests } from './session-name.ts';
 import type { SessionRecord, SessionStore } from './session-store.ts';
 import type { FoundSession, Sessions } from './sessions.ts';
 
@@ -48,6 +48,7 @@ export function createSessions(options: {
 }): Sessions {
   const { store, clock, lease, sleep, newToken, onError } = options;
   const memory = createSessionMemory({ clock, lease });
+  const digestsOf = createSessionDigests();
   const finds = new Map<string, Promise<FoundSession>>();
   const takes = new Map<string, Take>();
   /** When this replica last noted that a request was forwarded, by the clock that never steps back. */
@@ -176,13 +177,22 @@ export function createSessions(options: {
 
   return {
     find(name) {
-      const key = sessionName(name);
+      const { key, spelling } = digestsOf(name);
       const known = memory.now(key);
-      if (known !== undefined) return asSpelt(known, name);
-      return readOnce(key).then((found) => asSpelt(found, name));
+      if (known !== undefined) return asSpelt(known, spelling);
+      return readOnce(key).then((found) => asSpelt(found, spelling));
+    },
+    handle(name) {
+      const { key, spelling } = digestsOf(name);
+      return {
+        find() {
+          const known = memory.now(key);
+          return known && asSpelt(known, spelling);
+        },
+      };
     },
     async begin(name, given) {
-      const key = sessionName(name);
+      const { key, spelling } = digestsOf(name);
       const { principal, profile, catalog, replica, dirty = false } = given;
       const begun: SessionRecord = {
         principal,
@@ -190,7 +200,7 @@ export function createSessions(options: {
         catalog,
         replica,
         dirty,
-        spelling: sessionSpelling(name),
+        spelling,
         version: newToken(),
         forwardedAt: clock.wall(),
       };
@@ -214,7 +224,7 @@ export function createSessions(options: {
         watch.stop();
       }
     },
-    dirty: (names) => dirty([...new Set(names.map(sessionName))]),
+    dirty: (names) => dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     async dirtyAll() {
       forgetAll();
       const longest = await tryToChange(() => store.markAllDirty());
@@ -225,7 +235,7 @@ export function createSessions(options: {
       return true;
     },
     takeCatalog(name, record, next) {
-      const key = sessionName(name);
+      const { key } = digestsOf(name);
       const running = takes.get(key);
       if (running !== undefined && isTake(running, next)) return running.result;
       const result = take(key, record, next).finally(() => {
@@ -235,14 +245,14 @@ export function createSessions(options: {
       return result;
     },
     confirm(name, record) {
-      const key = sessionName(name);
+      const { key } = digestsOf(name);
       // Where nobody else changes sessions, what is remembered is what is.
       const known = lease === Infinity ? memory.now(key) : undefined;
       if (known !== undefined) return isSame(known, record);
       return read(key).then((found) => isSame(found, record));
     },
     forwarded(name, record) {
-      const key = sessionName(name);
+      const { key } = digestsOf(name);
       const wall = clock.wall();
       memory.forwarded(key, wall);
       const age = wall - record.forwardedAt;
@@ -254,10 +264,10 @@ export function createSessions(options: {
       store.touch(key, wall).catch(onError);
     },
     async end(name) {
-      const key = sessionName(name);
+      const { key, spelling } = digestsOf(name);
       const found = memory.now(key) ?? (await read(key));
       // The engine may take the two for one or not: it may be over, or go on.
-      if (isSpeltOtherwise(found, name)) return void (await dirty([key]));
+      if (isSpeltOtherwise(found, spelling)) return void (await dirty([key]));
       finds.delete(key);
       memory.end(key);
       try {

@@ -17,6 +17,12 @@ export type FoundSession =
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
+/** A session that is asked for again and again: its name was digested once. */
+export interface SessionHandle {
+  /** What {@link Sessions.find} answers without a promise; undefined where the store must be asked. */
+  find(): FoundSession | undefined;
+}
+
 /**
  * What the gateway knows of the engine's sessions (protocol: "Sessions"). Clean is a claim to be proved, dirty
  * is the default: a record counts as clean only while it was read less than a lease ago, and is read again
@@ -28,6 +34,8 @@ export interface Sessions {
    * whose id was spelt otherwise, is unknown.
    */
   find(name: SessionName): FoundSession | Promise<FoundSession>;
+  /** For whoever asks for one session many times. */
+  handle(name: SessionName): SessionHandle;
   /**
    * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False when it could not be noted: then it stays unknown.
    * Resolves before its id may reach the client.

@@ -1,5 +1,10 @@
 import type { AnswerWatch } from '../engine/engine.ts';
-import { sessionHeader, tellEach } from '../query-cache/answer-sessions.ts';
+import {
+  sessionHeader,
+  sessionReader,
+  tellEach,
+  type SessionReader,
+} from '../query-cache/answer-sessions.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 
@@ -11,33 +16,30 @@ import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 export function watchForSession(
   begun: (id: string, before: readonly string[]) => Promise<unknown>,
 ): AnswerWatch {
-  let reader: ReturnType<typeof watchAnswer> | undefined;
+  let reader: SessionReader | undefined;
   let byHeader: string | undefined;
   const tell = tellEach(begun);
 
-  async function tellBoth(): Promise<void> {
-    await tell(byHeader);
-    await tell(reader?.session?.id);
+  function tellBoth(): Promise<void> | undefined {
+    const first = tell(byHeader);
+    const second = first === undefined ? tell(reader?.id) : first.then(() => tell(reader?.id));
+    return second?.then(() => {});
   }
 
   return {
     // The piece that completes the id is handed on when it has been told.
     holdsLast: false,
     head(head: AnswerHead) {
-      const { status, headers } = head;
-      if (status !== 200) return;
-      reader = watchAnswer({ contentType: headers['content-type'] });
+      if (head.status !== 200) return;
+      reader = sessionReader(head);
       byHeader = sessionHeader(head);
     },
     write(chunk) {
-      if (reader === undefined || reader.headerRead) return undefined;
+      if (reader === undefined || reader.done) return undefined;
       reader.write(chunk);
       return tellBoth();
     },
-    async end() {
-      reader?.end();
-      await tellBoth();
-    },
+    end: tellBoth,
   };
 }
 

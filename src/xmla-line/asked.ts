@@ -14,8 +14,10 @@ import {
   type PassingChange,
 } from '../xmla/request/passing-changes.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
+import { readStatement } from '../xmla/request/read-statement.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
+import { sourcesOf, type StatementSources } from '../xmla/request/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
 import { asksForToken, sessionsInHeaders } from './session-headers.ts';
@@ -44,6 +46,8 @@ export interface Asked {
   readonly leavesState: boolean;
   /** What of the engine's data it changes when it succeeds. */
   readonly change: PassingChange | undefined;
+  /** What its statement reads from, for requests that may be looked up. */
+  readonly sources: StatementSources | undefined;
 }
 
 /** No client's request names more than two. Each one costs all gateways a question. */
@@ -81,13 +85,15 @@ export async function readAsked(
       sessionToken: false,
       leavesState: true,
       change: NOT_UNDERSTOOD,
+      sources: undefined,
     };
   }
   const { request } = reading;
-  const forwarded = queryHeaders(headers, request, engine);
+  const statement = readStatement(request);
+  const forwarded = queryHeaders(headers, request, engine, named);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const ofHeaders = typeof forwarded === 'string' ? forwarded : undefined;
-  const bypass = ofHeaders ?? classify(request, engine);
+  const bypass = ofHeaders ?? classify(request, engine, statement);
   return {
     reading,
     request,
@@ -99,8 +105,9 @@ export async function readAsked(
     session: withHeader(request.session, named),
     sessionIds: together(request.sessionIds, named),
     sessionToken: request.sessionToken || asksForToken(headers),
-    leavesState: contradicted || leavesState(request),
-    change: passingChange(request),
+    leavesState: contradicted || leavesState(request, statement),
+    change: passingChange(request, statement.tokens),
+    sources: bypass === undefined ? sourcesOf(request, statement.tokens) : undefined,
   };
 }
 
@@ -134,6 +141,7 @@ function queryHeaders(
   headers: IncomingHttpHeaders,
   { method }: XmlaRequest,
   engine: EngineTraits,
+  [sessionId]: readonly string[],
 ): QueryHeaders | BypassReason {
   const action = headers.soapaction;
   if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
@@ -147,7 +155,7 @@ function queryHeaders(
     accept,
     // Where answers do not depend on it, all programs share them.
     'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,
-    'x-as-sessionid': sessionsInHeaders(headers)[0],
+    'x-as-sessionid': sessionId,
   };
 }
 

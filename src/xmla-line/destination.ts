@@ -26,17 +26,19 @@ export function destinationOf(
     readonly project: string | undefined;
     readonly search: string;
     readonly user: string;
-    readonly authorization: string | undefined;
+    /** Asked where the engine gets the login of the client. */
+    readonly authorization: () => string | undefined;
   },
 ): Destination {
   const { project, search, user, authorization } = to;
   const { engine, settings } = engineOf(project);
-  const query = forwardedQuery(search);
+  const query = search === '' ? [] : forwardedQuery(search);
+  const login = settings.login === 'forward' ? authorization() : undefined;
   return {
     engine,
     settings,
     traits: traitsOf(settings),
-    addressee: { project, query, user, authorization, replica: undefined },
+    addressee: { project, query, user, authorization: login, replica: undefined },
     place: JSON.stringify([engine.id, engine.tellsProject ? placeInEngine(project) : null]),
   };
 }

@@ -29,7 +29,7 @@ export function createExplanation(options: {
       project,
       search,
       user: principal.name,
-      authorization: undefined,
+      authorization: () => undefined,
     });
     let asked: Asked;
     try {

@@ -62,13 +62,27 @@ export function createKeepAlive(options: { sessions: Sessions; clock: Clock }): 
   return {
     async before(visit) {
       const { name, record, idle } = visit;
-      const waited = clock.wall() - record.forwardedAt;
-      if (idle === undefined || (waited >= 0 && waited < idle * SHARE_OF_IDLE)) return undefined;
+      if (!isTouchDue(record, idle, clock.wall())) return undefined;
       const key = JSON.stringify([name.place, name.id]);
       const touched = await (underWay.get(key) ?? touch(visit, key));
       return touched?.kind === 'fault' ? touched : undefined;
     },
   };
+}
+
+/**
+ * Whether the engine has not heard of a session for so long that it has to be touched.
+ * @param idle milliseconds; undefined when the engine never drops a session
+ * @param wall the time now, by the wall clock (ms)
+ */
+export function isTouchDue(
+  { forwardedAt }: Pick<SessionRecord, 'forwardedAt'>,
+  idle: number | undefined,
+  wall: number,
+): boolean {
+  if (idle === undefined) return false;
+  const waited = wall - forwardedAt;
+  return waited < 0 || waited >= idle * SHARE_OF_IDLE;
 }
 
 function orNothing<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {

@@ -56,7 +56,7 @@ export function createQueryOf(options: {
     const { engine, traits, addressee } = destination;
     if (request === undefined || forwarded === undefined) return 'unknown-shape';
     const { project } = addressee;
-    const sources = sourcesOf(request);
+    const sources = asked.sources ?? sourcesOf(request);
     const { catalogs, spansCatalogs, qualified } = namedCatalogs(request, sources);
     if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     // The engine works in the session's catalog where the request names none.

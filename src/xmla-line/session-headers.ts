@@ -12,6 +12,7 @@ const TOKEN_HEADER = 'x-as-getsessiontoken';
  */
 export function sessionsInHeaders(headers: IncomingHttpHeaders): readonly string[] {
   const texts = valuesOf(headers, SESSION_HEADER);
+  if (texts.length === 0) return texts;
   const all = [...texts, ...texts.flatMap((text) => text.split(','))].map((id) => id.trim());
   return [...new Set(all.filter((id) => id !== ''))];
 }
@@ -22,6 +23,13 @@ export function asksForToken(headers: IncomingHttpHeaders): boolean {
 }
 
 function valuesOf(headers: IncomingHttpHeaders, wanted: string): readonly string[] {
-  const found = Object.entries(headers).filter(([name]) => nameAsRead(name) === wanted);
-  return found.flatMap(([, value]) => value ?? []);
+  const found: string[] = [];
+  for (const name in headers) {
+    // Read in another way a name keeps its length, and few are as long.
+    if (name.length !== wanted.length || nameAsRead(name) !== wanted) continue;
+    const value = headers[name];
+    if (Array.isArray(value)) found.push(...value);
+    else if (value !== undefined) found.push(value);
+  }
+  return found;
 }

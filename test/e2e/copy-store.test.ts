@@ -82,7 +82,7 @@ async function importText(place: Place, text: string): Promise<[number, string]>
 /** Of a storage that is made if it is not there. */
 async function exportedText(place: Place): Promise<string> {
   const { given } = parts(place);
-  const storage = given.createStorage(given.config as SqliteConfig);
+  const storage = await given.createStorage(given.config as SqliteConfig);
   await storage.open();
   await storage.close();
   const output = new PassThrough();

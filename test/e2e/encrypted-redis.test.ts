@@ -12,6 +12,7 @@ import {
 } from '../integration/query-cache/gateways.ts';
 import { until } from '../integration/query-cache/redis-house.ts';
 import { execute } from '../support/envelopes.ts';
+import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { askStamped, beginSession, inSession } from '../support/stamped-client.ts';

@@ -15,20 +15,26 @@ import { startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 let engine: RawEngine;
-let gateway: TestGateway;
+/** It waits as long as by default, so that a busy machine may take its time. */
+let patient: TestGateway;
+/** It is asked where the engine falls silent. */
+let impatient: TestGateway;
 let count = 0;
 
 beforeAll(async () => {
   engine = await startRawEngine(() => {});
-  gateway = await startTestGateway({ engine: { url: engine.url, timeout: '1s' } });
+  patient = await startTestGateway({ engine: { url: engine.url } });
+  impatient = await startTestGateway({ engine: { url: engine.url, timeout: '1s' } });
 });
 afterAll(async () => {
-  await gateway.close();
+  await patient.close();
+  await impatient.close();
   await engine.close();
 });
 beforeEach(() => {
   engine.seen.length = 0;
-  gateway.events.length = 0;
+  patient.events.length = 0;
+  impatient.events.length = 0;
 });
 
 const KINDS = [
@@ -36,7 +42,7 @@ const KINDS = [
   ['cacheable', () => execute({ statement: `SELECT FROM [Sales ${(count += 1)}]` })],
 ] as const;
 
-const failures = () =>
+const failures = (gateway = patient) =>
   gateway.events.flatMap((event) => (event.type === 'engine-failed' ? [event.reason] : []));
 
 /** What an engine can do before the head of its answer has come. */
@@ -110,13 +116,14 @@ describe.each(KINDS)('a request that is %s', (_kind, body) => {
     'is answered by a Fault when the engine %s',
     async (_what, act, status, reason) => {
       engine.answerWith(act);
+      const gateway = reason === 'engine-timeout' ? impatient : patient;
       const answer = await askXmla(gateway.url, body());
       expect([answer.status, shortStatus(answer)]).toEqual([status, `gateway ${reason}`]);
       expect(answer.whole).toBe(true);
       expect(answer.headers['content-type']).toBe('text/xml; charset=utf-8');
       expect(answer.text).toContain('<SOAP-ENV:Fault>');
       expect(answer.text).not.toContain('127.0.0.1');
-      expect(failures()).toEqual([reason]);
+      expect(failures(gateway)).toEqual([reason]);
     },
   );
 
@@ -127,7 +134,7 @@ describe.each(KINDS)('a request that is %s', (_kind, body) => {
   ])('is answered by a Fault when the engine %s', async (_what, url) => {
     const plain = await startStubEngine(() => {});
     const other = await startTestGateway({
-      engine: { url: url.replace('PLAIN', String(plain.port)), timeout: '2s' },
+      engine: { url: url.replace('PLAIN', String(plain.port)) },
     });
     const answer = await askXmla(other.url, body());
     expect([answer.status, shortStatus(answer)]).toEqual([502, 'gateway engine-unreachable']);
@@ -155,6 +162,8 @@ const IN_THE_BODY: readonly (readonly [what: string, act: (socket: Socket) => vo
   ],
 ];
 
+const gatewayFor = (what: string) => (what.endsWith('falls silent') ? impatient : patient);
+
 const CLIENTS = [
   ['HTTP/1.1', 'connection: close\r\n'],
   ['HTTP/1.1', ''],
@@ -180,18 +189,20 @@ function looksWhole({ bytes, ended }: RawAnswer): boolean {
 }
 
 describe.each(KINDS)('an answer to a request that is %s', (_kind, body) => {
-  test.each(IN_THE_BODY)('never looks whole to any client when %s', async (_what, act) => {
+  test.each(IN_THE_BODY)('never looks whole to any client when %s', async (what, act) => {
     engine.answerWith(act);
+    const { url } = gatewayFor(what);
     await Promise.all(
       CLIENTS.map(async ([version, line]) => {
-        const raw = await sendRaw(portOf(gateway.url), rawRequest(version, line, body()));
+        const raw = await sendRaw(portOf(url), rawRequest(version, line, body()));
         expect(raw.bytes.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /);
         expect([version, line, looksWhole(raw)]).toEqual([version, line, false]);
       }),
     );
   });
 
-  test.each(IN_THE_BODY)('is counted once when %s', async (_what, act) => {
+  test.each(IN_THE_BODY)('is counted once when %s', async (what, act) => {
+    const gateway = gatewayFor(what);
     const project = `project${(count += 1)}`;
     const told = (type: string) =>
       gateway.events.filter(
@@ -207,7 +218,8 @@ describe.each(KINDS)('an answer to a request that is %s', (_kind, body) => {
     ]);
   });
 
-  test.each(IN_THE_BODY)('is asked for again when %s', async (_what, act) => {
+  test.each(IN_THE_BODY)('is asked for again when %s', async (what, act) => {
+    const gateway = gatewayFor(what);
     const asked = body();
     engine.answerWith(act);
     await askXmla(gateway.url, asked);
@@ -228,7 +240,12 @@ describe('a short answer to a cacheable request', () => {
     'that is cut off %s becomes a Fault, since nothing of it was sent yet',
     async (_what, text) => {
       engine.answerWith((socket) => socket.end(text));
-      const answer = await askXmla(gateway.url, KINDS[1][1]());
+      let answer = await askXmla(patient.url, KINDS[1][1]());
+      // A busy machine may have let go of what is held back before it was cut off.
+      while (answer.status === 200) {
+        expect(answer.whole).toBe(false);
+        answer = await askXmla(patient.url, KINDS[1][1]());
+      }
       expect([answer.status, answer.whole]).toEqual([502, true]);
       expect(answer.text).toContain('<SOAP-ENV:Fault>');
     },
@@ -240,10 +257,10 @@ describe('a kept-alive connection that the engine has closed', () => {
 
   test('costs a cacheable request nothing', async () => {
     engine.answerWith(answerOnce);
-    await askXmla(gateway.url, KINDS[1][1]());
+    await askXmla(patient.url, KINDS[1][1]());
     // The next request arrives on the connection that is kept, and is never answered there.
     engine.answerWith((socket, n) => (n === 2 ? socket.destroy() : answerOnce(socket)));
-    const answer = await askXmla(gateway.url, KINDS[1][1]());
+    const answer = await askXmla(patient.url, KINDS[1][1]());
     expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
     expect(engine.seen).toHaveLength(3);
     expect(failures()).toEqual([]);
@@ -256,22 +273,22 @@ describe('a kept-alive connection that the engine has closed', () => {
       if (places.length === 3) places.forEach((one) => answerOnce(one));
     });
     // Three at one time, so that three connections are kept.
-    await Promise.all([1, 2, 3].map(() => askXmla(gateway.url, KINDS[1][1]())));
+    await Promise.all([1, 2, 3].map(() => askXmla(patient.url, KINDS[1][1]())));
     const old = new Set(places);
     engine.answerWith((socket) => {
       if (old.has(socket)) socket.destroy();
       else answerOnce(socket);
     });
-    const answer = await askXmla(gateway.url, KINDS[1][1]());
+    const answer = await askXmla(patient.url, KINDS[1][1]());
     expect([answer.status, answer.text]).toEqual([200, mddatasetAnswer()]);
     expect(failures()).toEqual([]);
   });
 
   test('is not tried twice for a request that may have done something', async () => {
     engine.answerWith(answerOnce);
-    await askXmla(gateway.url, KINDS[0][1]());
+    await askXmla(patient.url, KINDS[0][1]());
     engine.answerWith((socket) => socket.destroy());
-    const answer = await askXmla(gateway.url, KINDS[0][1]());
+    const answer = await askXmla(patient.url, KINDS[0][1]());
     expect(answer.status).toBe(502);
     expect(engine.seen).toHaveLength(2);
   });

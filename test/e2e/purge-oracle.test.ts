@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
+import type { OracleForm } from '../support/oracle/forms.ts';
 import { mutantProgram, MUTANTS, type MutantProgram } from '../support/oracle/mutants.ts';
 import {
   clusteredRedis,
   redisBehindSentinels,
   standaloneRedis,
-  type OracleRedis,
 } from '../support/oracle/redis-forms.ts';
-import { runOracle, type OracleRun } from '../support/oracle/run.ts';
+import { counts, runOracle, told } from '../support/oracle/run.ts';
 import { sizes } from '../support/sizes.ts';
 
 /** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
@@ -23,20 +23,10 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-async function started(starting: Promise<OracleRedis>): Promise<OracleRedis> {
-  const redis = await starting;
-  closers.push(redis.close);
-  return redis;
-}
-
-/** What one has to know of a run that found something. */
-function told({ violations }: OracleRun, seed: number): string {
-  const shown = violations.slice(0, 3).map(({ what, history }) => [...history, what].join('\n'));
-  return violations.length === 0 ? '' : [`FUZZ_SEED=${seed}`, ...shown].join('\n\n');
-}
-
-function counts({ violations, ...rest }: OracleRun, seed: number): string {
-  return JSON.stringify({ seed, violations: violations.length, ...rest });
+async function started(starting: Promise<OracleForm>): Promise<OracleForm> {
+  const form = await starting;
+  closers.push(form.close);
+  return form;
 }
 
 describe('a request that is sent after a purge was acknowledged gets no answer from before it', () => {
@@ -47,11 +37,11 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
   ] as const)(
     'on three gateways and %s, whatever happens to them',
     async (_name, start, goals) => {
-      const redis = await started(start());
+      const form = await started(start());
       const seed = fuzzSeed();
       const run = await runOracle({
         seed,
-        redis,
+        form,
         goals: { ...goals, lasting: LASTING },
         onProgress(soFar) {
           if (LASTING > 0 || soFar.seconds > LONG) process.stderr.write(`${counts(soFar, seed)}\n`);
@@ -81,7 +71,7 @@ describe('the oracle finds it when', () => {
       const seed = fuzzSeed();
       const run = await runOracle({
         seed,
-        redis: await started(standaloneRedis()),
+        form: await started(standaloneRedis()),
         goals: sizes.oracle.mutant,
         // Without messages there is nothing but epochs and lease.
         allDeaf: true,

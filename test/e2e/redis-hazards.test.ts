@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { checkedFetch } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
 import { CATALOG, startHazardHouse, type HazardHouse } from '../support/hazard-house.ts';
+import '../support/patient-redis.ts';
 import { askRedis } from '../support/redis-server.ts';
 import { askStamped, inSession, type StampedAnswer } from '../support/stamped-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';

@@ -96,20 +96,33 @@ describe.each(VARIANTS)('two versions that differ in %s, on one Redis', (_what, 
       [one, other],
       [other, one],
     ] as const) {
-      count += 1;
-      const before = told(second, 'entry-rejected').length;
-      const statement = `SELECT FROM [Once ${count}]`;
-      while ((await askKnown(first, statement)).status !== 'hit') await delay(1);
-      const status = (await askKnown(second, statement)).status;
-      expect([second.name, status]).toEqual([second.name, 'miss stored']);
-      const rejections = told(second, 'entry-rejected')
-        .slice(before)
-        .map(({ why }) => why);
-      // More than once, when the lease ran out while it was looked up.
       const expected = differs.includes('key') ? [] : ['another version'];
-      expect([...new Set(rejections)]).toEqual(expected);
+      let found: readonly unknown[] | undefined;
+      while (found === undefined) found = await rejectionsOf(first, second, `Once ${(count += 1)}`);
+      expect(found).toEqual(expected);
     }
   });
+
+  /** Why what the first one stored was refused by the second; undefined when that was too busy to look, or to say. */
+  async function rejectionsOf(first: Version, second: Version, cube: string) {
+    const [before, failed] = [told(second, 'entry-rejected'), told(second, 'redis-failed')];
+    const statement = `SELECT FROM [${cube}]`;
+    while ((await askKnown(first, statement)).status !== 'hit') await delay(1);
+    const { status } = await askKnown(second, statement);
+    expect([second.name, status]).toEqual([
+      second.name,
+      expect.stringMatching(/^miss(?: stored)?$/u),
+    ]);
+    const rejections = () => told(second, 'entry-rejected').slice(before.length);
+    const hasFailed = () => told(second, 'redis-failed').length > failed.length;
+    // The log comes by another way than the answer.
+    if (!differs.includes('key')) {
+      while (rejections().length === 0 && !hasFailed()) await delay(1);
+    }
+    if (status === 'miss' || (rejections().length === 0 && hasFailed())) return undefined;
+    // More than once, when the lease ran out while it was looked up.
+    return [...new Set(rejections().map(({ why }) => why))];
+  }
 
   test('hear of the purges of each other', async () => {
     for (const { url } of versions) {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { propertyOf } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
+import { withDeadlines } from '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import {
   startSessionEngine,
@@ -137,49 +138,55 @@ describe.each(KINDS)('gateways before %s that share a Redis', (kind) => {
       const gateway = await gatewayOf(kind, hole.port);
       const id = await begin(gateway);
       await askUntil(isHit, () => ask(gateway, id));
-      await hole.set(mode);
-      const away = await askUntil(
-        (answer) => !isHit(answer),
-        () => ask(gateway, id),
-      );
-      expect(away.status).toMatch(/^bypass (session-unavailable|epochs-unknown)$/);
-      expect([away.stamp?.created, away.computedIn]).toEqual([[], id]);
+      const whileAway = async () => {
+        await hole.set(mode);
+        const away = await askUntil(
+          (answer) => !isHit(answer),
+          () => ask(gateway, id),
+        );
+        expect(away.status).toMatch(/^bypass (session-unavailable|epochs-unknown)$/);
+        expect([away.stamp?.created, away.computedIn]).toEqual([[], id]);
 
-      const refused = await ask(gateway, id, MEMBER);
-      expect([refused.status, refused.answer.status]).toEqual(['gateway session-unavailable', 503]);
-      expect(refused.answer.text).toContain('Fault>');
-      expect(refused.answer.headers['retry-after']).toBe('5');
-      expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
+        const refused = await ask(gateway, id, MEMBER);
+        expect([refused.status, refused.answer.status]).toEqual([
+          'gateway session-unavailable',
+          503,
+        ]);
+        expect(refused.answer.text).toContain('Fault>');
+        expect(refused.answer.headers['retry-after']).toBe('5');
+        expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
 
-      // Who begins one now can work in it, and nothing of it is stored.
-      const begun = await begin(gateway);
-      const own = await ask(gateway, begun);
-      expect([own.stamp?.created, own.computedIn]).toEqual([[], begun]);
-      expect(own.status).toMatch(/^bypass /);
+        // Who begins one now can work in it, and nothing of it is stored.
+        const begun = await begin(gateway);
+        const own = await ask(gateway, begun);
+        expect([own.stamp?.created, own.computedIn]).toEqual([[], begun]);
+        expect(own.status).toMatch(/^bypass /);
 
-      if (kind === 'emondrian') {
-        // It would move there, and the other gateways would not know.
-        const moved = await ask(gateway, id, undefined, 'HR');
-        expect([moved.status, moved.answer.status]).toEqual(['gateway session-unavailable', 503]);
-        expect(moved.answer.headers['retry-after']).toBe('5');
-        expect((await ask(gateway, begun, undefined, 'HR')).answer.status).toBe(503);
-        // Nothing is known of it here.
-        expect((await ask(gateway, 'of another gateway')).answer.status).toBe(503);
-        expect(engine.asked.filter((one) => propertyOf(one, 'Catalog') === 'HR')).toEqual([]);
-      }
+        if (kind === 'emondrian') {
+          // It would move there, and the other gateways would not know.
+          const moved = await ask(gateway, id, undefined, 'HR');
+          expect([moved.status, moved.answer.status]).toEqual(['gateway session-unavailable', 503]);
+          expect(moved.answer.headers['retry-after']).toBe('5');
+          expect((await ask(gateway, begun, undefined, 'HR')).answer.status).toBe(503);
+          // Nothing is known of it here.
+          expect((await ask(gateway, 'of another gateway')).answer.status).toBe(503);
+          expect(engine.asked.filter((one) => propertyOf(one, 'Catalog') === 'HR')).toEqual([]);
+        }
 
-      await hole.set('forward');
-      // Of the session that had to be kept clean nobody knows whether it is: what was not sent made it dirty here.
-      const back = await askUntil(isSure, () => ask(gateway, id));
-      expect([back.stamp?.created, back.fault]).toEqual([[], undefined]);
-      // One that cannot be noted yet is unknown, and its user begins the next.
-      let anew = '';
-      const served = await askUntil(isHit, async () => {
-        anew = await begin(gateway);
-        return ask(gateway, anew);
-      });
-      expect(served.session).toBe(anew);
-      expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
+        await hole.set('forward');
+        // Of the session that had to be kept clean nobody knows whether it is: what was not sent made it dirty here.
+        const back = await askUntil(isSure, () => ask(gateway, id));
+        expect([back.stamp?.created, back.fault]).toEqual([[], undefined]);
+        // One that cannot be noted yet is unknown, and its user begins the next.
+        let anew = '';
+        const served = await askUntil(isHit, async () => {
+          anew = await begin(gateway);
+          return ask(gateway, anew);
+        });
+        expect(served.session).toBe(anew);
+        expect(engine.asked.filter(({ statement }) => statement === MEMBER)).toEqual([]);
+      };
+      await withDeadlines(whileAway);
     },
   );
 });

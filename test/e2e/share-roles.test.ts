@@ -62,7 +62,7 @@ function settings(cache: object = {}) {
 
 /** Two gateways over one database, with their sections `cache`. */
 async function pair(which: string, changing: object, asked: object): Promise<void> {
-  const storage = { driver: 'postgres', url: (await postgres.house()).url };
+  const storage = { driver: 'postgres', url: (await postgres.house()).url, timeout: '10s' };
   houses.set(which, {
     changing: await startTestGateway({ ...settings(changing), storage }),
     asked: await startTestGateway({ ...settings(asked), storage }),
@@ -118,7 +118,7 @@ type ApiAnswer = Parameters<typeof dataOf>[0];
  * cached by user; so it is tried with further ones.
  */
 async function sharedQuery(by: Pick<House, 'asked'>, to = by): Promise<Buffer> {
-  for (let tries = 0; tries < 50; tries += 1) {
+  for (let tries = 0; tries < 500; tries += 1) {
     const query = newQuery();
     await ask(by, query, 'alice');
     const answer = await ask(to, query, 'bob');

@@ -4,6 +4,7 @@ import { apiOf, dataOf, documentOf, failureOf, type Api } from '../contract/api-
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
+import { livedTime } from '../support/lived-time.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
@@ -54,17 +55,10 @@ const operations = (id: number): (() => Promise<Answer>)[] => [
 ];
 
 /** The promise of the interface: nobody waits longer for a storage that is away. */
-async function withinTwoSeconds<T>(answer: Promise<T>): Promise<T> {
-  const timer = new AbortController();
-  const late = delay(2_000, undefined, { signal: timer.signal }).then(() => {
-    throw new Error('no answer within two seconds');
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    timer.abort();
-    late.catch(() => {});
-  }
+async function withinTwoSeconds<T>(answer: () => Promise<T>): Promise<T> {
+  const { result, lived } = await livedTime(answer);
+  expect(lived).toBeLessThan(2_000);
+  return result;
 }
 
 /** Asks for what is cached and for what is not, again and again, until it is told to stop. */
@@ -102,7 +96,7 @@ describe.each<[string, () => Promise<void>, () => Promise<void> | void]>([
     // At once, when connections of before are left, and again, when there are none.
     for (let round = 0; round < 2; round += 1) {
       const answers = await Promise.all(
-        operations(id).map((operation) => withinTwoSeconds(operation())),
+        operations(id).map((operation) => withinTwoSeconds(operation)),
       );
       for (const answer of answers) {
         expect(failureOf(answer)).toBe('503 storage-unavailable');
@@ -127,7 +121,7 @@ test('a gateway that starts before its PostgreSQL answers queries, and the API w
   await postgres.stop();
   await startGateway(url);
   expect(shortStatus(await askXmla(gateway.url, query('early')))).toBe('miss stored');
-  expect(failureOf(await withinTwoSeconds(api.list(PAGE)))).toBe('503 storage-unavailable');
+  expect(failureOf(await withinTwoSeconds(() => api.list(PAGE)))).toBe('503 storage-unavailable');
   await postgres.restart();
   await untilStorageIsBack();
   expect(await api.created(ROLE)).toBe(2);

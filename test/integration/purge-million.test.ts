@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
+import '../support/patient-redis.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sizes } from '../support/sizes.ts';

@@ -1,6 +1,10 @@
 interface Sizes {
   /** Mutated envelopes that are read both by the gateway and by libxml2. */
   readonly fuzzedEnvelopes: number;
+  /** Mutated envelopes that are read both quickly and by the parser. */
+  readonly plainEnvelopes: number;
+  /** Mutated bodies of which those that are recognised are held against the full reading. */
+  readonly recognisedMutations: number;
   /** Mutated answers whose inspection is compared with libxml2. */
   readonly fuzzedAnswers: number;
   /** How far apart the places are at which a sample answer is cut off. */
@@ -51,11 +55,17 @@ interface Sizes {
   /** Gateways that are asked for the same slow query, and requests to each. */
   readonly flightGateways: number;
   readonly flightClients: number;
-  /** Runs of the oracle: on one Redis, with several servers of Redis, and until it has to have found a fault. */
+  /**
+   * Runs of the oracle: on one Redis, with several servers of Redis, with workers whose links are disturbed, with workers
+   * as they are started by an operator, and until it has to have found a fault.
+   */
   readonly oracle: {
     readonly alone: OracleGoals;
     readonly watched: OracleGoals;
+    readonly workers: OracleGoals;
+    readonly served: OracleGoals;
     readonly mutant: OracleGoals;
+    readonly workerMutant: OracleGoals;
     /** Of one run (ms). */
     readonly deadline: number;
   };
@@ -91,6 +101,8 @@ interface OracleGoals {
 
 const SMALL: Sizes = {
   fuzzedEnvelopes: 2_000,
+  plainEnvelopes: 8_000,
+  recognisedMutations: 20_000,
   fuzzedAnswers: 3_000,
   cutStep: 17,
   propertyRuns: 200,
@@ -105,9 +117,9 @@ const SMALL: Sizes = {
   writesUntilKill: 80,
   startRounds: 2,
   startProcesses: 2,
-  outageTimeout: 400,
+  outageTimeout: 1_000,
   loadedDocument: 4 * 1024 * 1024,
-  loadedTimeout: 5_000,
+  loadedTimeout: 20_000,
   outagesFromTheStart: false,
   matrixQuestions: 3,
   matrixStride: 3,
@@ -120,7 +132,10 @@ const SMALL: Sizes = {
   oracle: {
     alone: { requests: 50_000, purges: 500, disturbances: 4 },
     watched: { requests: 6_000, purges: 60, disturbances: 1 },
+    workers: { requests: 20_000, purges: 200, disturbances: 2 },
+    served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    workerMutant: { requests: 100_000, purges: 2_000, disturbances: 40 },
     deadline: 900_000,
   },
   clientStride: 6,
@@ -141,6 +156,8 @@ const SMALL: Sizes = {
 
 const FULL: Sizes = {
   fuzzedEnvelopes: 10_000,
+  plainEnvelopes: 200_000,
+  recognisedMutations: 1_000_000,
   fuzzedAnswers: 100_000,
   cutStep: 1,
   propertyRuns: 5_000,
@@ -170,7 +187,10 @@ const FULL: Sizes = {
   oracle: {
     alone: { requests: 300_000, purges: 2_000, disturbances: 20 },
     watched: { requests: 40_000, purges: 300, disturbances: 8 },
+    workers: { requests: 300_000, purges: 2_000, disturbances: 20 },
+    served: { requests: 60_000, purges: 500, disturbances: 10 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    workerMutant: { requests: 100_000, purges: 2_000, disturbances: 40 },
     deadline: 3_600_000,
   },
   clientStride: 1,

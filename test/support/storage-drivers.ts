@@ -30,7 +30,8 @@ export async function startDriver(
     case 'postgres': {
       postgres ??= startPostgres();
       const { url } = await (await postgres).house();
-      return startTestGateway({ ...settings, storage: { driver, url } });
+      // No test of these is about time, and a busy machine may take some.
+      return startTestGateway({ ...settings, storage: { driver, url, timeout: '10s' } });
     }
     case 'http': {
       const remote = await startTestGateway(settings);

@@ -59,7 +59,7 @@ const COMMON = [
 
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
-  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition'] },
+  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition', 'workers'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
   gateway: {
     values: ['composition', 'observability'],
@@ -72,19 +72,26 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'auth',
       'config',
       'engine',
+      'hot-path',
       'http',
       'query-cache',
       'redis',
       'roles',
       'sessions',
       'storage',
+      'workers',
     ],
     types: ['observability', 'xmla-line'],
   },
+  workers: { values: ['query-cache', 'sessions'] },
   app: { values: ['http', 'observability'], types: ['config'] },
+  'hot-path': {
+    values: ['xmla-line', 'http', 'query-cache', 'xmla'],
+    types: ['auth', 'config', 'roles', 'sessions'],
+  },
   'xmla-handler': {
     values: ['xmla-line', 'auth', 'http', 'query-cache'],
-    types: ['roles', 'sessions'],
+    types: ['hot-path', 'roles', 'sessions'],
   },
   'xmla-line': {
     values: ['http', 'engine', 'proxy', 'query-cache', 'sessions', 'xmla'],

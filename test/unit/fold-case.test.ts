@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
 import { foldCase } from '../../src/fold-case.ts';
 
 describe('names that count as the same', () => {
@@ -28,6 +29,15 @@ describe('names that count as the same', () => {
     for (const name of ['STRAẞE', 'ΟΔΟΣ', 'İstanbul', 'ǅ', 'ŉ', '\u0345']) {
       expect(foldCase(foldCase(name))).toBe(foldCase(name));
     }
+  });
+
+  test('fold alike alone and beside letters that are not ASCII', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary-ascii' }), (name) => {
+        // A Han character has no case and composes with nothing.
+        expect(foldCase(`${name}\u4e00`)).toBe(`${foldCase(name)}\u4e00`);
+      }),
+    );
   });
 
   test('are found by a part of them, in any case', () => {

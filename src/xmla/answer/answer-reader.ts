@@ -3,6 +3,7 @@ import type { AnswerDecoder } from './answer-decoder.ts';
 import { findEncoding } from './answer-encoding.ts';
 import type { AnswerEncoding } from './answer-encoding.ts';
 import { answerScanner } from './answer-scanner.ts';
+import type { ScannerMemories } from './scanner-memory.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 import type { AnswerSession, ByteRange } from './answer-session.ts';
 import type { TextSession } from './header-session.ts';
@@ -32,9 +33,11 @@ export function answerReader(answer: {
   readonly flagOf: (local: string) => number;
   readonly failed: (failure: ReaderFailure) => void;
   readonly headLimit: number;
+  /** As of `answerScanner`. */
+  readonly memories?: ScannerMemories;
 }): AnswerReader {
   const { failed, headLimit } = answer;
-  const scanner = answerScanner(answer.sink, answer.flagOf);
+  const scanner = answerScanner(answer.sink, answer.flagOf, answer.memories);
   let decoder: AnswerDecoder | undefined;
   let encoding: AnswerEncoding = 'utf-8';
   let first = Buffer.alloc(0);

@@ -13,8 +13,8 @@ import {
 } from './xml-bytes.ts';
 import { isInstruction } from './xml-instruction.ts';
 import type { KnownTag } from './known-tags.ts';
-import { hasWords, knownEnding, knownTag, newPlace, tagMemory } from './known-tags.ts';
-import { nameTable } from './xml-names.ts';
+import { hasWords, knownEnding, knownTag, newPlace } from './known-tags.ts';
+import { newScannerMemory, type ScannerMemories } from './scanner-memory.ts';
 import type { Name } from './xml-names.ts';
 import { UNFINISHED, readReference } from './xml-references.ts';
 import {
@@ -30,8 +30,6 @@ import {
   isEscaped,
   textEnd,
 } from './xml-sections.ts';
-import { tagReader } from './xml-tag.ts';
-import { bindings } from './xml-bindings.ts';
 
 export interface AnswerScanner {
   /** Reads on; throws at the first thing that is ill-formed. */
@@ -67,11 +65,16 @@ const BYTE_ORDER_MARK = Buffer.from('\u{FEFF}');
  * The bytes must be UTF-8, each piece with whole characters.
  *
  * @param flagOf asked once for each name about its local part; the flag is in the tag
+ * @param memories what was learnt of other documents; made with the same `flagOf`
  */
-export function answerScanner(sink: ScannerSink, flagOf: (local: string) => number): AnswerScanner {
-  const bound = bindings();
-  const reader = tagReader(nameTable(flagOf), bound);
-  const memory = tagMemory();
+export function answerScanner(
+  sink: ScannerSink,
+  flagOf: (local: string) => number,
+  memories?: ScannerMemories,
+): AnswerScanner {
+  const own = memories?.take() ?? newScannerMemory(flagOf);
+  const { bound, reader, tags: memory } = own;
+  const { document } = memory;
   const held = heldBack(LARGEST_TAG);
   // The elements that are open: their names, and the scopes around them.
   const open: Name[] = [];
@@ -159,7 +162,7 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
     const { scope } = bound;
     let at = from;
     for (;;) {
-      const known = knownTag(place, view, at, scope);
+      const known = knownTag(place, view, at, scope, document);
       if (known === undefined) return at === from ? readMarkup(bytes, at) : at;
       if (open.length === 0 || open.length === DEEPEST) throw NOT_WELL_FORMED;
       const { name, tag } = known;
@@ -294,6 +297,7 @@ export function answerScanner(sink: ScannerSink, flagOf: (local: string) => numb
     end() {
       if (!held.isEmpty() || mode !== CONTENT || open.length > 0 || !rootSeen)
         throw NOT_WELL_FORMED;
+      memories?.giveBack(own);
     },
   };
 }

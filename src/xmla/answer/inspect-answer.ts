@@ -4,6 +4,7 @@ import type { RefusalReason } from '../../reasons.ts';
 import { answerReader } from './answer-reader.ts';
 import type { AnswerSession } from './answer-session.ts';
 import { HEAD_LIMIT, answerShape, errorFlagOf } from './answer-shape.ts';
+import { scannerMemories } from './scanner-memory.ts';
 
 /**
  * The most bytes that should be inspected in one turn of the event loop: a larger chunk is cut into slices, with a
@@ -28,6 +29,10 @@ export interface AnswerInspector {
   /** The refusal known so far, so that the caller may stop keeping bytes early. The first one found stays. */
   readonly refusal: RefusalReason | undefined;
 }
+
+/** What the shape says of a tag depends on this, and on nothing else of an engine. */
+const OF_ERROR_DATASETS = scannerMemories(errorFlagOf);
+const OF_OTHERS = scannerMemories(errorFlagOf);
 
 /** Thrown by a refusal to leave the scanner at once, so that the rest of a hostile chunk costs nothing. */
 const STOP = new Error('the answer is refused');
@@ -64,6 +69,7 @@ export function inspectAnswer(answer: {
     flagOf: errorFlagOf,
     failed: refuse,
     headLimit: HEAD_LIMIT,
+    memories: answer.errorsAsData.includes('error-dataset') ? OF_ERROR_DATASETS : OF_OTHERS,
   });
 
   return {

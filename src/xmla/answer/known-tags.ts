@@ -30,8 +30,10 @@ export interface KnownTag extends KnownBytes {
  */
 export interface Place {
   tags: KnownTag[];
-  /** how many more tags it may learn */
+  /** how many more tags it may learn in the document at hand */
   patience: number;
+  /** the document in which it was met last */
+  document: number;
 }
 
 /** Bytes of a word. */
@@ -48,7 +50,7 @@ const MOST = 4096;
 const NO_TAGS: KnownTag[] = [];
 
 export function newPlace(): Place {
-  return { tags: NO_TAGS, patience: PATIENCE };
+  return { tags: NO_TAGS, patience: PATIENCE, document: 0 };
 }
 
 /**
@@ -58,11 +60,14 @@ export function newPlace(): Place {
  * @param scope the bindings that count now
  */
 export function knownTag(
-  { tags }: Place,
+  place: Place,
   view: DataView,
   at: number,
   scope: number,
+  document: number,
 ): KnownTag | undefined {
+  if (place.document !== document) meetAgain(place, document);
+  const { tags } = place;
   for (let index = 0; index < tags.length; index++) {
     const known = tags[index];
     if (known?.scope !== scope || !hasWords(view, at, known.words, known.length)) continue;
@@ -70,6 +75,17 @@ export function knownTag(
     return known;
   }
   return undefined;
+}
+
+/** What was learnt in other documents is tried, and gives way to what this one teaches. */
+function meetAgain(place: Place, document: number): void {
+  place.document = document;
+  place.patience = PATIENCE;
+  for (const tag of place.tags) {
+    tag.proven = false;
+    tag.patience = PATIENCE;
+    for (const ending of tag.endings) ending.proven = false;
+  }
 }
 
 /** The length of a known text and end tag that stand at `at`, behind that start tag; 0 when none does. */
@@ -84,6 +100,11 @@ export function knownEnding({ endings }: KnownTag, view: DataView, at: number): 
 }
 
 export interface TagMemory {
+  /** the number of the document at hand */
+  readonly document: number;
+  nextDocument(): void;
+  /** Whether it has learnt no more of all documents than it may of one. */
+  isSmall(): boolean;
   /**
    * Remembers a tag at its place, if it may come again.
    *
@@ -94,9 +115,11 @@ export interface TagMemory {
   learnEnding(known: KnownTag, bytes: Buffer, from: number, to: number): void;
 }
 
-/** The memory of one document. Tags that declare namespaces must not be given to it: they begin a scope. */
+/** The memory of documents, one after the other. Tags that declare namespaces must not be given to it: they begin a scope. */
 export function tagMemory(): TagMemory {
   let size = 0;
+  let before = 0;
+  let document = 0;
 
   /** Whether there is room for some bytes, in the document and in a list. */
   function mayLearn(list: { patience: number }, length: number): boolean {
@@ -107,6 +130,15 @@ export function tagMemory(): TagMemory {
   }
 
   return {
+    get document() {
+      return document;
+    },
+    nextDocument() {
+      before += size;
+      size = 0;
+      document += 1;
+    },
+    isSmall: () => before + size <= MOST,
     learn(place, bytes, at, name, tag, scope) {
       const length = tag.end - tag.start;
       if (!mayLearn(place, length)) return;

@@ -26,7 +26,7 @@ export interface WatchedAnswer {
 }
 
 /** Bytes after which no SOAP header is waited for, of the answer and of its text in UTF-8. */
-const LONGEST_WAIT = 64 * 1024;
+export const LONGEST_WAIT = 64 * 1024;
 
 /** Depths of the elements: the envelope is 1. */
 const ENVELOPE = 1;

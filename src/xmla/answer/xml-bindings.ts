@@ -1,40 +1,58 @@
 import type { Prefix } from './xml-names.ts';
 
-/** Which namespaces the prefixes stand for, in one document. */
+/** Which namespaces the prefixes stand for, in one document and, when that is over, in the next. */
 export interface Bindings {
   /**
    * A number for all that is bound now. As long as it is the same, and whenever it is the same again, every name stands
    * for the same as before.
    */
   readonly scope: number;
-  /** Begins a scope within the one that counts. */
-  begin(): void;
-  bind(prefix: Prefix, uri: string): void;
+  /**
+   * Begins a scope within the one that counts.
+   * @param declared all prefixes that it binds
+   */
+  begin(
+    declared: readonly { readonly prefix: Prefix; readonly text: string; readonly uri: string }[],
+  ): void;
   /** Ends the innermost scope: what counted before it counts again. */
   release(): void;
+  /** Whether the scopes are few that it knows by their declarations. */
+  isSmall(): boolean;
 }
+
+/** So many scopes are known again by what they declare; bounds the memory. */
+const MOST = 1024;
 
 export function bindings(): Bindings {
   let last = 0;
+  /** The number of a scope by that of the scope around it and its declarations: that is all that is bound in it. */
+  const known = new Map<string, number>();
   const scopes: number[] = [];
   // What was bound before, and how much of it belongs to the scopes outside.
   const marks: number[] = [];
   const prefixes: Prefix[] = [];
   const formerUris: (string | undefined)[] = [];
 
+  function number(spelt: string): number {
+    last += 1;
+    if (known.size < MOST) known.set(spelt, last);
+    return last;
+  }
+
   const all = {
     scope: 0,
-    begin() {
+    begin(declared: Parameters<Bindings['begin']>[0]) {
       scopes.push(all.scope);
       marks.push(prefixes.length);
-      // Never a number of before, even for the same declarations: the prefixes outside may differ.
-      last += 1;
-      all.scope = last;
-    },
-    bind(prefix: Prefix, uri: string) {
-      prefixes.push(prefix);
-      formerUris.push(prefix.uri);
-      prefix.uri = uri;
+      let spelt = `${all.scope}`;
+      for (const { prefix, text, uri } of declared) {
+        prefixes.push(prefix);
+        formerUris.push(prefix.uri);
+        prefix.uri = uri;
+        // No prefix and no plain URI holds a blank.
+        spelt += ` ${text}=${uri}`;
+      }
+      all.scope = known.get(spelt) ?? number(spelt);
     },
     release() {
       const mark = marks.pop() ?? 0;
@@ -45,6 +63,7 @@ export function bindings(): Bindings {
       }
       all.scope = scopes.pop() ?? 0;
     },
+    isSmall: () => known.size < MOST,
   };
   return all;
 }

@@ -33,6 +33,9 @@ export interface NameTable {
   find(bytes: Buffer, from: number, to: number, hash: number): Name | undefined;
   /** The prefix of that text; '' for names without one. */
   prefix(text: string): Prefix;
+  /** Names that are known from before are not counted in the next document. */
+  nextDocument(): void;
+  isSmall(): boolean;
 }
 
 /** Namespaces in XML 1.0, section 3: bound from the start, and not to be bound otherwise. */
@@ -59,9 +62,12 @@ const NO_NAMES: readonly undefined[] = Array.from({ length: SLOTS });
 const MOST_NAMES = 65_536;
 const MOST_BYTES = 4 * 1024 * 1024;
 const LONGEST = 4096;
+/** Names, and bytes of them, that are kept for the next document. */
+const MOST_KEPT = 1024;
+const MOST_KEPT_BYTES = 32 * 1024;
 
 /**
- * The names of one document, each checked when it is seen for the first time.
+ * The names of documents, one after the other, each checked when it is seen for the first time.
  *
  * @param flagOf asked once for each name about its local part
  */
@@ -73,6 +79,8 @@ export function nameTable(flagOf: (local: string) => number): NameTable {
     ['xml', { uri: XML_NAMESPACE }],
   ]);
   let size = 0;
+  let bytesBefore = 0;
+  let namesBefore = 0;
 
   function prefix(text: string): Prefix {
     let found = prefixes.get(text);
@@ -86,7 +94,8 @@ export function nameTable(flagOf: (local: string) => number): NameTable {
   function add(bytes: Buffer, from: number, to: number, text: string): Name | undefined {
     const match = PLAIN_NAME.exec(text) ?? QUALIFIED_NAME.exec(text);
     size += to - from;
-    if (match === null || size > MOST_BYTES || names.size >= MOST_NAMES) return undefined;
+    if (match === null || size > MOST_BYTES || names.size - namesBefore >= MOST_NAMES)
+      return undefined;
     const [, prefixText = '', local = ''] = match;
     const copy = copyOf(bytes, from, to);
     const name: Name = {
@@ -122,6 +131,12 @@ export function nameTable(flagOf: (local: string) => number): NameTable {
       return name;
     },
     prefix,
+    nextDocument() {
+      bytesBefore += size;
+      size = 0;
+      namesBefore = names.size;
+    },
+    isSmall: () => names.size <= MOST_KEPT && bytesBefore + size <= MOST_KEPT_BYTES,
   };
 }
 

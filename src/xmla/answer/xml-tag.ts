@@ -16,7 +16,7 @@ import {
   stopsAt,
 } from './xml-bytes.ts';
 import { XML_NAMESPACE } from './xml-names.ts';
-import type { Name, NameTable } from './xml-names.ts';
+import type { Name, NameTable, Prefix } from './xml-names.ts';
 import { ILL_FORMED, UNFINISHED, readReference, withoutReferences } from './xml-references.ts';
 
 /**
@@ -72,6 +72,9 @@ export interface TagReader {
   bind(): Name | undefined;
   /** Takes the start tag at `at` for a known one, which was read and bound before. */
   recall(bytes: Buffer, at: number, base: number, known: KnownTag): StartTag;
+  /** Of the names of tags; see `NameTable`. */
+  nextDocument(): void;
+  isSmall(): boolean;
 }
 
 const STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
@@ -247,7 +250,7 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
   }
 
   function declare(): boolean {
-    bindings.begin();
+    const binds: { prefix: Prefix; text: string; uri: string }[] = [];
     for (let index = 0; index < count; index++) {
       const attribute = attributes[index];
       if (attribute?.declares !== true) continue;
@@ -257,8 +260,9 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
       const prefixText = attribute.prefixText === '' ? '' : attribute.local;
       if (prefixText === 'xml' || prefixText === 'xmlns') return false;
       if (prefixText !== '' && uri === '') return false;
-      bindings.bind(names.prefix(prefixText), uri);
+      binds.push({ prefix: names.prefix(prefixText), text: prefixText, uri });
     }
+    bindings.begin(binds);
     return true;
   }
 
@@ -281,6 +285,8 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
     tag,
     read,
     bind,
+    nextDocument: names.nextDocument,
+    isSmall: names.isSmall,
     recall(from, at, offset, known) {
       bytes = from;
       base = offset;

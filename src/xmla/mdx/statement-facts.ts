@@ -1,6 +1,7 @@
 import { foldName } from '../fold-name.ts';
-import { mdxTokens, unquoted } from './mdx-tokens.ts';
-import type { MdxToken } from './mdx-tokens.ts';
+import { lengthAt, MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
+import type { MdxTokens } from './mdx-tokens.ts';
+import { mayBeWatched, PREDICT, readings, READS_TEXT, WORDS, type Where } from './watched-names.ts';
 
 /** What the text of a statement shows of the things that keep its answer out of the cache. */
 export interface StatementFacts {
@@ -21,44 +22,6 @@ export interface StatementFacts {
 
 type Growing<T> = { -readonly [K in keyof T]: T[K] };
 
-/** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
-type Where = 'anywhere' | 'called' | 'member';
-
-interface WordRule {
-  readonly where: Where;
-  readonly fact: 'volatile' | 'mining';
-}
-
-/**
- * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
- * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
- * calls a function for `[Now]()`.
- */
-const WORDS: ReadonlyMap<string, WordRule> = new Map([
-  ['now', { where: 'anywhere', fact: 'volatile' }],
-  ['date', { where: 'called', fact: 'volatile' }],
-  ['time', { where: 'called', fact: 'volatile' }],
-  ['timer', { where: 'anywhere', fact: 'volatile' }],
-  ['rnd', { where: 'anywhere', fact: 'volatile' }],
-  ['randomize', { where: 'anywhere', fact: 'volatile' }],
-  ['currentdatemember', { where: 'anywhere', fact: 'volatile' }],
-  ['currentdatememberexact', { where: 'anywhere', fact: 'volatile' }],
-  ['currentdatestring', { where: 'anywhere', fact: 'volatile' }],
-  ['username', { where: 'anywhere', fact: 'volatile' }],
-  ['customdata', { where: 'anywhere', fact: 'volatile' }],
-  ['lookupcube', { where: 'anywhere', fact: 'volatile' }],
-  ['parameter', { where: 'anywhere', fact: 'volatile' }],
-  ['paramref', { where: 'anywhere', fact: 'volatile' }],
-  ['prediction', { where: 'anywhere', fact: 'mining' }],
-  ['flattened', { where: 'anywhere', fact: 'mining' }],
-  ['into', { where: 'anywhere', fact: 'mining' }],
-  ['content', { where: 'member', fact: 'mining' }],
-  ['cases', { where: 'member', fact: 'mining' }],
-  ['sample_cases', { where: 'member', fact: 'mining' }],
-  ['dimension_content', { where: 'member', fact: 'mining' }],
-  ['pmml', { where: 'member', fact: 'mining' }],
-]);
-
 /** Strings within strings; each further level doubles its quotes, so nobody writes this many by hand. */
 const MAX_NESTING = 8;
 
@@ -69,11 +32,13 @@ const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
  * Reads the facts in one pass. Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so
  * their content is searched for names as well, with brackets and strings of its own; its semicolons and
  * loose ends are no matter.
+ * @param tokens those of the statement
  */
-export function statementFacts(statement: string): StatementFacts {
+export function statementFacts(tokens: MdxTokens): StatementFacts {
+  const { text, count, kinds, starts } = tokens;
   const facts: Growing<StatementFacts> = {
     firstWord: '',
-    unclear: hasLooseReturn(statement),
+    unclear: hasLooseReturn(text),
     semicolon: false,
     noCacheComment: false,
     systemRowset: false,
@@ -81,88 +46,115 @@ export function statementFacts(statement: string): StatementFacts {
     mining: false,
   };
   let first = true;
-  const names = createNameWatch(facts);
-  for (const token of mdxTokens(statement)) {
-    facts.unclear ||= isUnclear(token);
-    switch (token.kind) {
-      case 'space':
+  const names = createNameWatch(tokens, facts);
+  const lineFeedIn = createLineFeedWatch(text);
+  for (let index = 0; index < count; index += 1) {
+    const kind = kinds[index] ?? MDX.space;
+    switch (kind) {
+      case MDX.space:
         continue;
-      case 'line-comment':
-      case 'block-comment':
-        facts.noCacheComment ||= foldName(token.text).includes('#nocache');
+      case MDX.lineComment:
+      case MDX.blockComment:
+        readComment(kind, textAt(tokens, index), facts);
         continue;
-      case 'mark':
-        facts.semicolon ||= token.text === ';';
+      case MDX.bracketed:
+        facts.unclear ||= lineFeedIn(starts[index] ?? 0, starts[index + 1] ?? 0);
+        break;
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted:
+        readQuoted(textAt(tokens, index), facts);
+        break;
+      case SEMICOLON:
+        facts.semicolon = true;
+        break;
+      case CLOSING_BRACKET:
+      case MDX.unterminated:
+        facts.unclear = true;
+        break;
+      case MDX.word:
+        if (first) facts.firstWord = textAt(tokens, index).toLowerCase();
         break;
       default:
-        break;
-    }
-    if (first && token.kind === 'word') {
-      facts.firstWord = token.text.toLowerCase();
     }
     first = false;
-    names.see(token);
-    searchInside(token, facts, MAX_NESTING);
+    names.see(index, kind);
   }
-  names.end();
   return facts;
 }
 
+/** Marks. */
+const SEMICOLON = 0x3b;
+const CLOSING_BRACKET = 0x5d;
+const EXCLAMATION = 0x21;
+const DOLLAR = 0x24;
+const OPENING = 0x28;
+const CLOSING = 0x29;
+const COMMA = 0x2c;
+const POINT = 0x2e;
+
 /** A carriage return that is not part of a line end: some engines drop it, some end the line there. */
 function hasLooseReturn(statement: string): boolean {
-  return /\r(?!\n)/.test(statement);
+  return statement.includes('\r') && /\r(?!\n)/.test(statement);
 }
 
-function isUnclear({ kind, text }: MdxToken): boolean {
-  switch (kind) {
-    case 'unterminated':
-      return true;
-    case 'bracketed':
-      return /[\r\n]/.test(text);
-    case 'single-quoted':
-    case 'double-quoted':
-      // The key drops carriage returns; an engine that escapes with a backslash sees another end.
-      return /\r|\\['"]/.test(text);
-    case 'line-comment':
-      return OTHER_LINE_END.test(text.replace(/\r$/, ''));
-    case 'block-comment':
-      // SSAS nests block comments, Mondrian does not.
-      return text.includes('/*', 2);
-    case 'mark':
-      return text === ']';
-    default:
-      return false;
-  }
+/** Whether a line feed stands between two places. The places must be asked for in their order. */
+function createLineFeedWatch(text: string): (start: number, end: number) => boolean {
+  let next = -1;
+  return (start, end) => {
+    if (next < start) {
+      const found = text.indexOf('\n', start);
+      next = found === -1 ? text.length : found;
+    }
+    return next < end;
+  };
+}
+
+function readComment(
+  kind: typeof MDX.lineComment | typeof MDX.blockComment,
+  text: string,
+  facts: Growing<StatementFacts>,
+): void {
+  facts.noCacheComment ||= foldName(text).includes('#nocache');
+  facts.unclear ||=
+    kind === MDX.lineComment
+      ? OTHER_LINE_END.test(text.replace(/\r$/, ''))
+      : // SSAS nests block comments, Mondrian does not.
+        text.includes('/*', 2);
+}
+
+function readQuoted(text: string, facts: Growing<StatementFacts>): void {
+  // The key drops carriage returns; an engine that escapes with a backslash sees another end.
+  facts.unclear ||= /\r|\\['"]/.test(text);
+  searchNames(unquoted(text), facts, MAX_NESTING - 1);
 }
 
 /** Searches what a string holds; and a comment too, because inside a string nobody knows what it is. */
-function searchInside(token: MdxToken, facts: Growing<StatementFacts>, depth: number): void {
-  if (token.kind === 'single-quoted' || token.kind === 'double-quoted') {
-    searchNames(unquoted(token), facts, depth - 1);
-  }
-}
-
 function searchNames(text: string, facts: Growing<StatementFacts>, depth: number): void {
   if (depth === 0) {
     facts.unclear = true;
     return;
   }
-  const names = createNameWatch(facts);
-  for (const token of mdxTokens(text)) {
-    switch (token.kind) {
-      case 'space':
+  const tokens = mdxTokens(text);
+  const names = createNameWatch(tokens, facts);
+  for (let index = 0; index < tokens.count; index += 1) {
+    const kind = tokens.kinds[index] ?? MDX.space;
+    switch (kind) {
+      case MDX.space:
         break;
-      case 'line-comment':
-      case 'block-comment':
-      case 'unterminated':
-        searchNames(withoutStructure(token.text), facts, depth - 1);
+      case MDX.lineComment:
+      case MDX.blockComment:
+      case MDX.unterminated:
+        searchNames(withoutStructure(textAt(tokens, index)), facts, depth - 1);
+        break;
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted:
+        names.see(index, kind);
+        searchNames(unquoted(textAt(tokens, index)), facts, depth - 1);
         break;
       default:
-        names.see(token);
-        searchInside(token, facts, depth);
+        names.see(index, kind);
     }
   }
-  names.end();
 }
 
 /** Nothing is left that opens a string, a bracket or a comment, and every word stands as it stood. */
@@ -170,108 +162,92 @@ function withoutStructure(text: string): string {
   return text.replaceAll(/['"[\]/*-]/g, ' ');
 }
 
-/** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
-const READS_TEXT: ReadonlySet<string> = new Set([
-  'strtovalue',
-  'strtoset',
-  'strtomember',
-  'strtotuple',
-]);
-
-/**
- * Watches a row of tokens for texts that are read as MDX and are not one literal, which is searched like any other
- * string. Told of each token; answers whether the last ones are such a call.
- */
-function createTextWatch(): (kind: MdxToken['kind'], text: string) => boolean {
-  let place: 'outside' | 'named' | 'open' | 'literal' = 'outside';
-  return (kind, text) => {
-    const isQuoted = kind === 'single-quoted' || kind === 'double-quoted';
-    if (place === 'named' && text === '(') {
-      place = 'open';
-      return false;
-    }
-    const isUnclear =
-      (place === 'open' && !isQuoted) || (place === 'literal' && text !== ')' && text !== ',');
-    const name = kind === 'bracketed' ? inBrackets(text) : text;
-    const isName = kind === 'word' || kind === 'bracketed';
-    if (place === 'open' && isQuoted) place = 'literal';
-    else place = isName && readings(name).some((one) => READS_TEXT.has(one)) ? 'named' : 'outside';
-    return isUnclear;
-  };
-}
-
 interface NameWatch {
   /** Tokens in order, without white space and comments. */
-  see(token: MdxToken): void;
-  /** Nothing follows. */
-  end(): void;
+  see(index: number, kind: number): void;
 }
 
-/** A name that is judged when the token behind it is known. */
-interface Waiting {
-  readonly names: readonly string[];
-  readonly before: string;
-  readonly bracketed: boolean;
-}
+/**
+ * Watches a row of tokens for names, and for texts that are read as MDX and are not one literal, which is searched like
+ * any other string.
+ */
+function createNameWatch(tokens: MdxTokens, facts: Growing<StatementFacts>): NameWatch {
+  const { text, starts, plainWords } = tokens;
+  const hasDollar = text.includes('$');
+  /** The last two tokens that were seen. */
+  let before = 0;
+  let kindBefore: number = MDX.space;
+  let kindBeforeThat: number = MDX.space;
+  /** Behind the name of a function that reads text: its parenthesis, or the text in it. */
+  let place: 'outside' | 'open' | 'literal' = 'outside';
 
-/** Watches a row of tokens for names: a name is judged when the token behind it is known. */
-function createNameWatch(facts: Growing<StatementFacts>): NameWatch {
-  let before = '';
-  let waiting: Waiting | undefined;
-  const readsUnclearText = createTextWatch();
-  const judge = (after: string): void => {
-    if (waiting === undefined || (waiting.bracketed && after !== '(')) return;
-    for (const name of waiting.names) {
+  /** Whether a word has to be looked at: the first letter and the length of most say that they are no such name. */
+  const mayCount = (index: number): boolean =>
+    !plainWords || mayBeWatched(text.charCodeAt(starts[index] ?? 0), lengthAt(tokens, index));
+  /** Of a name by itself, or of one with a parenthesis behind it. */
+  const judge = (names: readonly string[], isMember: boolean, called: boolean): void => {
+    for (const name of names) {
       const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, waiting.before, after)) {
+      if (rule !== undefined && counts(rule.where, isMember, called)) {
         facts[rule.fact] = true;
       }
-      // Predict, PredictProbability, PredictTimeSeries …
-      facts.volatile ||= name.startsWith('predict');
+      facts.volatile ||= name.startsWith(PREDICT);
     }
   };
+  const seeWord = (index: number): void => {
+    const isSystem = kindBefore === DOLLAR;
+    if (!isSystem && !mayCount(index)) return;
+    const names = readings(textAt(tokens, index));
+    judge(names, kindBefore === POINT, false);
+    facts.systemRowset ||= isSystem && names.some((one) => one.startsWith('system'));
+  };
+  const seeBracketed = (index: number): void => {
+    const bracketed = textAt(tokens, index);
+    const names = kindBefore === DOLLAR ? readings(inBrackets(bracketed)) : [];
+    facts.systemRowset ||=
+      names.some((one) => one.startsWith('system')) || /^\[\s*\$system/.test(foldName(bracketed));
+  };
+  const seeCall = (): void => {
+    const isWord = kindBefore === MDX.word;
+    if (isWord ? !mayCount(before) : kindBefore !== MDX.bracketed) return;
+    const name = textAt(tokens, before);
+    const names = readings(isWord ? name : inBrackets(name));
+    judge(names, kindBeforeThat === POINT, true);
+    if (names.some((one) => READS_TEXT.has(one))) place = 'open';
+  };
+
   return {
-    see({ kind, text }) {
-      judge(text);
-      const bracketed = kind === 'bracketed';
-      const name = kind === 'word' ? text : bracketed ? inBrackets(text) : '';
-      if (name === '') {
-        waiting = undefined;
-      } else {
-        const names = readings(name);
-        waiting = { names, before, bracketed };
-        facts.systemRowset ||= before === '$' && names.some((one) => one.startsWith('system'));
+    see(index, kind) {
+      if (place === 'open') {
+        const isQuoted = kind === MDX.singleQuoted || kind === MDX.doubleQuoted;
+        place = isQuoted ? 'literal' : 'outside';
+        facts.volatile ||= !isQuoted;
+      } else if (place === 'literal') {
+        place = 'outside';
+        facts.volatile ||= kind !== CLOSING && kind !== COMMA;
       }
-      const isUnclear = readsUnclearText(kind, text);
-      facts.volatile ||= isUnclear || (kind === 'mark' && text === '!');
-      facts.systemRowset ||= bracketed && /^\[\s*\$system/.test(foldName(text));
-      before = text;
-    },
-    end() {
-      judge('');
-      waiting = undefined;
+      if (kind === MDX.word) seeWord(index);
+      else if (kind === MDX.bracketed && hasDollar) seeBracketed(index);
+      else if (kind === OPENING) seeCall();
+      else if (kind === EXCLAMATION) facts.volatile = true;
+      kindBeforeThat = kindBefore;
+      kindBefore = kind;
+      before = index;
     },
   };
 }
 
-function counts(where: Where, before: string, after: string): boolean {
+function counts(where: Where, isMember: boolean, called: boolean): boolean {
   switch (where) {
     case 'anywhere':
       return true;
     case 'called':
-      return after === '(';
+      return called;
     case 'member':
-      return before === '.';
+      return isMember;
   }
 }
 
 function inBrackets(text: string): string {
   return text.slice(1, -1).replaceAll(']]', ']').trim();
-}
-
-/** The word, and the ASCII words in it: an engine may end a word where this tokenizer does not. */
-function readings(word: string): readonly string[] {
-  // Nearly every word is one of ASCII alone, and there are many.
-  if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
-  return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }

@@ -1,5 +1,7 @@
 import type { BypassReason } from '../../reasons.ts';
 import { foldName } from '../fold-name.ts';
+import { mdxTokens } from './mdx-tokens.ts';
+import type { MdxTokens } from './mdx-tokens.ts';
 import { statementFacts } from './statement-facts.ts';
 import type { StatementFacts } from './statement-facts.ts';
 
@@ -13,14 +15,14 @@ const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
 
 const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
 
-/** Longer texts would hold the event loop up for more than a moment (UTF-16 units). */
-const MAX_STATEMENT = 128 * 1024;
+/** Longer texts are not read, which would hold the event loop up for more than a moment (UTF-16 units). */
+export const MAX_STATEMENT = 128 * 1024;
 
 /** In the order in which they are asked; the first that applies is the reason. */
 const RULES: readonly StatementRule[] = [
   {
     reason: 'drillthrough',
-    applies: (_, statement) => foldName(statement).includes('drillthrough'),
+    applies: (_, statement) => mentionsDrillthrough(statement),
   },
   { reason: 'not-a-query', applies: ({ firstWord }) => !QUERY_WORDS.has(firstWord) },
   { reason: 'unclear-statement', applies: ({ unclear }) => unclear },
@@ -31,16 +33,23 @@ const RULES: readonly StatementRule[] = [
   { reason: 'volatile', applies: ({ volatile }) => volatile },
 ];
 
+/** In ASCII a pattern says the same as folding, in a tenth of the time. */
+function mentionsDrillthrough(statement: string): boolean {
+  if (/drillthrough/i.test(statement)) return true;
+  return /[^\0-\x7F]/.test(statement) && foldName(statement).includes('drillthrough');
+}
+
 /**
  * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
  * with SELECT or WITH, less what the text shows to read the clock, the user or the server, or to be more than
  * one statement, or cannot be read for certain.
  *
  * Takes the statement as it came, with its carriage returns.
+ * @param tokens those of the statement, where they have been read already
  */
-export function classifyStatement(statement: string): BypassReason | undefined {
+export function classifyStatement(statement: string, tokens?: MdxTokens): BypassReason | undefined {
   if (statement.length > MAX_STATEMENT) return 'unclear-statement';
-  const facts = statementFacts(statement);
+  const facts = statementFacts(tokens ?? mdxTokens(statement));
   return RULES.find(({ applies }) => applies(facts, statement))?.reason;
 }
 

@@ -1,5 +1,7 @@
 import { foldName } from '../fold-name.ts';
-import { mdxTokens } from '../mdx/mdx-tokens.ts';
+import { MDX, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
+import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import type { ExecuteRequest, XmlaRequest } from './xmla-request.ts';
 
 /** What a request that passes through changes at the engine, so that entries of before are stale. */
@@ -60,7 +62,7 @@ const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
 
 interface StatementRule {
-  readonly words: readonly string[];
+  readonly words: readonly [first: string, second?: string];
   readonly change: PassingChange;
 }
 
@@ -84,21 +86,19 @@ const STATEMENTS: readonly StatementRule[] = [
   { words: ['{'], change: COMMAND },
 ];
 
-/** Longer texts are not searched, which would hold the event loop up, but taken for a change (UTF-16 units). */
-const SEARCHED = 128 * 1024;
-
 /** What one command or one statement changes; undefined for one that changes nothing for others. */
 type Part = PassingChange | undefined;
 
 /**
  * What of the engine's data the request changes when it succeeds: ClearCache, Process, Alter and other commands,
  * UPDATE CUBE, COMMIT, REFRESH CUBE. Undefined for all that only reads, or changes no more than its session.
+ * @param tokens those of its statement, where they have been read already
  */
-export function passingChange(request: XmlaRequest): PassingChange | undefined {
+export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
   const { commands } = request;
   const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
-  const readings = readingsOf(request);
+  const readings = readingsOf(request, tokens);
   const parts = [...others, ...readings.flat()];
   const changes = parts.filter((part) => part !== undefined);
   if (changes.length === 0) return undefined;
@@ -120,37 +120,49 @@ function partOfCommand(command: string): Part {
 }
 
 /** The statements of the text, in each way in which an engine may read it; none without a Statement. */
-function readingsOf({ commands, statement }: ExecuteRequest): readonly (readonly Part[])[] {
+function readingsOf(
+  { commands, statement }: ExecuteRequest,
+  tokens: MdxTokens | undefined,
+): readonly (readonly Part[])[] {
   const texts = commands.filter((name) => name === 'Statement').length;
   if (texts === 0) return [];
-  // The text is that of the first Statement only.
-  if (texts > 1 || statement.length > SEARCHED) return [[ANYTHING]];
+  // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
+  if (texts > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
+  if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
   // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
   const readings = [
     statement,
     statement.replaceAll('\r', ''),
     statement.replaceAll(/\r\n?/g, '\n'),
   ];
-  return [...new Set(readings)].map(partsOfStatement);
+  return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
 }
 
+const SEMICOLON = 0x3b;
+
 /** Looks at the first words of each statement of the text. */
-function partsOfStatement(text: string): readonly Part[] {
+function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
   let words: string[] = [];
+  // In most texts nothing behind the first two words matters.
+  const isPlain = !tokens.text.includes(';') && !tokens.text.includes('/*');
   const judge = (): void => {
     if (words.length === 0) return;
-    const rule = STATEMENTS.find((one) => one.words.every((word, i) => words[i] === word));
+    const rule = STATEMENTS.find(
+      ({ words: [first, second] }) =>
+        first === words[0] && (second === undefined || second === words[1]),
+    );
     parts.push(rule?.change);
     words = [];
   };
-  for (const token of mdxTokens(text)) {
-    const { kind } = token;
+  for (let index = 0; index < tokens.count; index += 1) {
+    const kind = tokens.kinds[index];
     // SSAS nests block comments, Mondrian does not: nobody knows where this one ends.
-    if (kind === 'block-comment' && token.text.includes('/*', 2)) parts.push(ANYTHING);
-    if (kind === 'space' || kind === 'line-comment' || kind === 'block-comment') continue;
-    if (kind === 'mark' && token.text === ';') judge();
-    else if (words.length < 2) words.push(token.text.toLowerCase());
+    if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
+    if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
+    if (kind === SEMICOLON) judge();
+    else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
+    else if (isPlain) break;
   }
   judge();
   return parts;

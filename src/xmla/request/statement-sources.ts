@@ -1,5 +1,6 @@
 import { foldName } from '../fold-name.ts';
-import { mdxTokens, unquoted, type MdxToken } from '../mdx/mdx-tokens.ts';
+import { lengthAt, MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
+import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import type { XmlaRequest } from './xmla-request.ts';
 
 /** What a statement reads from. */
@@ -23,11 +24,14 @@ const MAX_NESTING = 8;
 
 const NO_SOURCES: StatementSources = { names: [], certain: true, qualified: false };
 
-/** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
-export function sourcesOf(request: XmlaRequest): StatementSources {
+/**
+ * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
+ * @param tokens those of its statement, where they have been read already
+ */
+export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): StatementSources {
   if (request.method === 'Discover') return NO_SOURCES;
   const found: Found = { names: [], certain: true, qualified: false };
-  searchText(request.statement, found, MAX_NESTING);
+  searchTokens(tokens ?? mdxTokens(request.statement), found, MAX_NESTING);
   return found;
 }
 
@@ -38,82 +42,109 @@ interface Found extends StatementSources {
 }
 
 /** @param depth how many strings within strings are still looked into */
-function searchText(text: string, found: Found, depth: number): void {
-  const tokens: MdxToken[] = [];
-  for (const token of mdxTokens(text)) {
-    switch (token.kind) {
-      case 'space':
-        break;
-      case 'line-comment':
-      case 'block-comment':
+function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
+  const words: number[] = [];
+  for (let index = 0; index < tokens.count; index += 1) {
+    switch (tokens.kinds[index]) {
+      case MDX.lineComment:
+      case MDX.blockComment:
         // Inside of a string nobody knows whether it is one.
-        if (depth < MAX_NESTING && mentionsFrom(token.text)) found.certain = false;
+        if (depth < MAX_NESTING && mentionsFrom(textAt(tokens, index))) found.certain = false;
         break;
-      case 'unterminated':
+      case MDX.unterminated:
         found.certain = false;
         break;
-      case 'single-quoted':
-      case 'double-quoted':
-        if (depth > 0) searchText(unquoted(token), found, depth - 1);
-        else found.certain = false;
-        tokens.push(token);
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted:
+        if (depth === 0) found.certain = false;
+        else searchTokens(mdxTokens(unquoted(textAt(tokens, index))), found, depth - 1);
+        break;
+      case MDX.word:
+        if (mayMentionFrom(tokens, index)) words.push(index);
         break;
       default:
-        tokens.push(token);
     }
   }
-  tokens.forEach((token, index) => {
-    if (token.kind !== 'word' || !mentionsFrom(token.text)) return;
-    if (foldName(token.text) === 'from') {
-      readFrom(tokens, index + 1, found);
-      return;
+  for (const index of words) {
+    const word = textAt(tokens, index);
+    if (foldName(word) === 'from') {
+      readFrom(tokens, index, found);
+    } else if (mentionsFrom(word)) {
+      // An engine may end a word where the tokenizer does not.
+      found.certain = false;
+      found.qualified ||= isDot(tokens, next(tokens, next(tokens, index)));
     }
-    // An engine may end a word where the tokenizer does not.
-    found.certain = false;
-    found.qualified ||= isDot(tokens[index + 2]);
-  });
+  }
+}
+
+/** Nearly every word is one of ASCII alone, there are many, and few have four letters. */
+function mayMentionFrom(tokens: MdxTokens, index: number): boolean {
+  return !tokens.plainWords || lengthAt(tokens, index) === 4;
 }
 
 function mentionsFrom(text: string): boolean {
-  // Nearly every word is one of ASCII alone, and there are many.
-  if (/^[A-Za-z0-9_]+$/.test(text)) return text.length === 4 && text.toLowerCase() === 'from';
   return foldName(text)
     .split(/[^a-z0-9_]+/)
     .includes('from');
 }
 
+/** The number of the next token that is neither white space nor a comment, nor never ends; `count` for none. */
+function next(tokens: MdxTokens, index: number): number {
+  let found = index + 1;
+  while (found < tokens.count && isPassedOver(tokens.kinds[found])) found += 1;
+  return found;
+}
+
+function isPassedOver(kind: number | undefined): boolean {
+  switch (kind) {
+    case MDX.space:
+    case MDX.lineComment:
+    case MDX.blockComment:
+    case MDX.unterminated:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
-function readFrom(tokens: readonly MdxToken[], start: number, found: Found): void {
-  const wordAt = (index: number) => foldName(tokens[index]?.text ?? '');
-  const subselect = wordAt(start) === 'non' && wordAt(start + 1) === 'visual' ? start + 2 : start;
+function readFrom(tokens: MdxTokens, from: number, found: Found): void {
+  const wordAt = (index: number) => foldName(textAt(tokens, index));
+  const start = next(tokens, from);
+  const second = next(tokens, start);
+  const isVisual = wordAt(start) === 'non' && wordAt(second) === 'visual';
+  const subselect = isVisual ? next(tokens, second) : start;
   if (wordAt(subselect) === '(') {
-    if (wordAt(subselect + 1) !== 'select') found.certain = false;
+    if (wordAt(next(tokens, subselect)) !== 'select') found.certain = false;
     return;
   }
-  found.qualified ||= isDot(tokens[start + 1]);
+  found.qualified ||= isDot(tokens, second);
   let index = start;
   let more = true;
   while (more) {
-    const name = nameOf(tokens[index]);
+    const name = nameOf(tokens, index);
     if (name === undefined) {
       found.certain = false;
       return;
     }
     found.names.push(name);
-    more = isDot(tokens[index + 1]);
-    index += more ? 2 : 1;
+    index = next(tokens, index);
+    more = isDot(tokens, index);
+    if (more) index = next(tokens, index);
   }
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
-function isDot(token: MdxToken | undefined): boolean {
-  return token?.kind === 'mark' && token.text === '.';
+const POINT = 0x2e;
+
+function isDot(tokens: MdxTokens, index: number): boolean {
+  return tokens.kinds[index] === POINT;
 }
 
 /** The name that a token spells; undefined when it is none, or engines may see another. */
-function nameOf(token: MdxToken | undefined): string | undefined {
-  if (token?.kind === 'bracketed') return token.text.slice(1, -1).replaceAll(']]', ']');
-  return token?.kind === 'word' && /^[\p{L}\p{M}\p{N}_]+$/u.test(token.text)
-    ? token.text
-    : undefined;
+function nameOf(tokens: MdxTokens, index: number): string | undefined {
+  const kind = tokens.kinds[index];
+  const text = textAt(tokens, index);
+  if (kind === MDX.bracketed) return text.slice(1, -1).replaceAll(']]', ']');
+  return kind === MDX.word && /^[\p{L}\p{M}\p{N}_]+$/u.test(text) ? text : undefined;
 }

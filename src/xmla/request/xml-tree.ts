@@ -1,6 +1,7 @@
 import { SaxesParser } from 'saxes';
 import type { SaxesAttributeNS, SaxesTagNS } from 'saxes';
 import { isPlainNamespace, XMLNS, XSI } from '../namespaces.ts';
+import { readPlainXml } from './plain-xml.ts';
 
 /** Elements nested deeper than this are refused; an XMLA request needs about seven. */
 export const MAX_DEPTH = 64;
@@ -72,6 +73,12 @@ export function parseXml(text: string): XmlParsing {
     const detail = `more than ${MAX_PREFIXES} prefixes of namespaces`;
     return mentionsDtd(text) ? refusedDtd(detail) : { kind: 'unread', detail };
   }
+  const plain = readPlainXml(text, { depth: MAX_DEPTH, nodes: MAX_NODES });
+  return plain === undefined ? parseAnyXml(text) : { kind: 'tree', root: plain, oddity: undefined };
+}
+
+/** The same by the parser alone, whatever the text. */
+export function parseAnyXml(text: string): XmlParsing {
   let problem: Problem | undefined;
   const halt = (kind: Problem['kind'], detail: string): never => {
     problem = { kind, detail: detail.slice(0, MAX_DETAIL) };
@@ -125,6 +132,10 @@ export function parseXml(text: string): XmlParsing {
 
 /** By the letters of the text: what only looks like a declaration counts too. */
 function declaresManyPrefixes(text: string): boolean {
+  // Nearly every text has only a few of them, and to count them is cheap.
+  let found = 0;
+  for (let at = text.indexOf('xmlns:'); at !== -1; at = text.indexOf('xmlns:', at + 1)) found += 1;
+  if (found <= MAX_PREFIXES) return false;
   const prefixes = new Set<string>();
   for (const [declared] of text.matchAll(/xmlns:[^\s=]*/g)) {
     prefixes.add(declared);

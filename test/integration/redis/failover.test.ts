@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import type { Scope } from '../../../src/query-cache/scopes.ts';
 import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
@@ -8,11 +7,10 @@ import { startRedisCluster, type RedisCluster } from '../../support/redis-cluste
 import { startRedisSentinels, type RedisSentinels } from '../../support/redis-sentinels.ts';
 import { askRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until, type House } from '../query-cache/redis-house.ts';
+import { allRefused, ending } from './endings.ts';
 
 jest.setTimeout(120_000);
 
-/** What a command may take at the very most, far beyond its deadline. */
-const LONG = 20_000;
 const NAMESPACE = '{test}';
 
 const closers: (() => Promise<void>)[] = [];
@@ -24,26 +22,6 @@ async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>)
   const one = await opening;
   closers.push(one.close);
   return one;
-}
-
-/** Resolves to how it ended; rejects when it does not end for long. */
-async function ending(work: () => Promise<unknown>): Promise<'done' | 'refused'> {
-  const timer = new AbortController();
-  const late = delay(LONG, undefined, { signal: timer.signal }).then(() => {
-    throw new Error(`a command has not ended after ${LONG} ms`);
-  });
-  try {
-    return await Promise.race([
-      work().then(
-        () => 'done' as const,
-        () => 'refused' as const,
-      ),
-      late,
-    ]);
-  } finally {
-    timer.abort();
-    late.catch(() => {});
-  }
 }
 
 const value = Buffer.alloc(16, 'v');
@@ -139,10 +117,16 @@ describe('with sentinels', () => {
     const { redis, one, other } = await begin();
     const old = await redis.masterNow();
     await old.pause();
-    expect(await ending(() => one.hasty.store.read(['everything']))).toBe('refused');
-    expect(await ending(() => one.hasty.store.renew(['everything']))).toBe('refused');
-    expect(await ending(() => one.hasty.tier.get('key'))).toBe('refused');
-    expect(await ending(() => one.hasty.tier.set('key', value, 60_000))).toBe('refused');
+    const { store, tier } = one.hasty;
+    await allRefused(
+      () => redis.masterNow().then((now) => now === old),
+      [
+        () => store.read(['everything']),
+        () => store.renew(['everything']),
+        () => tier.get('key'),
+        () => tier.set('key', value, 60_000),
+      ],
+    );
     await redis.failedOver(old);
     for (const gateway of [one, other]) await goesThrough(gateway);
     await hearEachOther(one, other);
@@ -212,8 +196,11 @@ describe('with a cluster', () => {
   test('a master that is silent is replaced, no command waits for it, and the others go on', async () => {
     const { redis, one, other, master, elsewhere } = await begin();
     await master.pause();
-    expect(await ending(() => one.hasty.store.read(['everything']))).toBe('refused');
-    expect(await ending(() => one.hasty.store.renew(['everything']))).toBe('refused');
+    const { store } = one.hasty;
+    await allRefused(
+      () => redis.masterOf(NAMESPACE).then((now) => now === master),
+      [() => store.read(['everything']), () => store.renew(['everything'])],
+    );
     expect(await one.tier.get(elsewhere)).toEqual(value);
     await redis.failedOver(NAMESPACE, master);
     for (const gateway of [one, other]) await goesThrough(gateway);

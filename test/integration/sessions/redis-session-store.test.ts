@@ -2,6 +2,7 @@ import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/gl
 import { createHash } from 'node:crypto';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
+import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord, sessionStoreContract } from '../../support/session-store-contract.ts';
 import { until } from '../query-cache/redis-house.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';
@@ -149,63 +150,26 @@ describe('sessions in Redis', () => {
   });
 });
 
+describe('many stores in one Redis', () => {
+  sessionLeaseContract(
+    async (lease) => (await replica({ lease })).store,
+    async () => {
+      for (const one of houses.splice(0)) await one.close();
+      await askRedis(redis.port, 'FLUSHALL');
+    },
+  );
+});
+
 describe('the lease that a change waits for', () => {
   afterEach(async () => {
     for (const one of houses.splice(0)) await one.close();
     await askRedis(redis.port, 'FLUSHALL');
   });
 
-  test('is none for a session that its gateway alone has served, however often', async () => {
-    const [one, other] = await Promise.all([replica(), replica()]);
-    await other.store.read('another');
-    await one.store.begin('name', sessionRecord());
-    await one.store.read('name');
-    const record = (await one.store.read('name')).record;
-    expect(await one.store.setCatalog('name', record?.version ?? '', SET)).toMatchObject({
-      lease: 0,
-      record: { dirty: false },
-    });
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(0);
-  });
-
-  test('is the longest of all others that hold it as clean, the one that began it too', async () => {
-    const [one, other, third] = await Promise.all(
-      [1_000, 2_000, 500].map((lease) => replica({ lease })),
-    );
-    await one?.store.begin('name', sessionRecord());
-    await third?.store.read('name');
-    expect((await other?.store.markDirty('name', 'next'))?.lease).toBe(1_000);
-    await one?.store.begin('again', sessionRecord());
-    await other?.store.read('again');
-    expect((await third?.store.setCatalog('again', 'wrong version', SET))?.lease).toBe(2_000);
-    expect((await other?.store.markDirty('again', 'next'))?.lease).toBe(1_000);
-  });
-
-  test('counts who holds what a catalog was set to', async () => {
-    const [one, other] = await Promise.all([replica(), replica()]);
-    const { version } = await one.store.begin('name', sessionRecord());
-    await other.store.setCatalog('name', version, SET);
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
-  });
-
-  test('does not count who found it dirty already', async () => {
-    const [one, other] = await Promise.all([replica(), replica()]);
-    await one.store.begin('name', sessionRecord());
-    await one.store.markDirty('name', 'next');
-    await other.store.read('name');
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(0);
-  });
-
-  test('still counts who held a session that was ended, begun anew, or lost', async () => {
+  test('still counts who held a session that was lost', async () => {
     const [one, other] = await Promise.all([replica(), replica()]);
     await one.store.begin('name', sessionRecord());
     await other.store.read('name');
-    await one.store.begin('name', sessionRecord());
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
-    await one.store.end('name');
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
-    await one.store.begin('name', sessionRecord());
-    expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
     await askRedis(redis.port, `DEL ${keyOf('name')}`);
     expect((await one.store.markDirty('name', 'next')).lease).toBe(1_000);
     await askRedis(redis.port, `DEL ${keyOf('name')}`);
@@ -223,14 +187,6 @@ describe('the lease that a change waits for', () => {
       () => one.store.markAllDirty(),
       (lease) => lease === 0,
     );
-  });
-
-  test('is that of any other gateway when all are made dirty', async () => {
-    const [one, other] = await Promise.all([replica({ lease: 700 }), replica({ lease: 900 })]);
-    expect(await one.store.markAllDirty()).toBe(0);
-    await other.store.read('anything');
-    expect(await one.store.markAllDirty()).toBe(900);
-    expect(await other.store.markAllDirty()).toBe(700);
   });
 
   test('is the longest that is allowed where Redis may have lost the leases', async () => {

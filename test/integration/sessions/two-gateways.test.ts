@@ -293,7 +293,7 @@ describe('a Redis that is away', () => {
     });
     await hasty.begin('name', sessionRecord());
     await redis.pause();
-    try {
+    const asked = async () => {
       await expect(hasty.read('name')).rejects.toThrow('timed out');
       await expect(hasty.touch('name', 5)).rejects.toThrow('timed out');
       // Its probe in the background finds nothing.
@@ -304,6 +304,9 @@ describe('a Redis that is away', () => {
       await expect(hasty.end('name')).rejects.toThrow('not asked for now');
       await expect(hasty.markDirty('name', 'next')).rejects.toThrow('timed out');
       await expect(hasty.markAllDirty()).rejects.toThrow('timed out');
+    };
+    try {
+      await withDeadlines(asked);
     } finally {
       redis.resume();
     }

@@ -3,7 +3,7 @@ import type { PostgresConfig } from '../../../src/config/config.ts';
 import { createPostgresStorage } from '../../../src/storage/postgres/postgres-storage.ts';
 import type { Storage } from '../../../src/storage/storage.ts';
 
-/** The configuration of a storage, with the defaults of the program. */
+/** The configuration of a storage; a busy machine has more time than by default, where a test is not about time. */
 export function postgresConfig(url: string, changed: Partial<PostgresConfig> = {}): PostgresConfig {
   return {
     driver: 'postgres',
@@ -13,7 +13,7 @@ export function postgresConfig(url: string, changed: Partial<PostgresConfig> = {
     certificate: undefined,
     key: undefined,
     connections: 10,
-    timeout: 1_500,
+    timeout: 10_000,
     ...changed,
   };
 }

@@ -34,7 +34,7 @@ let impatient: RemoteHouse;
 beforeAll(async () => {
   remote = await startRawEngine(() => {});
   house = await openRemoteHouse(remote.url);
-  impatient = await openRemoteHouse(remote.url, { timeout: 100 });
+  impatient = await openRemoteHouse(remote.url, { timeout: 500 });
 });
 afterAll(async () => {
   await house.close();

@@ -5,7 +5,17 @@ import type { Dataset } from '../../../src/datasets/dataset.ts';
 import { createSqliteStorage } from '../../../src/storage/sqlite/sqlite-storage.ts';
 
 const [what, path] = process.argv.slice(2);
-const tell = (line: string) => writeSync(1, `${line}\n`);
+/** Goes on writing when whoever reads is so slow that the pipe is full. */
+function tell(line: string): void {
+  for (let left = Buffer.from(`${line}\n`); left.length > 0;) {
+    try {
+      left = left.subarray(writeSync(1, left));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+    }
+  }
+}
 
 /** Its digest and then its bytes, so that a half of it is known. */
 function selfDescribing(name: string): Dataset {

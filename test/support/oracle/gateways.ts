@@ -7,7 +7,7 @@ import { processState } from '../redis-process.ts';
 import { onAnyPort, PortTaken } from '../taken-port.ts';
 import type { Ledger } from './ledger.ts';
 import { ASKERS } from './questions.ts';
-import type { OracleRedis } from './redis-forms.ts';
+import type { RedisOfGateways } from './redis-forms.ts';
 
 /** The shortest that the configuration takes. */
 const LEASE = '100ms';
@@ -35,19 +35,19 @@ export interface OracleGateway {
 export interface GatewaySettings {
   readonly ledger: Ledger;
   readonly engineUrl: string;
-  readonly redis: Pick<OracleRedis, 'settings' | 'port'>;
   /** Decides at each start whether it is to hear of no purge. */
   readonly deaf: () => boolean;
   /** Another program than that of this tree. */
   readonly main: string | undefined;
 }
 
-/** Starts a gateway. */
+/** Starts a gateway that shares a Redis with others. */
 export async function startOracleGateway(
   name: string,
   settings: GatewaySettings,
+  redis: RedisOfGateways,
 ): Promise<OracleGateway> {
-  const { ledger, redis } = settings;
+  const { ledger } = settings;
   const folder = await configFolder();
   await folder.writeUsers(['ADMIN', ...ASKERS]);
   const blackHole = redis.port === undefined ? undefined : await startBlackHole(redis.port);
@@ -78,24 +78,7 @@ export async function startOracleGateway(
       // Misses and failures are what this is about: it would tell each of them.
       log: { level: 'error' },
     });
-    const started = runMain(['serve', '--config', file], { main: settings.main });
-    running = started;
-    const latest = performance.now() + PATIENCE;
-    let ended: Finished | undefined;
-    void started.ended.then((result) => (ended = result));
-    while (!(await takesConnections(onPort))) {
-      if (ended !== undefined) {
-        const text = `${name} ended with ${JSON.stringify(ended)}`;
-        throw ended.stderr.includes('another program listens')
-          ? new PortTaken(text)
-          : new Error(text);
-      }
-      if (performance.now() > latest) {
-        throw new Error(`${name} does not listen, and has told ${JSON.stringify(started.log)}`);
-      }
-      await delay(20);
-    }
-    return started;
+    return (running = await serveOn(name, file, onPort, settings.main));
   }
 
   async function kill(): Promise<void> {
@@ -134,7 +117,37 @@ export async function startOracleGateway(
   };
 }
 
-function takesConnections(port: number): Promise<boolean> {
+/**
+ * Runs the program; resolves when it takes connections at the port that its configuration names.
+ * @throws PortTaken
+ */
+export async function serveOn(
+  name: string,
+  file: string,
+  port: number,
+  main: string | undefined,
+): Promise<GatewayProcess> {
+  const started = runMain(['serve', '--config', file], { main });
+  const latest = performance.now() + PATIENCE;
+  let ended: Finished | undefined;
+  void started.ended.then((result) => (ended = result));
+  while (!(await takesConnections(port))) {
+    if (ended !== undefined) {
+      const text = `${name} ended with ${JSON.stringify(ended)}`;
+      throw ended.stderr.includes('another program listens')
+        ? new PortTaken(text)
+        : new Error(text);
+    }
+    if (performance.now() > latest) {
+      started.kill('SIGKILL');
+      throw new Error(`${name} does not listen, and has told ${JSON.stringify(started.log)}`);
+    }
+    await delay(20);
+  }
+  return started;
+}
+
+export function takesConnections(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     const done = (taken: boolean) => {

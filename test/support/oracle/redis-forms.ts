@@ -8,11 +8,11 @@ import {
   redisDisturbances,
   sentinelDisturbances,
 } from './disturbances.ts';
-import type { OracleGateway } from './gateways.ts';
-import type { Disturbance } from './weather.ts';
+import type { OracleForm } from './forms.ts';
+import { startOracleGateway } from './gateways.ts';
 
-/** The Redis of a run. */
-export interface OracleRedis {
+/** Where gateways of a run find their Redis. */
+export interface RedisOfGateways {
   /** Where it listens, if gateways reach it through black holes; undefined where it tells its own addresses. */
   readonly port: number | undefined;
   /**
@@ -21,12 +21,6 @@ export interface OracleRedis {
    * @param through the port of its black hole
    */
   settings(deaf: boolean, through: number | undefined): Readonly<Record<string, unknown>>;
-  /** What can go wrong, in lists of things that can be disturbed side by side. */
-  disturbances(
-    gateways: readonly OracleGateway[],
-    random: (below: number) => number,
-  ): readonly (readonly Disturbance[])[];
-  close(): Promise<void>;
 }
 
 /** An ACL user that may neither subscribe nor publish. */
@@ -38,14 +32,21 @@ const loginOf = (deaf: boolean) => (deaf ? { username: DEAF, password: PASSWORD 
 
 const NAMESPACE = 'oracle';
 
-export async function standaloneRedis(): Promise<OracleRedis> {
+const startWith =
+  (redis: RedisOfGateways): OracleForm['startGateway'] =>
+  (name, settings) =>
+    startOracleGateway(name, settings, redis);
+
+export async function standaloneRedis(): Promise<OracleForm> {
   const redis = await startRedis({ args: DEAF_USER });
   return {
-    port: redis.port,
-    settings: (deaf, through) => ({
-      namespace: NAMESPACE,
-      url: `redis://127.0.0.1:${through}`,
-      ...loginOf(deaf),
+    startGateway: startWith({
+      port: redis.port,
+      settings: (deaf, through) => ({
+        namespace: NAMESPACE,
+        url: `redis://127.0.0.1:${through}`,
+        ...loginOf(deaf),
+      }),
     }),
     disturbances: (gateways, random) => [
       gatewayDisturbances(gateways, random),
@@ -56,16 +57,18 @@ export async function standaloneRedis(): Promise<OracleRedis> {
   };
 }
 
-export async function redisBehindSentinels(): Promise<OracleRedis> {
+export async function redisBehindSentinels(): Promise<OracleForm> {
   const redis = await startRedisSentinels({ args: DEAF_USER });
   return {
-    port: undefined,
-    settings: (deaf) => ({
-      namespace: NAMESPACE,
-      mode: 'sentinel',
-      url: redis.urls,
-      master: redis.master,
-      ...loginOf(deaf),
+    startGateway: startWith({
+      port: undefined,
+      settings: (deaf) => ({
+        namespace: NAMESPACE,
+        mode: 'sentinel',
+        url: redis.urls,
+        master: redis.master,
+        ...loginOf(deaf),
+      }),
     }),
     disturbances: (gateways, random) => [
       gatewayDisturbances(gateways, random),
@@ -75,15 +78,17 @@ export async function redisBehindSentinels(): Promise<OracleRedis> {
   };
 }
 
-export async function clusteredRedis(): Promise<OracleRedis> {
+export async function clusteredRedis(): Promise<OracleForm> {
   const redis = await startRedisCluster({ args: DEAF_USER });
   return {
-    port: undefined,
-    settings: (deaf) => ({
-      namespace: NAMESPACE,
-      mode: 'cluster',
-      url: redis.urls,
-      ...loginOf(deaf),
+    startGateway: startWith({
+      port: undefined,
+      settings: (deaf) => ({
+        namespace: NAMESPACE,
+        mode: 'cluster',
+        url: redis.urls,
+        ...loginOf(deaf),
+      }),
     }),
     disturbances: (gateways, random) => [
       gatewayDisturbances(gateways, random),

@@ -2,10 +2,10 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { randomFrom } from '../mutate.ts';
 import { askAtRandom, type Tally } from './askers.ts';
-import { startOracleGateway, type OracleGateway } from './gateways.ts';
+import type { OracleForm } from './forms.ts';
+import type { OracleGateway } from './gateways.ts';
 import { EVERY_PLACE, openLedger, type Ledger, type Violation } from './ledger.ts';
 import { loadAndPurge, purgeThrough, type PurgeTally } from './loads.ts';
-import type { OracleRedis } from './redis-forms.ts';
 import { startVersionEngine } from './version-engine.ts';
 import { startWeather } from './weather.ts';
 
@@ -54,7 +54,7 @@ const DRAWERS = ['engine', 'askers', 'loads', 'weather', 'deafness'] as const;
 export async function runOracle(options: {
   seed: number;
   goals: Goals;
-  redis: OracleRedis;
+  form: OracleForm;
   /** Which disturbances there are, by their names; all unless given. */
   disturbedBy?: (name: string) => boolean;
   /** No gateway hears of any purge. */
@@ -64,7 +64,7 @@ export async function runOracle(options: {
   /** Told now and then how far it is. */
   onProgress?: (run: OracleRun) => void;
 }): Promise<OracleRun> {
-  const { goals, redis, disturbedBy = () => true } = options;
+  const { goals, form, disturbedBy = () => true } = options;
   const ledger = openLedger();
   const tally: Tally = { judged: 0, hits: 0, outcomes: new Map(), calm: new Map() };
   const purges: PurgeTally = { sent: 0, acknowledged: 0, refused: 0, lost: 0 };
@@ -77,14 +77,14 @@ export async function runOracle(options: {
   let telling: NodeJS.Timeout | undefined;
   try {
     for (let number = 1; number <= GATEWAYS; number += 1) {
-      const settings = { ledger, engineUrl: engine.url, redis, deaf, main: options.main };
-      gateways.push(await startOracleGateway(`gateway ${number}`, settings));
+      const settings = { ledger, engineUrl: engine.url, deaf, main: options.main };
+      gateways.push(await form.startGateway(`gateway ${number}`, settings));
     }
     const begun = ledger.now();
     const [trouble, everything] = [new AbortController(), new AbortController()];
     const weatherRandom = random('weather');
     const weather = startWeather({
-      lists: redis
+      lists: form
         .disturbances(gateways, weatherRandom)
         .map((list) => list.filter(({ name }) => disturbedBy(name))),
       answers: () => tally.judged,
@@ -151,6 +151,17 @@ async function purgeThroughEach(gateways: readonly OracleGateway[], ledger: Ledg
     const purge = () => purgeThrough(gateway, EVERY_PLACE, { ledger, agent, asJson: false });
     while ((await purge()) !== 'acknowledged') await delay(100);
   }
+}
+
+/** What one has to know of a run that found something; '' of one that found nothing. */
+export function told({ violations }: OracleRun, seed: number): string {
+  const shown = violations.slice(0, 3).map(({ what, history }) => [...history, what].join('\n'));
+  return violations.length === 0 ? '' : [`FUZZ_SEED=${seed}`, ...shown].join('\n\n');
+}
+
+/** One line of figures. */
+export function counts({ violations, ...rest }: OracleRun, seed: number): string {
+  return JSON.stringify({ seed, violations: violations.length, ...rest });
 }
 
 function byFrequency(counts: ReadonlyMap<string, number>): Record<string, number> {

@@ -53,7 +53,7 @@ function parts(storage: Storage, config: StorageConfig = SQLITE) {
     stopping,
     common: {
       config,
-      createStorage: () => storage,
+      createStorage: async () => storage,
       prompts: { write: (text: string) => told.push(text) },
       now: () => 0,
       stopped: stopping.signal,

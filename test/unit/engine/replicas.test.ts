@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createReplicas, NotConnected } from '../../../src/engine/replicas.ts';
+import { NotConnected } from '../../../src/engine/engine-failure.ts';
+import { createReplicas } from '../../../src/engine/replicas.ts';
 import { sizes } from '../../support/sizes.ts';
 import { engineConfig } from './engine-house.ts';
 

@@ -20,6 +20,9 @@ const errorOf = async (request: ClientRequest) => (await once(request, 'error'))
 
 class Silence extends Error {}
 
+/** So long that the head of an answer comes before it is over, also on a busy machine (ms). */
+const BODY_SILENCE = 500;
+
 describe('a request to an upstream that is silent', () => {
   test('ends while the connection is still being made', async () => {
     const asked = request({ createConnection: () => new Socket() });
@@ -49,7 +52,7 @@ describe('a request to an upstream that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50, () => new Silence());
+    endOnSilence(asked, BODY_SILENCE, () => new Silence());
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -63,7 +66,7 @@ describe('a request to an upstream that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50, () => new Silence());
+    endOnSilence(asked, BODY_SILENCE, () => new Silence());
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];

@@ -22,6 +22,50 @@ describe('a session that the gateway knows', () => {
     expect(word(await again)).toBe('clean');
   });
 
+  test('is found by its handle exactly when it is found without a promise', async () => {
+    const { sessions, store, clock } = replica();
+    const names = [NAME, OTHER, { ...NAME, place: 'elsewhere' }, { ...NAME, id: 'ONE' }];
+    const handles = names.map((name) => [name, sessions.handle(name)] as const);
+    let asked = 0;
+    const agree = async () => {
+      for (const [name, handle] of handles) {
+        const [now, reads] = [handle.find(), store.calls.length];
+        expect(store.calls).toHaveLength(reads);
+        const found = sessions.find(name);
+        if (found instanceof Promise) asked += 1;
+        expect(now).toEqual(found instanceof Promise ? undefined : found);
+        await found;
+      }
+    };
+    await agree();
+    await sessions.begin(NAME, BEGUN);
+    await agree();
+    expect(handles.map(([, handle]) => handle.find()?.kind)).toEqual([
+      'known',
+      undefined,
+      'unknown',
+      'unknown',
+    ]);
+    clock.advance(LEASE - 1);
+    await agree();
+    clock.advance(1);
+    await agree();
+    await sessions.dirty([NAME]);
+    await agree();
+    expect(word(await sessions.find(NAME))).toBe('dirty');
+    await sessions.dirtyAll();
+    expect(handles.map(([, handle]) => handle.find())).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    await agree();
+    await sessions.end(NAME);
+    await agree();
+    expect(asked).toBeGreaterThan(4);
+  });
+
   test('is not used when the wall clock was set back', async () => {
     const { sessions, clock } = replica();
     await sessions.begin(NAME, BEGUN);

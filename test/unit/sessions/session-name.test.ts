@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { sessionName, sessionSpelling } from '../../../src/sessions/session-name.ts';
+import {
+  createSessionDigests,
+  sessionName,
+  sessionSpelling,
+} from '../../../src/sessions/session-name.ts';
 import { sizes } from '../../support/sizes.ts';
 
 /** Texts that look like the encoding they are put into. */
@@ -65,4 +69,19 @@ describe('the name of a session', () => {
       expect(digest).toMatch(/^[\w-]{43}$/);
     }
   });
+});
+
+test('digests that are remembered are those of this very place and id', () => {
+  const digestsOf = createSessionDigests();
+  fc.assert(
+    fc.property(fc.array(name, { minLength: 1, maxLength: 6 }), (names) => {
+      for (const one of [...names, ...names]) {
+        expect(digestsOf(one)).toMatchObject({
+          key: sessionName(one),
+          spelling: sessionSpelling(one),
+        });
+      }
+    }),
+    { numRuns: sizes.propertyRuns },
+  );
 });

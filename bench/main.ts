@@ -1,0 +1,145 @@
+/** `npm run bench`: measures the gateway against its targets. docs/BENCHMARKS.md tells how to read what it prints. */
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { ensureDebianPackages } from '../test/support/debian-packages.ts';
+import { readOrder, USAGE, type Order } from './arguments.ts';
+import { buildGateway } from './built-gateway.ts';
+import { comparedAnswers } from './contest.ts';
+import { createHouse, type Settings } from './house.ts';
+import { describeMachine } from './machine.ts';
+import { plotOf } from './plot.ts';
+import { CLIENT_CORE, pinProcess } from './processes.ts';
+import { isMet, type BenchReport, type ScenarioReport } from './report.ts';
+import { SCENARIOS } from './scenarios/all.ts';
+import type { Scenario } from './scenarios/scenario.ts';
+import { machineText, markdownTable, scenarioText } from './table.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const ROUNDS = 5;
+const ROUND_SECONDS = 2;
+
+const VARNISH_MODULES = '/usr/lib/x86_64-linux-gnu/varnish/vmods/libvmod_bodyaccess.so';
+
+const print = (text: string) => void process.stdout.write(text);
+const progress = (text: string) => void process.stderr.write(text);
+
+/** The exit code: 0 also where a target is missed, 1 where a scenario failed, 2 for a wrong word. */
+async function main(words: readonly string[]): Promise<number> {
+  let order: Order;
+  try {
+    order = readOrder(
+      words,
+      SCENARIOS.map(({ name }) => name),
+    );
+  } catch (error) {
+    progress(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+    return 2;
+  }
+  if (order.help) return told(USAGE);
+  if (order.list)
+    return told(SCENARIOS.map(({ name, title }) => `${name.padEnd(18)}${title}\n`).join(''));
+  return await bench(order);
+}
+
+function told(text: string): number {
+  print(text);
+  return 0;
+}
+
+async function bench(order: Order): Promise<number> {
+  await ensureDebianPackages([
+    { name: 'wrk', probe: 'wrk' },
+    { name: 'redis-server', probe: 'redis-server' },
+    ...(order.peers
+      ? [
+          { name: 'nginx', probe: 'nginx' },
+          { name: 'openssl', probe: 'openssl' },
+          { name: 'varnish', probe: 'varnishd' },
+          { name: 'varnish-modules', probe: VARNISH_MODULES },
+        ]
+      : []),
+  ]);
+  await pinProcess(process.pid, CLIENT_CORE);
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-bench-'));
+  try {
+    const settings: Settings = {
+      quick: order.quick,
+      peers: order.peers,
+      gateway: order.source
+        ? join(ROOT, 'src/main.ts')
+        : await buildGateway(ROOT, join(folder, 'built')),
+      rounds: order.rounds ?? (order.quick ? 1 : ROUNDS),
+      seconds: order.seconds ?? (order.quick ? 1 : ROUND_SECONDS),
+    };
+    const wanted = SCENARIOS.filter(
+      ({ name }) => order.names.length === 0 || order.names.includes(name),
+    );
+    const scenarios: ScenarioReport[] = [];
+    for (const scenario of wanted) {
+      const report = await runScenario(scenario, settings, join(folder, scenario.name));
+      print(scenarioText(report));
+      scenarios.push(report);
+    }
+    const { rounds, seconds, quick, peers } = settings;
+    const report: BenchReport = {
+      machine: describeMachine(ROOT),
+      settings: { rounds, seconds, quick, peers, gateway: order.source ? 'src' : 'dist' },
+      scenarios,
+    };
+    print(`\n${machineText(report)}\n\n${markdownTable(report)}`);
+    write(
+      order.json ?? join(ROOT, 'bench/results/latest.json'),
+      JSON.stringify(report, undefined, 2),
+    );
+    write(order.svg ?? join(ROOT, 'bench/results/latest.svg'), plotOf(report));
+    return summary(scenarios);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** One that fails must not keep the others from being measured. */
+async function runScenario(
+  scenario: Scenario,
+  settings: Settings,
+  folder: string,
+): Promise<ScenarioReport> {
+  const { name, title } = scenario;
+  const began = performance.now();
+  const comparedBefore = comparedAnswers();
+  const facts = () => ({
+    seconds: (performance.now() - began) / 1000,
+    compared: comparedAnswers() - comparedBefore,
+  });
+  progress(`${name}: `);
+  const { house, close } = createHouse(settings, folder, (text) => progress(`${text}, `));
+  try {
+    const findings = await scenario.run(house);
+    return { name, title, ...findings, ...facts() };
+  } catch (error) {
+    const failed = error instanceof Error ? error.message : String(error);
+    return { name, title, rows: [], failed, ...facts() };
+  } finally {
+    await close();
+    rmSync(folder, { recursive: true, force: true });
+    progress('\n');
+  }
+}
+
+function summary(scenarios: readonly ScenarioReport[]): number {
+  const rows = scenarios.flatMap((scenario) => scenario.rows);
+  const promised = rows.map(isMet).filter((met) => met !== undefined);
+  const failed = scenarios.filter((scenario) => scenario.failed !== undefined);
+  const met = promised.filter(Boolean).length;
+  print(`\n${met} of ${promised.length} targets met, ${failed.length} scenarios failed\n`);
+  return failed.length > 0 ? 1 : 0;
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+process.exitCode = await main(process.argv.slice(2));

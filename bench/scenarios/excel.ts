@@ -1,0 +1,169 @@
+import { Agent } from 'node:http';
+import {
+  excelBegin,
+  excelEnd,
+  EXCEL_HEADERS,
+  excelRequests,
+  DISTINCT_QUESTIONS,
+  type ExcelRequest,
+} from '../../test/support/excel-session.ts';
+import { atLeast, expectBytes } from '../contest.ts';
+import { basic, TEAM } from '../credentials.ts';
+import { figureOf, type Figure } from '../figures.ts';
+import { startGateway } from '../gateway.ts';
+import { startEngine, type Engine, type Subject } from '../house.ts';
+import { ask, type Answer } from '../http.ts';
+import { startNginx } from '../peers/nginx.ts';
+import { startVarnish } from '../peers/varnish.ts';
+import { shownSession } from '../sessions.ts';
+import type { Row } from '../report.ts';
+import type { Scenario } from './scenario.ts';
+
+/** What the engine takes for an answer (ms). */
+const ENGINE_MS = 50;
+
+interface Size {
+  readonly users: number;
+  /** Of each user, one after the other. */
+  readonly workbooks: number;
+}
+
+interface Outcome {
+  readonly requests: number;
+  readonly reached: number;
+  readonly seconds: number;
+}
+
+/** The body of an answer with its session taken out, for each question: what a cache may not change. */
+type Known = Map<string, string>;
+
+const excel: Scenario = {
+  name: 'excel',
+  title: 'workbooks of several users, an engine that takes 50 ms',
+  async run(house) {
+    const { quick, peers, rounds } = house.settings;
+    const size: Size = quick ? { users: 2, workbooks: 2 } : { users: 4, workbooks: 5 };
+    const known: Known = new Map();
+    const engine = await startEngine(house, ENGINE_MS);
+    const direct: Subject = {
+      name: 'no cache',
+      port: engine.port,
+      path: '/xmla',
+      headers: {},
+      cpu: () => 0,
+    };
+    const none = await work(direct, engine, size, known);
+    // A new gateway each time: it must begin with nothing.
+    const own: Outcome[] = [];
+    for (let round = 0; round < Math.min(3, rounds); round++) {
+      const gateway = await startGateway(house, engine.port, { name: `gateway ${round}` });
+      own.push(await work(gateway, engine, size, known));
+    }
+    const others = peers
+      ? [(await startNginx(house, engine.port)).OPEN_FILES, await startVarnish(house, engine.port)]
+      : [];
+    const beside: [string, Outcome][] = [];
+    for (const peer of others) beside.push([peer.name, await work(peer, engine, size, known)]);
+
+    // Answers are shared by the workbooks of one user; beginning and end are each session's own.
+    const needed = size.users * DISTINCT_QUESTIONS + 2 * size.users * size.workbooks;
+    const best = none.requests / needed;
+    const faster = own.map(({ seconds }) => none.seconds / seconds);
+    return {
+      rows: [
+        {
+          ...row(
+            'of what is possible, total time',
+            figureOf(faster.map((one) => one / best)),
+            '× possible',
+          ),
+          target: atLeast(0.8),
+        },
+        row('gateway, total time', figureOf(faster)),
+        row('possible: all requests by those that must reach the engine', figureOf([best])),
+        ...beside.map(([name, { seconds }]) =>
+          row(`${name}, total time`, figureOf([none.seconds / seconds])),
+        ),
+      ],
+      notes: [
+        `${none.requests} requests, of which ${needed} must reach the engine`,
+        told('no cache', none),
+        ...own.map((one) => told('gateway', one)),
+        ...beside.map(([name, outcome]) => told(name, outcome)),
+      ],
+    };
+  },
+};
+
+function row(title: string, figure: Figure, unit = '× no cache'): Row {
+  return { title, unit, figure };
+}
+
+function told(name: string, { requests, reached, seconds }: Outcome): string {
+  return `${name}: ${reached} of ${requests} reached the engine, ${seconds.toFixed(2)} s`;
+}
+
+/** Everybody works at the same time. @throws Error when an answer is not exactly what the engine says */
+async function work(subject: Subject, engine: Engine, size: Size, known: Known): Promise<Outcome> {
+  const before = await engine.count();
+  const began = performance.now();
+  const users = TEAM.slice(0, size.users);
+  const counts = await Promise.all(users.map((user) => workOf(user, subject, size, known)));
+  const seconds = (performance.now() - began) / 1000;
+  const requests = counts.reduce((sum, one) => sum + one, 0);
+  return { requests, reached: (await engine.count()) - before, seconds };
+}
+
+async function workOf(user: string, subject: Subject, size: Size, known: Known): Promise<number> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  let count = 0;
+  const send = async (request: ExcelRequest): Promise<Answer> => {
+    count += 1;
+    const headers = {
+      ...EXCEL_HEADERS,
+      ...(subject.tells?.header === 'x-cache' ? {} : basic(user)),
+      'content-type': 'text/xml',
+      soapaction: request.soapAction,
+    };
+    const answer = await ask(subject.port, {
+      path: subject.path,
+      headers,
+      body: request.body,
+      agent,
+    });
+    if (answer.status !== 200) throw new Error(`${subject.name}: status ${answer.status}`);
+    return answer;
+  };
+  try {
+    for (let workbook = 0; workbook < size.workbooks; workbook++) {
+      const session = shownSession((await send(excelBegin())).body);
+      if (session === undefined) throw new Error(`${subject.name}: no session was begun`);
+      for (const request of excelRequests(session)) {
+        const { body } = await send(request);
+        expectOwn(subject, request, body, session, known);
+      }
+      await send(excelEnd(session));
+    }
+    return count;
+  } finally {
+    agent.destroy();
+  }
+}
+
+/** That an answer shows the session of its request, and is otherwise the engine's answer to this question. */
+function expectOwn(
+  subject: Subject,
+  { question }: ExcelRequest,
+  body: Buffer,
+  session: string,
+  known: Known,
+): void {
+  const shown = shownSession(body);
+  if (shown !== session) throw new Error(`${subject.name}: session ${shown} for ${session}`);
+  const text = body.toString().replace(session, '');
+  const before = known.get(question);
+  if (before === undefined) known.set(question, text);
+  else expectBytes(`${subject.name}, ${question}`, Buffer.from(text), Buffer.from(before));
+}
+
+export const excelWork: readonly Scenario[] = [excel];

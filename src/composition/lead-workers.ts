@@ -1,0 +1,84 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LEASE_LIMITS, type Config } from '../config/config.ts';
+import type { createLog } from '../observability/log.ts';
+import { createCrew, type CrewEvent, type WorkerProcess } from '../workers/crew.ts';
+import { createPrimary } from '../workers/primary.ts';
+import { newToken, type Parts } from './parts.ts';
+
+/** A configuration, and the text from which it was read; undefined where there is no file. */
+export interface ReadConfig {
+  readonly config: Config;
+  readonly text: string | undefined;
+}
+
+/** What is under way at a shutdown has this long, and workers a little more to end by themselves (ms). */
+const SHUTDOWN_MARGIN = 2_000;
+
+/**
+ * What the primary process does: it keeps what the workers share, and their number. It serves no HTTP. Resolves when
+ * it was stopped and no worker is left.
+ * @throws with one line when the workers cannot start
+ */
+export async function leadWorkers(options: {
+  initial: ReadConfig;
+  /** Reads the configuration again. @throws when it is wrong */
+  read: () => ReadConfig;
+  fork: () => WorkerProcess;
+  log: ReturnType<typeof createLog>;
+  version: string;
+  parts: Pick<Parts, 'clock' | 'randomBytes'>;
+  /** The listener is called whenever the configuration is to be read again. */
+  onReload: (listener: () => void) => void;
+  /** Resolves to the name of the signal that asks for a shutdown. */
+  untilStopped: () => Promise<string>;
+  /** Milliseconds after which what is under way is broken off. */
+  deadline: number;
+}): Promise<void> {
+  const { initial, log, version, parts } = options;
+  const { workers } = initial.config;
+  const primary = createPrimary({
+    clock: parts.clock,
+    newToken: () => newToken(parts),
+    longestLease: LEASE_LIMITS.longest,
+    orphanLease: LEASE_LIMITS.longest,
+  });
+  const crew = createCrew({
+    workers,
+    text: initial.text,
+    fork: options.fork,
+    attach: primary.attach,
+    clock: parts.clock,
+    sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
+    emit: tell,
+  });
+  const starting = crew.start();
+  /** One at a time, and none before all listen. */
+  let lastReload: Promise<unknown> = starting.catch(() => {});
+  options.onReload(() => {
+    lastReload = lastReload.then(reload);
+  });
+  const url = await starting;
+  log.info({ url, version, workers }, 'listening');
+  const signal = await options.untilStopped();
+  log.info({ signal }, 'shutting down');
+  await crew.stop(options.deadline + SHUTDOWN_MARGIN);
+
+  function tell({ type, ...event }: CrewEvent): void {
+    log[type === 'worker-ended' ? 'error' : 'info'](event, type);
+  }
+
+  async function reload(): Promise<void> {
+    try {
+      const next = options.read();
+      if (next.config.workers !== workers) {
+        log.warn('a change of workers counts after a restart only');
+      }
+      const problems = await crew.reload(next.text);
+      for (const problem of problems) log.error(problem, 'the configuration of before stays');
+      if (problems.length === 0) log.info('configuration read again');
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      log.error({ problem }, 'the configuration of before stays');
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import type { ServerResponse } from 'node:http';
+import type { HitSource } from '../reasons.ts';
+import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../query-cache/gzip-variant.ts';
+import { withSession } from '../query-cache/session-place.ts';
+import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
+import { cacheStatus } from './cache-status.ts';
+
+export const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
+export const NO_TRANSPORT_CAPS = '0,0,0,0,0';
+const SESSION_ID = 'x-as-sessionid';
+
+/** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
+const PLAIN_ID = /^[\w-]+$/;
+
+/** How a stored answer is given to one client. */
+export interface StoredReply {
+  readonly source: HitSource;
+  /** Milliseconds for which it may still be used, and since its engine request began. */
+  readonly ttl: number;
+  readonly age: number;
+  /** The caller's own. */
+  readonly sessionId: string | undefined;
+  /** The compressed variant, for a client that takes it. */
+  readonly variant: GzipVariant | undefined;
+  /** Whether the client negotiates what it can read (SSAS); it is told: plain text. */
+  readonly asksForCaps: boolean;
+}
+
+/**
+ * Sends a stored answer, head and body, in one call of the system, and ends the response. The stored bytes are not
+ * copied.
+ * @returns the bytes of the body
+ * @throws as `withSession` does: then nothing was sent
+ */
+export function sendStored(
+  response: ServerResponse,
+  answer: StoredAnswer,
+  reply: StoredReply,
+): number {
+  const { sessionId, variant } = reply;
+  const { body, session } = answer;
+  if (variant === undefined && session !== undefined && sessionId !== undefined) {
+    const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
+    if (isAscii && PLAIN_ID.test(sessionId)) {
+      const bytes = body.length + sessionId.length;
+      response.cork();
+      response.writeHead(200, headOf(answer, bytes, reply));
+      // As text it goes into one piece with the head, which Node.js keeps as text.
+      response.write(body.toString('latin1', 0, session.at) + sessionId, 'latin1');
+      response.end(body.subarray(session.at));
+      return bytes;
+    }
+  }
+  // Before the head: nothing of an answer that cannot be given to this client may be sent.
+  const pieces =
+    variant === undefined
+      ? withSession(answer, sessionId)
+      : gzipWithSession(variant, answer, sessionId);
+  const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  response.cork();
+  response.writeHead(200, headOf(answer, bytes, reply));
+  for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
+  response.end(pieces.at(-1));
+  return bytes;
+}
+
+/** Names and values in turn. */
+function headOf(answer: StoredAnswer, bytes: number, reply: StoredReply): string[] {
+  const { source, ttl, age, sessionId, variant, asksForCaps } = reply;
+  const head = ['content-type', answer.contentType, 'content-length', String(bytes)];
+  if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
+  if (variant !== undefined) head.push('content-encoding', 'gzip');
+  if (answer.body.length >= GZIP_FROM) head.push('vary', 'accept-encoding');
+  // A session id of XML may be anything.
+  if (answer.sessionHeader && sessionId !== undefined && HEADER_VALUE.test(sessionId)) {
+    head.push(SESSION_ID, sessionId);
+  }
+  head.push('cache-status', cacheStatus({ kind: 'hit', detail: source }, ttl));
+  head.push('age', String(Math.floor(age / 1000)));
+  if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
+  return head;
+}

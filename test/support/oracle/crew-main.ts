@@ -1,0 +1,114 @@
+/**
+ * A primary process whose workers are reached through bad weather. `crew.ts` runs it and gives it orders; its arguments
+ * are the folder of the source that it and its workers are made of, and the longest lease of a worker (ms).
+ */
+import { fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { CrewOrder, CrewTold, Weather } from './crew.ts';
+
+const WORKER_MAIN = fileURLToPath(new URL('worker-main.ts', import.meta.url));
+/** What is late is late by so much at most: more than two of the leases (ms). */
+const LATEST = 250;
+
+const [source = '', longestLease] = process.argv.slice(2);
+const part = (file: string): Promise<unknown> => import(pathToFileURL(join(source, file)).href);
+const { createPrimary } = (await part(
+  'workers/primary.ts',
+)) as typeof import('../../../src/workers/primary.ts');
+const { createLink } = (await part(
+  'workers/link.ts',
+)) as typeof import('../../../src/workers/link.ts');
+const { ipcWire } = (await part(
+  'workers/ipc-wire.ts',
+)) as typeof import('../../../src/workers/ipc-wire.ts');
+const { systemClock } = (await part('clock.ts')) as typeof import('../../../src/clock.ts');
+
+const primary = createPrimary({
+  clock: systemClock,
+  newToken: () => randomBytes(16).toString('base64url'),
+  longestLease: 2_000,
+  orphanLease: Number(longestLease),
+});
+const tell = (told: CrewTold) => void process.send?.(told);
+/** Workers by the numbers that the orders give them. */
+const workers = new Map<number, { toPrimary: Way; toWorker: Way; end(): void }>();
+
+process.on('message', (said) => {
+  const order = said as CrewOrder;
+  if (order.order === 'start') return start(order);
+  workers.get(order.worker)?.[order.way].set(order.weather);
+});
+// Nobody is left who could end them.
+process.on('disconnect', () => {
+  for (const { end } of workers.values()) end();
+  process.exit();
+});
+tell({ told: 'ready' });
+
+function start({ worker, config, deaf }: Extract<CrewOrder, { order: 'start' }>): void {
+  const child = fork(WORKER_MAIN, [source, config]);
+  const wire = ipcWire(child);
+  let hear: (message: unknown) => void = () => {};
+  const toWorker = createWay(deaf, (message) => wire.send(message, () => {}));
+  const toPrimary = createWay(deaf, (message) => hear(message));
+  wire.onMessage((message) => {
+    const { listening } = message as { readonly listening?: number };
+    if (listening === undefined) return toPrimary.send(message);
+    tell({ told: 'listening', worker, pid: child.pid ?? 0, port: listening });
+  });
+  const link = createLink(
+    {
+      send: (message) => toWorker.send(message),
+      onMessage: (listener) => void (hear = listener),
+      crowded: wire.crowded,
+    },
+    `worker ${worker}`,
+  );
+  const detach = primary.attach(link);
+  workers.set(worker, { toPrimary, toWorker, end: () => child.kill('SIGKILL') });
+  child.on('exit', (code, signal) => {
+    workers.delete(worker);
+    detach();
+    link.close();
+    tell({ told: 'ended', worker, exit: code ?? signal });
+  });
+}
+
+interface Way {
+  send(message: unknown): void;
+  set(weather: Weather): void;
+}
+
+/** One direction of a link. What goes through arrives in the order in which it was sent. */
+function createWay(deaf: boolean, arrive: (message: unknown) => void): Way {
+  const queue: { readonly message: unknown; readonly at: number }[] = [];
+  let weather: Weather = 'fair';
+  let timer: NodeJS.Timeout | undefined;
+
+  function pump(): void {
+    clearTimeout(timer);
+    while (queue[0] !== undefined && weather !== 'held') {
+      const left = queue[0].at - performance.now();
+      if (left > 0) return void (timer = setTimeout(pump, left));
+      arrive(queue.shift()?.message);
+    }
+  }
+
+  return {
+    send(message) {
+      const isTold = (message as { readonly kind?: unknown }).kind === 'told';
+      if (weather === 'lost' || (isTold && (deaf || weather === 'untold'))) return;
+      const late = weather === 'slow' ? Math.random() * LATEST : 0;
+      queue.push({ message, at: Math.max(queue.at(-1)?.at ?? 0, performance.now() + late) });
+      pump();
+    },
+    set(next) {
+      // What was on its way when a way was cut is lost as well.
+      if (next === 'lost') queue.length = 0;
+      weather = next;
+      pump();
+    },
+  };
+}

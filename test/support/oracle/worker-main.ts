@@ -1,0 +1,48 @@
+/**
+ * One worker of the oracle, forked by `crew-main.ts`: a gateway that listens on a port of its own. Its arguments are
+ * the folder of the source and the file of its configuration.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+
+/** How long it goes on answering without its primary process, unless it is killed before (ms). */
+const LINGER = 60_000;
+
+const [source = '', file = ''] = process.argv.slice(2);
+const part = (path: string): Promise<unknown> => import(pathToFileURL(join(source, path)).href);
+const { createGateway } = (await part('gateway.ts')) as typeof import('../../../src/gateway.ts');
+const { loadConfig } = (await part(
+  'config/load-config.ts',
+)) as typeof import('../../../src/config/load-config.ts');
+const { createLink } = (await part(
+  'workers/link.ts',
+)) as typeof import('../../../src/workers/link.ts');
+const { ipcWire } = (await part(
+  'workers/ipc-wire.ts',
+)) as typeof import('../../../src/workers/ipc-wire.ts');
+const { systemClock } = (await part('clock.ts')) as typeof import('../../../src/clock.ts');
+
+const config = loadConfig({
+  file,
+  env: {},
+  workingFolder: process.cwd(),
+  readFile: (path) => readFileSync(path),
+});
+// What a real worker does at once, this one puts off: nothing may depend on it.
+process.on('disconnect', () => void setTimeout(() => process.exit(), LINGER));
+const gateway = await createGateway(
+  config,
+  {
+    clock: systemClock,
+    random: Math.random,
+    randomBytes: (count) => randomBytes(count),
+    sleep: (milliseconds) => sleep(milliseconds),
+    primary: createLink(ipcWire(process), 'the primary process'),
+  },
+  () => {},
+);
+const url = await gateway.listen();
+process.send?.({ listening: Number(new URL(url).port) });

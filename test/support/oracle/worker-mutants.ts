@@ -1,0 +1,61 @@
+import type { Replacement } from './mutants.ts';
+
+/** A fault of workers, and the disturbance that it takes to show it. */
+interface WorkerMutant {
+  readonly replacements: readonly Replacement[];
+  readonly needs?: string;
+  /** Of the workers (ms). */
+  readonly leases: readonly number[];
+}
+
+/** All alike, as short as may be. */
+const ALIKE = [100];
+
+/** The faults of workers that the oracle has to find. */
+export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
+  'a worker uses epochs after its lease': {
+    replacements: [
+      {
+        file: 'lease.ts',
+        find: `return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+        put: `return clock.now() - start.now < 100 * length && wall >= start.wall;`,
+      },
+    ],
+    leases: ALIKE,
+  },
+  'a purge does not wait for the lease': {
+    replacements: [
+      {
+        file: 'query-cache/purge.ts',
+        find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
+        put: ``,
+      },
+    ],
+    leases: ALIKE,
+  },
+  'the primary process forgets the leases of all workers but the one that asks': {
+    replacements: [
+      {
+        file: 'workers/primary-epochs.ts',
+        find: `const longest = leases.longest();`,
+        put: `const longest = readHolder(holder, longestLease).lease;`,
+      },
+    ],
+    leases: [100, 1_000, 100],
+  },
+  'a worker counts its lease from the answer': {
+    replacements: [
+      {
+        file: 'query-cache/epochs.ts',
+        find: `      const since = leaseStart(clock);
+      const announcementsBefore = announcements;
+      const reading = await store.read(scopes);`,
+        put: `      const announcementsBefore = announcements;
+      const reading = await store.read(scopes);
+      const since = leaseStart(clock);`,
+      },
+    ],
+    needs: 'what a worker is told comes late',
+    leases: ALIKE,
+  },
+};

@@ -1,0 +1,248 @@
+import { describe, expect, test } from '@jest/globals';
+import { createCrew, type CrewEvent } from '../../../src/workers/crew.ts';
+import { createWorkerPost, type WorkerPost } from '../../../src/workers/worker.ts';
+import { linkPair, type LinkPair } from '../../support/link-pair.ts';
+import { handClock, quiet } from '../query-cache/fakes.ts';
+
+interface FakeWorker {
+  readonly pair: LinkPair;
+  readonly post: WorkerPost;
+  /** Configurations that it went over to. */
+  readonly reloads: (string | undefined)[];
+  killed: boolean;
+  end(exit: number | string): void;
+}
+
+function crewOf(workers: number, { text = 'text', reload = async (_text?: string) => {} } = {}) {
+  const clock = handClock();
+  const made: FakeWorker[] = [];
+  const events: CrewEvent[] = [];
+  const attached = new Set<unknown>();
+  const pauses: { milliseconds: number; over: () => void }[] = [];
+  let refusing: Error | undefined;
+  const crew = createCrew({
+    workers,
+    text,
+    fork() {
+      if (refusing !== undefined) throw refusing;
+      const ended = Promise.withResolvers<number | string>();
+      const pair = linkPair();
+      const reloads: (string | undefined)[] = [];
+      const worker: FakeWorker = {
+        pair,
+        reloads,
+        killed: false,
+        end: ended.resolve,
+        post: createWorkerPost(pair.worker, async (next) => {
+          reloads.push(next);
+          await reload(next);
+        }),
+      };
+      made.push(worker);
+      return {
+        id: made.length,
+        pid: 100 + made.length,
+        link: pair.primary,
+        ended: ended.promise,
+        kill() {
+          worker.killed = true;
+          ended.resolve('SIGKILL');
+        },
+      };
+    },
+    attach(link) {
+      attached.add(link);
+      return () => attached.delete(link);
+    },
+    clock,
+    sleep: (milliseconds, signal) =>
+      new Promise((resolve, reject) => {
+        pauses.push({ milliseconds, over: () => resolve(undefined) });
+        signal.addEventListener('abort', () => reject(new Error('aborted')));
+      }),
+    emit: (event) => events.push(event),
+  });
+  return {
+    crew,
+    clock,
+    made,
+    events,
+    attached,
+    pauses,
+    refuse: (error: Error) => (refusing = error),
+  };
+}
+
+/** All workers listen. */
+async function started(workers: number, options: Parameters<typeof crewOf>[1] = {}) {
+  const house = crewOf(workers, options);
+  const starting = house.crew.start();
+  for (const { post } of house.made) await post.listening('http://here:1');
+  expect(await starting).toBe('http://here:1');
+  return house;
+}
+
+describe('the start of workers', () => {
+  test('is over when all of them listen', async () => {
+    const { crew, made, events } = crewOf(3);
+    let url: string | undefined;
+    void crew.start().then((said) => (url = said));
+    for (const { post } of made.slice(1)) await post.listening('http://here:1');
+    await quiet();
+    expect(url).toBeUndefined();
+    await made[0]?.post.listening('http://here:1');
+    await quiet();
+    expect([url, events]).toEqual(['http://here:1', []]);
+  });
+
+  test('gives each the same configuration, also where there is no file', async () => {
+    const { made } = await started(2);
+    for (const { post } of made) {
+      expect(await post.configuration()).toEqual({ text: 'text', workers: 2 });
+    }
+  });
+
+  test('fails as a whole with the line of the first that cannot, and leaves none', async () => {
+    const { crew, made, attached } = crewOf(3);
+    const starting = crew.start();
+    await made[0]?.post.listening('http://here:1');
+    expect(await made[1]?.post.failed('the port is taken')).toBe(true);
+    made[1]?.end(1);
+    await expect(starting).rejects.toThrow(/^the port is taken$/);
+    expect(made.map(({ killed }) => killed)).toEqual([true, false, true]);
+    expect([made.length, attached.size]).toEqual([3, 0]);
+  });
+
+  test('fails when one ends without a word, or the system makes none', async () => {
+    const silent = crewOf(2);
+    const starting = silent.crew.start();
+    silent.made[0]?.end('SIGSEGV');
+    await expect(starting).rejects.toThrow('a worker ended with SIGSEGV before it listened');
+    const { crew, refuse } = crewOf(2);
+    refuse(new Error('no more processes'));
+    await expect(crew.start()).rejects.toThrow('no more processes');
+  });
+});
+
+describe('a worker that ends', () => {
+  test('is replaced, the first time after a second, and longer each time when it dies at once', async () => {
+    const { made, events, pauses, clock, attached } = await started(1);
+    const expected = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
+    for (const milliseconds of expected) {
+      made.at(-1)?.end(1);
+      await quiet();
+      expect(pauses.at(-1)?.milliseconds).toBe(milliseconds);
+      const before = made.length;
+      expect(attached.size).toBe(0);
+      pauses.at(-1)?.over();
+      await quiet();
+      expect([made.length, attached.size]).toEqual([before + 1, 1]);
+    }
+    clock.advance(30_000);
+    await made.at(-1)?.post.failed('this time with words');
+    made.at(-1)?.end('SIGKILL');
+    await quiet();
+    expect(events.at(-1)).toEqual({
+      type: 'worker-ended',
+      worker: 8,
+      pid: 108,
+      exit: 'SIGKILL',
+      problem: 'this time with words',
+      pause: 0,
+    });
+    pauses.at(-1)?.over();
+    await quiet();
+    await made.at(-1)?.post.listening('http://here:1');
+    expect(events.at(-1)).toEqual({ type: 'worker-listens', worker: 9, pid: 109 });
+  });
+
+  test('does not hold up another one', async () => {
+    const { made, pauses } = await started(2);
+    made[0]?.end(1);
+    await quiet();
+    made[1]?.end(1);
+    await quiet();
+    expect(pauses.map(({ milliseconds }) => milliseconds)).toEqual([1_000, 1_000]);
+  });
+
+  test('is replaced also when the system makes none at first', async () => {
+    const { made, events, pauses, refuse } = await started(1);
+    refuse(new Error('no more processes'));
+    made[0]?.end('SIGKILL');
+    await quiet();
+    pauses.at(-1)?.over();
+    await quiet();
+    expect(events.at(-1)).toMatchObject({ exit: 'not forked', problem: 'no more processes' });
+    expect(pauses.at(-1)?.milliseconds).toBe(2_000);
+  });
+});
+
+describe('a reload', () => {
+  test('reaches all, those that start too, and those that start later', async () => {
+    const { crew, made, pauses } = await started(2);
+    made[0]?.end(1);
+    await quiet();
+    pauses.at(-1)?.over();
+    await quiet();
+    expect(await crew.reload('next')).toEqual([]);
+    expect(made.map(({ reloads }) => reloads)).toEqual([[], ['next'], ['next']]);
+    expect(await made[2]?.post.configuration()).toEqual({ text: 'next', workers: 2 });
+  });
+
+  test('names each worker that stays as it was, and why', async () => {
+    const { crew } = await started(2, {
+      reload: () => Promise.reject(new Error('its users file is gone')),
+    });
+    const problem = 'its users file is gone';
+    expect(await crew.reload('next')).toEqual([
+      { worker: 1, problem },
+      { worker: 2, problem },
+    ]);
+  });
+
+  test('does not name a worker that ended meanwhile', async () => {
+    const { crew, made } = await started(1, { reload: () => new Promise(() => {}) });
+    const reloading = crew.reload('next');
+    while (made[0]?.reloads.length === 0) await quiet();
+    made[0]?.end('SIGKILL');
+    expect(await reloading).toEqual([]);
+  });
+});
+
+describe('a shutdown', () => {
+  test('tells all to stop, waits for them, and replaces none', async () => {
+    const { crew, made, events } = await started(2);
+    let over = false;
+    const stopping = crew.stop(60_000).then(() => (over = true));
+    await Promise.all(made.map(({ post }) => post.stopped));
+    made[0]?.end(0);
+    await quiet();
+    expect(over).toBe(false);
+    made[1]?.end(0);
+    await stopping;
+    expect([made.length, events, made.map(({ killed }) => killed)]).toEqual([
+      2,
+      [],
+      [false, false],
+    ]);
+  });
+
+  test('starts nobody whose place is empty', async () => {
+    const { crew, made } = await started(2);
+    made[0]?.end(1);
+    await quiet();
+    const stopping = crew.stop(60_000);
+    made[1]?.end(0);
+    await stopping;
+    await quiet();
+    expect(made).toHaveLength(2);
+  });
+
+  test('kills who does not end in time', async () => {
+    const { crew, made } = await started(2);
+    made[0]?.pair.toWorker.hold();
+    const stopping = crew.stop(1);
+    await stopping;
+    expect(made.map(({ killed }) => killed)).toEqual([true, true]);
+  });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Admission } from '../../../src/auth/login-admission.ts';
+import { createLoginThrottle } from '../../../src/auth/login-throttle.ts';
+import { LOGINS, loginsService } from '../../../src/workers/primary-logins.ts';
+import { loginsAtPrimary } from '../../../src/workers/worker-logins.ts';
+import { linkPair } from '../../support/link-pair.ts';
+import { createTestClock } from '../auth/support.ts';
+import { quiet } from '../query-cache/fakes.ts';
+
+const HERE = '192.0.2.1';
+
+/** One primary process and so many workers. */
+function crew(workers = 2) {
+  const clock = createTestClock();
+  const service = loginsService(createLoginThrottle({ clock }));
+  const links = Array.from({ length: workers }, () => {
+    const pair = linkPair();
+    pair.primary.serve(LOGINS, service);
+    return pair;
+  });
+  const logins = links.map(({ worker }) => loginsAtPrimary(worker, createLoginThrottle({ clock })));
+  /** Asks the workers in turn. */
+  const admit = (turn: number, name = 'A', address = HERE): Promise<Admission> => {
+    const asked = logins[turn % workers];
+    if (asked === undefined) throw new Error('there is no such worker');
+    return asked.admit(name, address);
+  };
+  return { clock, links, logins, admit };
+}
+
+/** How many of so many tries are let through. */
+async function letThrough(tries: number, admit: (turn: number) => Promise<Admission>) {
+  const admissions: Admission[] = [];
+  for (let turn = 0; turn < tries; turn += 1) admissions.push(await admit(turn));
+  return admissions.filter(({ wait }) => wait === 0);
+}
+
+describe('who guesses at several workers', () => {
+  test('has no more tries than at one', async () => {
+    const { admit, clock } = crew(4);
+    expect(await letThrough(40, (turn) => admit(turn))).toHaveLength(10);
+    expect((await admit(0)).wait).toBe(6);
+    clock.advance(6_000);
+    expect(await letThrough(8, (turn) => admit(turn))).toHaveLength(1);
+  });
+
+  test('has no more tries when all are sent at once', async () => {
+    const { admit } = crew(4);
+    const all = await Promise.all(Array.from({ length: 200 }, (_, turn) => admit(turn)));
+    expect(all.filter(({ wait }) => wait === 0)).toHaveLength(10);
+  });
+
+  test('has no more tries with many names from one address', async () => {
+    const { admit } = crew(2);
+    const all = await letThrough(250, (turn) => admit(turn, `user ${turn}`));
+    expect(all).toHaveLength(100);
+  });
+
+  test('gains none by a reload', async () => {
+    const { admit, logins } = crew(2);
+    await letThrough(20, (turn) => admit(turn));
+    for (const one of logins) one.close();
+    expect(await letThrough(10, (turn) => admit(turn))).toHaveLength(0);
+  });
+});
+
+describe('a login that is right at one worker', () => {
+  test('clears the failures at all of them', async () => {
+    const { admit } = crew(2);
+    const [first] = await letThrough(10, (turn) => admit(turn));
+    first?.succeeded();
+    await quiet();
+    expect(await letThrough(20, (turn) => admit(turn))).toHaveLength(10);
+  });
+
+  test('that could not be checked is given back once', async () => {
+    const { admit } = crew(2);
+    const [first] = await letThrough(10, (turn) => admit(turn));
+    first?.abandoned();
+    await quiet();
+    expect(await letThrough(10, (turn) => admit(turn))).toHaveLength(1);
+  });
+
+  test('that was refused gives nothing back', async () => {
+    const { admit } = crew(2);
+    await letThrough(10, (turn) => admit(turn));
+    const refused = await admit(1);
+    refused.abandoned();
+    refused.succeeded();
+    await quiet();
+    expect(await letThrough(4, (turn) => admit(turn))).toHaveLength(0);
+  });
+});
+
+describe('while the primary process does not answer', () => {
+  test('a worker lets no more through than one process would, and hurries nobody', async () => {
+    const { admit, links, clock } = crew(2);
+    for (const { toPrimary } of links) toPrimary.lose();
+    const all = await Promise.all(Array.from({ length: 60 }, (_, turn) => admit(turn)));
+    // Ten at each.
+    expect(all.filter(({ wait }) => wait === 0)).toHaveLength(20);
+    clock.advance(6_000);
+    const later = await Promise.all(Array.from({ length: 20 }, (_, turn) => admit(turn)));
+    expect(later.filter(({ wait }) => wait === 0)).toHaveLength(2);
+  });
+
+  test('it is told nothing of what it did not count, when it answers again', async () => {
+    const { admit, links } = crew(1);
+    await letThrough(10, (turn) => admit(turn));
+    links[0]?.toPrimary.lose();
+    const own = await admit(0);
+    expect(own.wait).toBe(0);
+    links[0]?.toPrimary.release();
+    own.abandoned();
+    own.succeeded();
+    await quiet();
+    expect(await letThrough(3, (turn) => admit(turn))).toHaveLength(0);
+  });
+
+  test.each([
+    ['a late answer', undefined],
+    ['nonsense', { admit: () => 'yes' }],
+    ['no number', { admit: () => -1 }],
+    ['a failure', { admit: () => Promise.reject(new Error('no')) }],
+  ])('or answers with %s, guessing is never free', async (_what, service) => {
+    const { admit, links } = crew(1);
+    const [pair] = links;
+    if (service === undefined) pair?.toWorker.hold();
+    else pair?.primary.serve(LOGINS, service);
+    const all = await Promise.all(Array.from({ length: 60 }, (_, turn) => admit(turn)));
+    pair?.toWorker.release();
+    expect(all.filter(({ wait }) => wait === 0)).toHaveLength(10);
+  });
+
+  test('because it is gone, the worker decides at once', async () => {
+    const { admit, links } = crew(1);
+    links[0]?.worker.close();
+    expect(await letThrough(30, (turn) => admit(turn))).toHaveLength(10);
+  });
+});
+
+test('the primary process counts only what has a name and an address', () => {
+  const service = loginsService(createLoginThrottle({ clock: createTestClock() }));
+  for (const args of [[], ['A'], [1, HERE], ['A', null]]) {
+    for (const method of ['admit', 'succeeded', 'abandoned']) {
+      expect(() => service[method]?.(...args)).toThrow('a name and an address');
+    }
+  }
+});

@@ -1,0 +1,125 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMetrics } from '../../../src/observability/metrics.ts';
+import { createPrimaryMetrics, METRICS } from '../../../src/workers/primary-metrics.ts';
+import { metricsOfAll } from '../../../src/workers/worker-metrics.ts';
+import { linkPair } from '../../support/link-pair.ts';
+import { bodyAccount } from '../query-cache/fakes.ts';
+
+function ownMetrics() {
+  return createMetrics({
+    memory: () => ({ entries: 1, bytes: 0 }),
+    flights: () => ({ flights: 0, waiters: 0 }),
+    engine: () => ({ atEngine: 0, waiting: 0 }),
+    bodies: bodyAccount().usage,
+    epochAge: () => undefined,
+    owedPurges: () => 0,
+  });
+}
+
+function crew() {
+  const primary = createPrimaryMetrics();
+  return {
+    join() {
+      const pair = linkPair();
+      pair.primary.serve(METRICS, primary.service);
+      const leave = primary.join(pair.primary);
+      const metrics = metricsOfAll(pair.worker, ownMetrics());
+      return {
+        ...pair,
+        leave,
+        page: metrics.page,
+        refuse: () =>
+          metrics.on({
+            type: 'login-refused',
+            reason: 'rejected',
+            user: undefined,
+            address: '192.0.2.1',
+          }),
+      };
+    },
+  };
+}
+
+function figure(page: string, name: string): number {
+  const line = page.split('\n').find((one) => one.startsWith(`mdx_gateway_${name} `));
+  return Number(line?.split(' ').at(-1));
+}
+const REFUSED = 'logins_refused_total{reason="rejected"}';
+
+describe('GET /metrics of any worker', () => {
+  test('shows what all workers count', async () => {
+    const { join } = crew();
+    const [one, two] = [join(), join()];
+    one.refuse();
+    two.refuse();
+    two.refuse();
+    for (const { page } of [one, two]) {
+      const text = await page();
+      expect(figure(text, REFUSED)).toBe(3);
+      expect(figure(text, 'workers')).toBe(2);
+    }
+  });
+
+  test('leaves out a worker that stands still, and no counter goes back', async () => {
+    const { join } = crew();
+    const [one, two] = [join(), join()];
+    two.refuse();
+    expect(figure(await one.page(), REFUSED)).toBe(1);
+    two.toWorker.hold();
+    one.refuse();
+    const text = await one.page();
+    expect(figure(text, REFUSED)).toBe(2);
+    expect(figure(text, 'workers')).toBe(1);
+    two.toWorker.release();
+    two.refuse();
+    const again = await one.page();
+    expect(figure(again, REFUSED)).toBe(3);
+    expect(figure(again, 'workers')).toBe(2);
+  });
+
+  test('keeps what a worker counted that is gone, also when its report comes late', async () => {
+    const { join } = crew();
+    const [one, two] = [join(), join()];
+    two.refuse();
+    await one.page();
+    two.toPrimary.hold();
+    two.refuse();
+    const during = one.page();
+    two.leave();
+    two.toPrimary.release();
+    expect(figure(await during, REFUSED)).toBe(1);
+    const text = await one.page();
+    expect(figure(text, REFUSED)).toBe(1);
+    expect(figure(text, 'workers')).toBe(1);
+    const three = join();
+    three.refuse();
+    expect(figure(await one.page(), REFUSED)).toBe(2);
+  });
+
+  test('is made once for those who ask at one time', async () => {
+    const { join } = crew();
+    const [one, two] = [join(), join()];
+    let asked = 0;
+    two.toWorker.filter = (message) => {
+      if (JSON.stringify(message).includes('report')) asked += 1;
+      return true;
+    };
+    await Promise.all([one.page(), one.page(), one.page()]);
+    expect(asked).toBe(1);
+    await one.page();
+    expect(asked).toBe(2);
+  });
+
+  test('leaves out a worker that tells something else', async () => {
+    const { join } = crew();
+    const [one, two] = [join(), join()];
+    two.worker.serve(METRICS, { report: () => [{ name: 'mdx_gateway_workers' }] });
+    expect(figure(await one.page(), 'workers')).toBe(1);
+  });
+
+  test('cannot be had without the primary process', async () => {
+    const one = crew().join();
+    one.worker.close();
+    await expect(one.page()).rejects.toThrow('closed');
+  });
+});
