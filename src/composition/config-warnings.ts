@@ -7,7 +7,7 @@ const MAX_NAMED = 5;
 
 /** One sentence each, for the log and for `check`. */
 export function configWarnings(config: Config): readonly string[] {
-  return [...lonelyStorage(config), ...halfRepeats(config)];
+  return [...lonelyStorage(config), ...halfRepeats(config), ...fewPlaces(config)];
 }
 
 function lonelyStorage({ storage, cache }: Config): readonly string[] {
@@ -32,5 +32,13 @@ function halfRepeats({ cache, engine, projects }: Config): readonly string[] {
   const more = uncalled.length > MAX_NAMED ? ` and ${uncalled.length - MAX_NAMED} more` : '';
   return [
     `cache.purge.repeat_after: a repeated purge drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since nobody's login is there (${names.join(', ')}${more}); login: service would`,
+  ];
+}
+
+/** Each worker needs one. */
+function fewPlaces({ workers, limits }: Config): readonly string[] {
+  if (limits.concurrency >= workers) return [];
+  return [
+    `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
   ];
 }

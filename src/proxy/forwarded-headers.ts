@@ -50,7 +50,7 @@ export function nameAsRead(name: string): string {
 
 /** The names that a header Connection lists, in lower case; undefined for none. */
 function connectionNames({ connection }: IncomingHttpHeaders): ReadonlySet<string> | undefined {
-  if (connection === undefined || connection === 'keep-alive' || connection === 'close') {
+  if (connection === undefined || connection === 'keep-alive') {
     return undefined;
   }
   return new Set(connection.split(',').map((name) => name.trim().toLowerCase()));

@@ -157,7 +157,7 @@ describe('workers without Redis', () => {
     const made = await send(url, { method: 'POST', path: '/api/role', headers, body });
     expect([made.status, made.text]).toEqual([200, expect.any(String)]);
     for (let turn = 0; turn < 6; turn += 1) {
-      const { text } = await send(url, { path: '/api/roles?containsDesc=false', headers });
+      const { text } = await send(url, { path: '/api/roles?pageNum=0&pageSize=20&containsDesc=false', headers });
       expect(text).toContain('Analysts');
     }
   });

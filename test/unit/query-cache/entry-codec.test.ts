@@ -82,6 +82,13 @@ describe('a value of tier 2', () => {
     expect(await decode(made)).toEqual({ ok: true, answer: storedAnswer({ body: noise }) });
   });
 
+  test('holds a short body as it is, so that nobody needs to decompress it, and a longer one compressed', async () => {
+    const lengthOf = async (length: number) =>
+      (await encode(storedAnswer({ body: Buffer.alloc(length, '<Cell/>') }))).length;
+    expect(await lengthOf(4_095)).toBeGreaterThan(4_095);
+    expect(await lengthOf(4_096)).toBeLessThan(400);
+  });
+
   test('says where a session id belongs, and in which encoding', async () => {
     const made = value({
       description: {
@@ -167,15 +174,23 @@ describe('a value of tier 2', () => {
     expect(await decode(made)).toEqual({ ok: false, why });
   });
 
-  test('that would inflate beyond what it claims is refused, without the memory for it', async () => {
-    const packed = await zerosPacked(512);
-    expect(packed.length).toBeLessThan(MIB);
-    const made = value({ coding: 1, body: packed });
-    const most = process.resourceUsage().maxRSS;
-    expect(await decode(made)).toEqual({ ok: false, why: 'unreadable body' });
-    // In KiB. The whole would be 512 MiB.
-    expect(process.resourceUsage().maxRSS - most).toBeLessThan(128 * 1024);
-  });
+  // One that is decompressed at once, and one that is on the thread pool.
+  test.each([7, 100_000])(
+    'that would inflate beyond the %i bytes that it claims is refused, without the memory for it',
+    async (bodyLength) => {
+      const packed = await zerosPacked(512);
+      expect(packed.length).toBeLessThan(MIB);
+      const made = value({
+        coding: 1,
+        description: { ...DESCRIPTION, bodyLength },
+        body: packed,
+      });
+      const most = process.resourceUsage().maxRSS;
+      expect(await decode(made)).toEqual({ ok: false, why: 'unreadable body' });
+      // In KiB. The whole would be 512 MiB.
+      expect(process.resourceUsage().maxRSS - most).toBeLessThan(128 * 1024);
+    },
+  );
 
   test('that claims to be larger than an entry may be is refused before it is inflated', async () => {
     const made = value({

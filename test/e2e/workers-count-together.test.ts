@@ -1,0 +1,124 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import {
+  configFolder,
+  listening,
+  runMain,
+  type ConfigFolder,
+  type GatewayProcess,
+} from '../support/gateway-process.ts';
+import { askXmla, send, until } from '../support/http-client.ts';
+import { processEnded, signalProcess } from '../support/oracle/process-states.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic } from '../support/test-gateway.ts';
+
+const WORKERS = 3;
+const query = execute({ statement: 'SELECT FROM [Sales]' });
+
+let engine: StubEngine;
+let folder: ConfigFolder;
+let running: GatewayProcess | undefined;
+beforeEach(async () => {
+  engine = await startStubEngine(sendXml(mddatasetAnswer({ members: ['one'] })));
+  folder = await configFolder();
+});
+afterEach(async () => {
+  running?.kill('SIGTERM');
+  await running?.ended;
+  running = undefined;
+  folder.remove();
+  await engine.close();
+});
+
+/** Each request has a connection of its own: they come to the workers in turn. */
+async function serve() {
+  const file = folder.write({ workers: WORKERS, engine: { url: engine.url } });
+  running = runMain(['serve', '--config', file]);
+  const url = await listening(running);
+  const metrics = async () => {
+    const { status, text } = await send(url, {
+      path: '/metrics',
+      headers: { authorization: basic('alice') },
+    });
+    expect(status).toBe(200);
+    return text;
+  };
+  return { url, metrics, process: running };
+}
+
+/** The sum of all series of a metric. */
+function total(page: string, name: string): number {
+  return page
+    .split('\n')
+    .filter(
+      (line) => line.startsWith(`mdx_gateway_${name}{`) || line.startsWith(`mdx_gateway_${name} `),
+    )
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+}
+
+test('who guesses a password has no more tries at several workers than at one', async () => {
+  const { url, metrics } = await serve();
+  const begun = performance.now();
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 15 * WORKERS; guess += 1) {
+    const authorization = `Basic ${Buffer.from(`alice:guess ${guess}`).toString('base64')}`;
+    statuses.push((await askXmla(url, query, { headers: { authorization } })).status);
+  }
+  const refilled = Math.ceil((performance.now() - begun) / 6_000);
+  const tried = statuses.filter((status) => status === 401).length;
+  expect(tried).toBeGreaterThanOrEqual(10);
+  expect(tried).toBeLessThanOrEqual(10 + refilled);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - tried);
+  // All of them were counted, wherever they came to.
+  expect(total(await metrics(), 'logins_refused_total')).toBe(statuses.length);
+});
+
+describe('GET /metrics', () => {
+  test('shows the figures of all workers, whichever of them is asked', async () => {
+    const { url, metrics } = await serve();
+    for (let asked = 0; asked < 10 * WORKERS; asked += 1) {
+      expect((await askXmla(url, query)).status).toBe(200);
+    }
+    for (let asked = 0; asked < 2 * WORKERS; asked += 1) {
+      const page = await metrics();
+      expect(total(page, 'xmla_requests_total')).toBe(10 * WORKERS);
+      expect(total(page, 'xmla_seconds_count')).toBe(10 * WORKERS);
+      expect(total(page, 'stored_total')).toBe(WORKERS);
+      expect(total(page, 'memory_entries')).toBe(WORKERS);
+      expect(total(page, 'workers')).toBe(WORKERS);
+    }
+  });
+
+  test('shows no counter that goes back when a worker stands still, is killed or is replaced', async () => {
+    const { url, metrics, process } = await serve();
+    for (let asked = 0; asked < 10 * WORKERS; asked += 1) await askXmla(url, query);
+    const seen = [total(await metrics(), 'xmla_requests_total')];
+    const look = async () => {
+      const page = await metrics();
+      seen.push(total(page, 'xmla_requests_total'));
+      return total(page, 'workers');
+    };
+    expect(seen).toEqual([10 * WORKERS]);
+
+    const pids = process.log
+      .filter(({ msg }) => msg === 'users-loaded')
+      .map(({ pid }) => Number(pid));
+    const [victim = 0] = pids;
+    expect(new Set(pids).size).toBe(WORKERS);
+    signalProcess(victim, 'SIGSTOP');
+    // What came to the one that stands still waits for it; the others answer.
+    const asked = [look(), look(), look(), look()];
+    expect(await Promise.race(asked)).toBe(WORKERS - 1);
+    signalProcess(victim, 'SIGKILL');
+    await processEnded(victim);
+    await Promise.allSettled(asked);
+    await look();
+    await until(() => process.log.some(({ msg }) => msg === 'worker-listens'));
+    while ((await look()) !== WORKERS);
+    await askXmla(url, query);
+    await look();
+    expect(seen).toEqual([...seen].sort((one, other) => one - other));
+    expect(seen.at(-1)).toBe(10 * WORKERS + 1);
+  });
+});
