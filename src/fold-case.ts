@@ -5,7 +5,7 @@
  * its neighbours, so that a part of a name would not be found in it.
  */
 export function foldCase(text: string): string {
-  // Most names are ASCII, of which only this is left: a fifth of the time.
+  // Most names are ASCII, of which only this is left.
   if (ASCII.test(text)) return text.toLowerCase();
   const folded = text.normalize('NFC').toLowerCase().toUpperCase().toLowerCase();
   return folded.replaceAll('ς', 'σ').normalize('NFC');

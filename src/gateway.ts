@@ -108,7 +108,7 @@ export async function createGateway(
     await cache.close();
     throw error;
   }
-  warnOf(initial, emit);
+  warnOf(initial, parts);
   const server = createGatewayServer(
     initial.listen,
     (request, response) => runtime.handle(request, response),
@@ -165,7 +165,7 @@ export async function createGateway(
       if (asked[key] === value) continue;
       emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
     }
-    warnOf(config, emit);
+    warnOf(config, parts);
     const oldRuntime = runtime;
     const oldCache = sameCache ? undefined : cache;
     const oldStorage = sameStorage ? undefined : storage;
@@ -231,7 +231,9 @@ function warnOfLostPurges(cache: Cache, emit: Emit): void {
   emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${scopes}` });
 }
 
-function warnOf(config: Config, emit: Emit): void {
+/** Of several workers the primary process does, once. */
+function warnOf(config: Config, { primary, emit }: Parts): void {
+  if (primary !== undefined) return;
   for (const message of configWarnings(config)) emit({ type: 'warning', message });
 }
 

@@ -170,9 +170,10 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
   const link = createLink(ipcWire(process), 'the primary process');
   const orphaned = Promise.withResolvers<void>();
+  /** Node.js ends a worker at once that has lost the primary process: right while it starts, and waits for it. */
+  let endsAtOnce = true;
   cluster.worker?.once('disconnect', () => {
-    // Without this Node.js ends the process at once, with what is under way.
-    if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
+    if (cluster.worker && !endsAtOnce) cluster.worker.exitedAfterDisconnect = true;
     link.close();
     orphaned.resolve();
   });
@@ -191,9 +192,14 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     const log = openLog(config).child({ worker: cluster.worker?.id });
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
     const url = await listen(gateway);
+    endsAtOnce = false;
     running.resolve(gateway);
-    await post.listening(url);
-    await Promise.race([post.stopped, orphaned.promise]);
+    post.listening(url).catch(orphaned.resolve);
+    const isOrphan = await Promise.race([
+      post.stopped.then(() => false),
+      orphaned.promise.then(() => true),
+    ]);
+    if (isOrphan) log.warn('the primary process is gone: shutting down');
     await gateway.close(SHUTDOWN_DEADLINE);
     return 0;
   } catch (error) {
@@ -202,6 +208,7 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     if (!(await post.failed(messageOf(error)))) throw error;
     return 1;
   } finally {
+    endsAtOnce = false;
     if (process.connected) process.disconnect?.();
   }
 }

@@ -3,6 +3,7 @@ import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { createLog } from '../observability/log.ts';
 import { createCrew, type CrewEvent, type WorkerProcess } from '../workers/crew.ts';
 import { createPrimary } from '../workers/primary.ts';
+import { configWarnings } from './config-warnings.ts';
 import { newToken, type Parts } from './parts.ts';
 
 /** A configuration, and the text from which it was read; undefined where there is no file. */
@@ -51,6 +52,7 @@ export async function leadWorkers(options: {
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
     emit: tell,
   });
+  warnOf(initial.config);
   const starting = crew.start();
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -67,6 +69,11 @@ export async function leadWorkers(options: {
     log[type === 'worker-ended' ? 'error' : 'info'](event, type);
   }
 
+  /** Workers do not: all would say the same. */
+  function warnOf(config: Config): void {
+    for (const message of configWarnings({ ...config, workers })) log.warn(message);
+  }
+
   async function reload(): Promise<void> {
     try {
       const next = options.read();
@@ -76,6 +83,7 @@ export async function leadWorkers(options: {
       const problems = await crew.reload(next.text);
       for (const problem of problems) log.error(problem, 'the configuration of before stays');
       if (problems.length === 0) log.info('configuration read again');
+      warnOf(next.config);
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       log.error({ problem }, 'the configuration of before stays');

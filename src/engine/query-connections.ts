@@ -1,9 +1,9 @@
 import { createRequire } from 'node:module';
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
 import type { Client } from 'undici';
 import { answerBody, type AnswerBody } from '../proxy/answer-body.ts';
 import { NoConnection } from '../proxy/connection.ts';
+import { createConnector } from '../proxy/connector.ts';
 import { headersOf, type UpstreamAnswer } from '../proxy/upstream-answer.ts';
 import { IDLE, type UpstreamTls } from '../proxy/upstream-agent.ts';
 import { ClientStall } from '../proxy/upstream-failure.ts';
@@ -123,7 +123,7 @@ export function createQueryConnections(
     connection.busy = true;
     return new Promise((resolve, reject) => {
       let body: AnswerBody | undefined;
-      let resume = () => {};
+      let resume: (() => void) | undefined;
       /** Whether the connection is no longer of this request. */
       let parted = false;
       let reused = false;
@@ -180,7 +180,7 @@ export function createQueryConnections(
             const ends = answerBody({
               more() {
                 silence.refresh();
-                resume();
+                resume?.();
               },
               left: () => fail(new Error('the answer was left')),
               over: () => over(ends.errored),
@@ -257,38 +257,5 @@ function asAnswer(
     },
     destroy: body.destroy,
     [Symbol.asyncIterator]: body[Symbol.asyncIterator],
-  };
-}
-
-/** How a connection is made: `done` is called once, when it stands, with TLS where that is spoken, or cannot. */
-type Connector = (
-  done: (...made: [error: Error, socket: null] | [error: undefined, socket: Socket]) => void,
-) => Socket;
-
-function createConnector(origin: URL, tls: UpstreamTls | undefined): Connector {
-  const host = origin.hostname.replace(/^\[|\]$/g, '');
-  const port = Number(origin.port) || (tls === undefined ? 80 : 443);
-  const options = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 1_000 };
-  const ofTls = { ...options, ...tls, servername: isIP(host) ? '' : host, ALPNProtocols: ['http/1.1'] };
-  let session: Buffer | undefined;
-
-  return (done) => {
-    let told = false;
-    const socket =
-      tls === undefined ? connectTcp(options) : connectTls({ ...ofTls, ...(session && { session }) });
-    const tell: typeof done = (...made) => {
-      if (told) return;
-      told = true;
-      done(...made);
-    };
-    socket.on('session', (next: Buffer) => {
-      session = next;
-    });
-    socket.once(tls === undefined ? 'connect' : 'secureConnect', () => tell(undefined, socket));
-    socket.on('error', (error) => {
-      session = undefined;
-      tell(error, null);
-    });
-    return socket;
   };
 }

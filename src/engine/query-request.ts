@@ -124,8 +124,7 @@ function sendPlainly(
     request.on('continue', told.provisional);
     request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
-      const stale =
-        request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+      const stale = request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
       if (connection.failed()) reject(new NotConnected(error));
       else reject(stale ? new StaleConnection() : error);
     });

@@ -9,7 +9,7 @@ import { sendStored, TRANSPORT_CAPS } from '../http/stored-reply.ts';
 import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
 import type { GzipMaker } from '../query-cache/gzip-maker.ts';
 import { GZIP_FROM } from '../query-cache/gzip-variant.ts';
-import type { QueryCache } from '../query-cache/query-cache.ts';
+import type { KnownAnswers } from '../query-cache/known-answers.ts';
 import type { KnownKey } from '../query-cache/query.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -77,7 +77,7 @@ const FROM_MEMORY: Outcome = { kind: 'hit', detail: 'memory' };
  */
 export function createHotPath(options: {
   authenticator: Pick<Authenticator, 'remembered'>;
-  cache: Pick<QueryCache, 'recall' | 'gzipOf'>;
+  cache: Pick<KnownAnswers, 'recall' | 'gzipOf'>;
   sessions: Pick<Sessions, 'handle'>;
   roleSets: Pick<RoleSets, 'heldName'>;
   gzip: GzipMaker;

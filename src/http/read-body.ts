@@ -73,8 +73,8 @@ export async function readBody(
 }
 
 /**
- * A short body that is there as a whole, as nearly all are when they are asked for: no watch over its pace, and a
- * tenth of the time of reading piece by piece. Undefined where more may come.
+ * A short body that is there as a whole, as nearly all are when they are asked for: without timers, and
+ * without a promise for each piece. Undefined where more may come.
  */
 function takeWhole(request: IncomingMessage): Buffer | undefined {
   // Complete is what is in memory, not what was read.

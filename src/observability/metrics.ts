@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import { BODY_USES, type BodyAccount } from '../body-account.ts';
+import { GatewayError } from '../errors.ts';
 import type { GatewayEvent } from '../events.ts';
 import { createTally } from './tally.ts';
 
@@ -235,12 +236,17 @@ export function createMetrics(gauges: Gauges): Metrics {
   };
 }
 
-/** `GET /metrics`, in the text format of Prometheus. */
+/**
+ * `GET /metrics`, in the text format of Prometheus.
+ * @throws GatewayError `overloaded` where they cannot be had now
+ */
 export function metricsPage({ registry, page }: Metrics): RequestHandler {
   return async (_request, response) => {
-    const text = await page().catch(() => undefined);
-    // Figures of this process alone would look as if all counters had gone back.
-    if (text === undefined) response.status(503).type('text').send('The metrics cannot be had.\n');
-    else response.set('content-type', registry.contentType).send(text);
+    const text = await page().catch((cause: unknown) => {
+      // Figures of this process alone would look as if all counters had gone back.
+      const message = 'The metrics of the other workers cannot be had now; try again.';
+      throw new GatewayError('overloaded', message, { retryAfter: 5, cause });
+    });
+    response.set('content-type', registry.contentType).send(text);
   };
 }

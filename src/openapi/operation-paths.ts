@@ -180,6 +180,7 @@ export const OPERATION_PATHS: Paths = {
         },
       },
       ...failures.refs,
+      ...pageFailures(['overloaded']),
     },
   }),
   '/openapi.json': file(

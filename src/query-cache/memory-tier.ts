@@ -8,7 +8,8 @@ import { remaining, type StoredAnswer } from './stored-answer.ts';
 
 /**
  * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
- * bookkeeping of the LRU and of the bodies in use (measured, rounded up).
+ * bookkeeping of the LRU and of the bodies in use (bytes; measured with 100,000 entries: 784 with the key, and some 150
+ * outside of the heap that Node.js counts).
  */
 const ENTRY_OVERHEAD = 904;
 

@@ -11,9 +11,10 @@ import { fill, type FillJob } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
 import { inTurn } from './in-turn.ts';
 import { queryKey } from './key.ts';
+import { createKnownAnswers, type FetchedQuery, type KnownAnswers } from './known-answers.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import { partDigests } from './part-digests.ts';
-import type { Client, GzipSource, KnownKey, Query } from './query.ts';
+import type { Client, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
@@ -26,39 +27,14 @@ const UNSHAREABLE_FOR = 5_000;
 /** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
 const TTL_JITTER = 0.1;
 
-export interface QueryCache {
+export interface QueryCache extends KnownAnswers {
   /**
    * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
    * for what the cache or the engine do; a client that goes away ends it early.
    */
   answer(query: Query, client: Client): Promise<void>;
-  /**
-   * The answer that memory holds under a key of before, where the key and the answer may be used at this very moment.
-   * What it returns counts in this turn only.
-   */
-  recall(known: KnownKey): Recalled | undefined;
-  /**
-   * Answers from memory or tier 2 under a key of before, if that still counts when it was asked for. False when the
-   * client is still to be answered.
-   */
-  fetch(known: KnownKey, query: FetchedQuery, client: Client): Promise<boolean>;
-  /** The compressed variant of what was recalled. */
-  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
   /** Says what would become of a query, and changes nothing. */
   readonly explain: Explain;
-}
-
-/** What a client is told of an answer that is replayed; milliseconds. */
-export interface Recalled {
-  readonly answer: StoredAnswer;
-  readonly ttl: number;
-  readonly age: number;
-}
-
-/** What of a query it takes to answer it from tier 2. */
-export interface FetchedQuery {
-  readonly ttl: number;
-  readonly session: { readonly id: string } | undefined;
 }
 
 /** Where an answer is looked for and kept. */
@@ -269,8 +245,9 @@ export function createQueryCache(options: {
 
   /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
   function timeLeft(answer: StoredAnswer, query: Pick<Query, 'ttl'>): number {
-    const lifetime = Math.min(answer.lifetime, query.ttl * (1 + TTL_JITTER));
-    return remaining({ ...answer, lifetime }, clock.wall());
+    const wall = clock.wall();
+    const shortened = answer.requestedAt + query.ttl * (1 + TTL_JITTER) - wall;
+    return Math.min(remaining(answer, wall), shortened);
   }
 
   function replay(
@@ -296,36 +273,9 @@ export function createQueryCache(options: {
     replay: (answered, ...rest) => replay(answered, 'coalesced', ...rest),
   });
 
-  function recall({ key, captured, ttl }: KnownKey): Recalled | undefined {
-    const answer = memory.get(key);
-    if (answer === undefined || !epochs.areCurrent(captured)) return undefined;
-    const left = timeLeft(answer, { ttl });
-    if (left <= 0) return undefined;
-    return { answer, ttl: left, age: Math.max(0, clock.wall() - answer.requestedAt) };
-  }
-
-  async function fetch(known: KnownKey, query: FetchedQuery, client: Client): Promise<boolean> {
-    const { key, captured, digests } = known;
-    if (!epochs.areCurrent(captured)) {
-      await epochs.obtain(captured.scopes);
-      if (!epochs.areCurrent(captured)) return false;
-    }
-    const inValues = memory.get(key) === undefined ? await entries?.find(key) : undefined;
-    // The await may have outlived the lease, or brought a purge; or another request's fill has landed.
-    if (!epochs.areCurrent(captured)) return false;
-    const inMemory = memory.get(key);
-    const found = inMemory ?? inValues;
-    if (found === undefined || timeLeft(found, query) <= 0) return false;
-    if (inMemory === undefined) memory.set(key, found, digests);
-    replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
-    return true;
-  }
-
   return {
     answer,
-    recall,
-    fetch,
-    gzipOf: memory.gzipOf,
+    ...createKnownAnswers({ epochs, memory, entries, clock, timeLeft, replay }),
     explain: createExplain({ ...options, withoutEpochs: unknownEpochs, timeLeft }),
   };
 }

@@ -12,7 +12,7 @@ export interface Holder {
 /** What stands in notes and receipts: nothing else than ids that gateways make. */
 const ID = /^[\w-]{1,100}$/;
 
-export function readId(said: unknown): string {
+function readId(said: unknown): string {
   if (typeof said !== 'string' || !ID.test(said)) throw unreadable('an id');
   return said;
 }

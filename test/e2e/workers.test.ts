@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { mddatasetAnswer } from '../support/answers.ts';
+import { makeAuthority, type Certificate } from '../support/certificates.ts';
 import { execute } from '../support/envelopes.ts';
 import {
   configFolder,
@@ -157,10 +158,31 @@ describe('workers without Redis', () => {
     const made = await send(url, { method: 'POST', path: '/api/role', headers, body });
     expect([made.status, made.text]).toEqual([200, expect.any(String)]);
     for (let turn = 0; turn < 6; turn += 1) {
-      const { text } = await send(url, { path: '/api/roles?pageNum=0&pageSize=20&containsDesc=false', headers });
+      const { text } = await send(url, {
+        path: '/api/roles?pageNum=0&pageSize=20&containsDesc=false',
+        headers,
+      });
       expect(text).toContain('Analysts');
     }
   });
+});
+
+test('workers speak HTTPS, and a renewed certificate counts at all of them', async () => {
+  const [authority, renewed] = [makeAuthority(), makeAuthority()];
+  const settings = ({ certificate, key }: Certificate) => ({
+    workers: 2,
+    engine: { url: engine.url },
+    listen: { certificate, key },
+  });
+  const { running, url } = await serve(settings(authority.issue('gateway')));
+  const ask = (ca: string) => send(url, { path: '/health/live', ca });
+  for (let turn = 0; turn < 4; turn += 1) expect((await ask(authority.pem)).status).toBe(200);
+  folder.write(settings(renewed.issue('gateway')));
+  running.kill('SIGHUP');
+  await until(() => messages(running).includes('configuration read again'));
+  for (let turn = 0; turn < 4; turn += 1) expect((await ask(renewed.pem)).status).toBe(200);
+  authority.remove();
+  renewed.remove();
 });
 
 describe('a worker', () => {
@@ -247,10 +269,28 @@ describe('a shutdown', () => {
     const { running, url, workers } = await serve();
     const { answers, letGo } = await slowRequests(url);
     running.kill('SIGKILL');
+    const gone = 'the primary process is gone: shutting down';
+    await until(() => linesOf(running, gone).length === 2);
     letGo();
     for (const { status, text } of await Promise.all(answers)) {
       expect([status, text]).toEqual([200, OLD]);
     }
+    await until(() => workers.every((pid) => !isAlive(pid)));
+    expect((await running.ended).exit).toBe('SIGKILL');
+  });
+
+  test('of a primary process that is killed while its workers start leaves none of them', async () => {
+    // They wait a while for a Redis that is away, so they are in the midst of their start.
+    const running = run(
+      folder.write({
+        workers: 2,
+        engine: { url: engine.url },
+        cache: { redis: { url: 'redis://127.0.0.1:1' } },
+      }),
+    );
+    await until(() => linesOf(running, 'redis-state').length === 2);
+    const workers = workersOf(running);
+    running.kill('SIGKILL');
     await until(() => workers.every((pid) => !isAlive(pid)));
     expect((await running.ended).exit).toBe('SIGKILL');
   });

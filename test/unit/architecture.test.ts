@@ -62,7 +62,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition', 'workers'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
   gateway: {
-    values: ['composition', 'observability'],
+    values: ['composition', 'observability', 'workers'],
     types: ['config', 'query-cache', 'storage'],
   },
   composition: {
@@ -83,7 +83,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     ],
     types: ['observability', 'xmla-line'],
   },
-  workers: { values: ['query-cache', 'sessions'] },
+  workers: { values: ['auth', 'observability', 'query-cache', 'sessions'] },
   app: { values: ['http', 'observability'], types: ['config'] },
   'hot-path': {
     values: ['xmla-line', 'http', 'query-cache', 'xmla'],

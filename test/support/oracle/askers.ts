@@ -42,10 +42,12 @@ export function sendTo(
     readonly headers: Readonly<Record<string, string>>;
     readonly body?: Buffer;
     readonly agent: Agent;
+    /** Milliseconds without a byte after which it is given up; never unless given. */
+    readonly patience?: number | undefined;
   },
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const { body, ...rest } = message;
+    const { body, patience, ...rest } = message;
     const request = httpRequest({ host: '127.0.0.1', port, ...rest }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -56,6 +58,9 @@ export function sendTo(
       });
     });
     request.on('error', reject);
+    if (patience !== undefined) {
+      request.setTimeout(patience, () => request.destroy(new Error('no answer came')));
+    }
     request.end(body);
   });
 }
@@ -97,7 +102,8 @@ export async function askAtRandom(options: {
     const expected = ledger.expected(fresh);
     let reply: Reply;
     try {
-      reply = await sendTo(gateway.port, { method: 'POST', agent, ...question, headers });
+      const { port, patience } = gateway;
+      reply = await sendTo(port, { method: 'POST', agent, ...question, headers, patience });
     } catch {
       // Killed, or started anew: it promised nothing.
       count('no answer', false);

@@ -7,6 +7,10 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { CrewOrder, CrewTold, Weather } from './crew.ts';
+import type * as PrimaryModule from '../../../src/workers/primary.ts';
+import type * as LinkModule from '../../../src/workers/link.ts';
+import type * as WireModule from '../../../src/workers/ipc-wire.ts';
+import type * as ClockModule from '../../../src/clock.ts';
 
 const WORKER_MAIN = fileURLToPath(new URL('worker-main.ts', import.meta.url));
 /** What is late is late by so much at most: more than two of the leases (ms). */
@@ -14,16 +18,10 @@ const LATEST = 250;
 
 const [source = '', longestLease] = process.argv.slice(2);
 const part = (file: string): Promise<unknown> => import(pathToFileURL(join(source, file)).href);
-const { createPrimary } = (await part(
-  'workers/primary.ts',
-)) as typeof import('../../../src/workers/primary.ts');
-const { createLink } = (await part(
-  'workers/link.ts',
-)) as typeof import('../../../src/workers/link.ts');
-const { ipcWire } = (await part(
-  'workers/ipc-wire.ts',
-)) as typeof import('../../../src/workers/ipc-wire.ts');
-const { systemClock } = (await part('clock.ts')) as typeof import('../../../src/clock.ts');
+const { createPrimary } = (await part('workers/primary.ts')) as typeof PrimaryModule;
+const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
+const { ipcWire } = (await part('workers/ipc-wire.ts')) as typeof WireModule;
+const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
 
 const primary = createPrimary({
   clock: systemClock,
@@ -89,8 +87,8 @@ function createWay(deaf: boolean, arrive: (message: unknown) => void): Way {
 
   function pump(): void {
     clearTimeout(timer);
-    while (queue[0] !== undefined && weather !== 'held') {
-      const left = queue[0].at - performance.now();
+    for (let [next] = queue; next !== undefined && weather !== 'held'; [next] = queue) {
+      const left = next.at - performance.now();
       if (left > 0) return void (timer = setTimeout(pump, left));
       arrive(queue.shift()?.message);
     }

@@ -19,6 +19,8 @@ export interface OracleGateway {
   readonly name: string;
   /** Another one after each start. */
   readonly port: number;
+  /** Milliseconds after which a client waits no longer; it waits for ever where this is left out. */
+  readonly patience?: number;
   /** Between it and its Redis; undefined where Redis tells its own addresses. */
   readonly blackHole: BlackHole | undefined;
   /** SIGKILL; resolves when it has ended. */

@@ -86,7 +86,8 @@ export async function purgeThrough(
   const purge = ledger.purgeSent(places, gateway.name);
   let reply: Reply;
   try {
-    reply = await sendTo(gateway.port, { method: 'POST', path, headers, agent });
+    const { port, patience } = gateway;
+    reply = await sendTo(port, { method: 'POST', path, headers, agent, patience });
   } catch (error) {
     purge.failed(String(error));
     return 'lost';

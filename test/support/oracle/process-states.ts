@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { processState } from '../redis-process.ts';
 
@@ -33,4 +34,15 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
 export async function killProcess(pid: number): Promise<void> {
   signalProcess(pid, 'SIGKILL');
   await processEnded(pid);
+}
+
+/** The processes that this one has made, the oldest first; none where there is no such process. */
+export function childrenOf(pid: number | undefined): number[] {
+  if (pid === undefined) return [];
+  try {
+    const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return text === '' ? [] : text.split(' ').map(Number);
+  } catch {
+    return [];
+  }
 }

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../free-port.ts';
 import { configFolder, type GatewayProcess } from '../gateway-process.ts';
@@ -6,7 +5,13 @@ import { onAnyPort } from '../taken-port.ts';
 import { gatewayDisturbances } from './disturbances.ts';
 import type { OracleForm } from './forms.ts';
 import { serveOn, takesConnections, type GatewaySettings } from './gateways.ts';
-import { killProcess, processEnded, processStopped, signalProcess } from './process-states.ts';
+import {
+  childrenOf,
+  killProcess,
+  processEnded,
+  processStopped,
+  signalProcess,
+} from './process-states.ts';
 import { ASKERS } from './questions.ts';
 import type { Disturbance } from './weather.ts';
 
@@ -64,6 +69,8 @@ export async function servedWorkers(): Promise<OracleForm> {
         get port() {
           return port;
         },
+        // What a worker was given that was killed before it took it is answered by nobody.
+        patience: 60_000,
         blackHole: undefined,
         async kill() {
           const pid = pidOf(number);
@@ -113,24 +120,4 @@ export async function servedWorkers(): Promise<OracleForm> {
       folder.remove();
     },
   };
-}
-
-/** In the order in which they were made, as far as their numbers tell. */
-function childrenOf(parent: number | undefined): number[] {
-  // Whose parent is of another namespace has the number 0.
-  if (parent === undefined) return [];
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids
-    .map(Number)
-    .filter((pid) => parentOf(pid) === parent)
-    .sort((one, other) => one - other);
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    const [, parent] = /\) \w (\d+)/u.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
-    return Number(parent);
-  } catch {
-    return undefined;
-  }
 }

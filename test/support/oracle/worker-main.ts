@@ -7,23 +7,22 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import type * as GatewayModule from '../../../src/gateway.ts';
+import type * as ConfigModule from '../../../src/config/load-config.ts';
+import type * as LinkModule from '../../../src/workers/link.ts';
+import type * as WireModule from '../../../src/workers/ipc-wire.ts';
+import type * as ClockModule from '../../../src/clock.ts';
 
 /** How long it goes on answering without its primary process, unless it is killed before (ms). */
 const LINGER = 60_000;
 
 const [source = '', file = ''] = process.argv.slice(2);
 const part = (path: string): Promise<unknown> => import(pathToFileURL(join(source, path)).href);
-const { createGateway } = (await part('gateway.ts')) as typeof import('../../../src/gateway.ts');
-const { loadConfig } = (await part(
-  'config/load-config.ts',
-)) as typeof import('../../../src/config/load-config.ts');
-const { createLink } = (await part(
-  'workers/link.ts',
-)) as typeof import('../../../src/workers/link.ts');
-const { ipcWire } = (await part(
-  'workers/ipc-wire.ts',
-)) as typeof import('../../../src/workers/ipc-wire.ts');
-const { systemClock } = (await part('clock.ts')) as typeof import('../../../src/clock.ts');
+const { createGateway } = (await part('gateway.ts')) as typeof GatewayModule;
+const { loadConfig } = (await part('config/load-config.ts')) as typeof ConfigModule;
+const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
+const { ipcWire } = (await part('workers/ipc-wire.ts')) as typeof WireModule;
+const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
 
 const config = loadConfig({
   file,

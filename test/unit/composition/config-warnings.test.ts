@@ -45,3 +45,10 @@ test.each([
 ])('nothing is warned of %s', (_when, yaml) => {
   expect(warningsOf(yaml)).toEqual([]);
 });
+
+test('fewer places at the engine than workers are warned of', () => {
+  expect(warningsOf('workers: 4\nlimits: { concurrency: 4 }')).toEqual([]);
+  expect(warningsOf('workers: 4\nlimits: { concurrency: 3 }')).toEqual([
+    expect.stringMatching(/^limits\.concurrency: 3 is less .* 4 workers/),
+  ]);
+});

@@ -174,20 +174,21 @@ describe('a query on such a connection', () => {
     expect(over).toEqual([expect.any(ClientStall)]);
   });
 
-  test('takes no more of an answer than is read, and then all of it', async () => {
+  test('brings a long answer whole, and leaves its connection to the next', async () => {
     const long = 'x'.repeat(5_000_000);
     engine.answerWith((socket) => socket.write(wholeAnswer(long)));
-    const answer = await send();
-    const [socket] = engine.sockets;
-    await until(() => (socket?.bytesWritten ?? 0) > 0);
-    expect((await textOf(answer)).length).toBe(long.length);
-    expect(await textOf(await send())).toHaveLength(long.length);
+    expect(await ask()).toHaveLength(long.length);
+    expect(await ask()).toHaveLength(long.length);
     expect(engine.sockets.size).toBe(1);
   });
 
   test.each([
     ['before its answer', () => {}, false],
-    ['in its answer', (socket: Socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')), true],
+    [
+      'in its answer',
+      (socket: Socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')),
+      true,
+    ],
   ])('that is given up %s is ended at the engine', async (_when, act, begins) => {
     engine.answerWith(act);
     const abort = new AbortController();
@@ -243,7 +244,9 @@ test('the head of an answer is the same as node:http reads it', async () => {
     ...['x-a', 'constructor', 'Content-Type', 'content-language', 'x-as-sessionid', 'expires'],
   );
   const value = fc
-    .array(fc.constantFrom('a', ' ', '\t', 'B', ',', ';', '\u{E9}', '\u{A0}', '"'), { maxLength: 8 })
+    .array(fc.constantFrom('a', ' ', '\t', 'B', ',', ';', '\u{E9}', '\u{A0}', '"'), {
+      maxLength: 8,
+    })
     .map((signs) => signs.join(''));
   const fields = fc.array(fc.tuple(name, value), { maxLength: 8 });
   const heads = async (lines: readonly (readonly [string, string])[]) => {

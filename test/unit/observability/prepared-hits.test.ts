@@ -66,6 +66,8 @@ test('a page that is read twice counts nothing twice', async () => {
     'mdx_gateway_xmla_requests_total{outcome="hit",reason="memory",project="Sales"} 1',
   );
   expect(await page(all)).toEqual(first);
+  all.prepareHits('Sales')(10, 1, 3_000);
+  expect(await page(all)).toContain('mdx_gateway_engine_seconds_saved_total{project="Sales"} 5');
 });
 
 test('projects beyond the two hundred that have labels are counted together', async () => {

@@ -37,8 +37,8 @@ test('those that come after others were rejected have a time of their own', asyn
 test('an answer that came while this process was busy counts', async () => {
   const send = connection(5);
   const answer = await new Promise((resolve, reject) => {
-    // From a timer the loop comes to the timer of the deadline before it reads what has come.
-    setTimeout(() => {
+    // From here the loop comes to the timer of the deadline before it comes to the answer.
+    setImmediate(() => {
       const command = send('get');
       command.promise.then(resolve, reject);
       setImmediate(() => command.resolve('answer'));

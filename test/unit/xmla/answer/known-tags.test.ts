@@ -3,6 +3,10 @@ import * as fc from 'fast-check';
 import { XmlDocument, XmlElement, XmlText } from 'libxml2-wasm';
 import { answerScanner } from '../../../../src/xmla/answer/answer-scanner.ts';
 import { hasWords, wordsOf } from '../../../../src/xmla/answer/known-tags.ts';
+import {
+  scannerMemories,
+  type ScannerMemories,
+} from '../../../../src/xmla/answer/scanner-memory.ts';
 import type { ScannerSink } from '../../../../src/xmla/answer/scanner-sink.ts';
 import type { StartTag } from '../../../../src/xmla/answer/xml-tag.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';
@@ -28,14 +32,17 @@ function toldBy(tag: StartTag): Told {
   };
 }
 
+/** Tags that were seen before, in any document. */
+const judged: Told[] = [];
+
 /** Asks for the attributes of a tag only when it has not seen the tag before, or each time. */
 function scan(
   pieces: readonly string[],
   options: { leaves: boolean; asks: boolean },
+  memories?: ScannerMemories,
 ): Told | 'refused' {
   const top: Told = { uri: '', local: '', attributes: [], text: '', children: [] };
   const open = [top];
-  const judged: Told[] = [];
   const sink: ScannerSink = {
     open(tag) {
       if (tag.verdict === 0) tag.verdict = judged.push(toldBy(tag));
@@ -63,7 +70,7 @@ function scan(
       return true;
     };
   try {
-    const scanner = answerScanner(sink, () => 0);
+    const scanner = answerScanner(sink, () => 0, memories);
     for (const piece of pieces) scanner.write(Buffer.from(piece));
     scanner.end();
     return top.children[0] ?? 'refused';
@@ -178,6 +185,46 @@ describe('a tag that came before', () => {
     // Both kinds must have been there in number, or nothing was compared.
     expect(read).toBeGreaterThan(runs / 10);
     expect(runs - read).toBeGreaterThan(runs / 10);
+  });
+
+  test('in another document says what it says where it stands now, as libxml2 reads it', () => {
+    let read = 0;
+    fc.assert(
+      fc.property(
+        fc.array(documents, { minLength: 2, maxLength: 8 }),
+        fc.record({ leaves: fc.boolean(), asks: fc.boolean() }),
+        (texts, options) => {
+          const memories = scannerMemories(() => 0);
+          for (const text of [...texts, ...texts]) {
+            const expected = libxml2(text);
+            if (expected !== 'refused') read += 1;
+            const told = scan([text], options, memories);
+            expect(JSON.stringify(told)).toBe(JSON.stringify(expected));
+          }
+        },
+      ),
+      { numRuns: sizes.propertyRuns, seed: fuzzSeed() },
+    );
+    expect(read).toBeGreaterThan(sizes.propertyRuns);
+  });
+
+  test('is known in the next document, unless it was broken or taught too much', () => {
+    const memories = scannerMemories(() => 0);
+    const first = memories.take();
+    expect(memories.take()).not.toBe(first);
+    memories.giveBack(first);
+    expect(memories.take()).toBe(first);
+    memories.giveBack(first);
+    const all = { leaves: true, asks: false };
+    expect(scan(['<r>'], all, memories)).toBe('refused');
+    // What a broken document left behind is not used.
+    expect(memories.take()).not.toBe(first);
+    const next = memories.take();
+    memories.giveBack(next);
+    const wide = Array.from({ length: 2_000 }, (_, index) => `<n${index}/>`).join('');
+    expect(scan([`<r>${wide}</r>`], all, memories)).not.toBe('refused');
+    // What was learnt of so many names is given up.
+    expect(memories.take()).not.toBe(next);
   });
 
   test.each([

@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import type { Socket } from 'node:net';
+import { createQuerySender, type QuerySender } from '../../../src/engine/query-request.ts';
+import { createUpstreamAgent } from '../../../src/proxy/upstream-agent.ts';
+import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
+import { until } from '../../support/http-client.ts';
+
+let engine: RawEngine;
+let sender: QuerySender;
+let agent: ReturnType<typeof createUpstreamAgent>['agent'];
+
+const whole = (socket: Socket) => socket.write(wholeAnswer('<a/>'));
+
+beforeEach(async () => {
+  engine = await startRawEngine(whole);
+  const none = { ca: undefined, certificate: undefined, key: undefined };
+  const upstream = createUpstreamAgent({ url: engine.url, ...none }, true);
+  ({ agent } = upstream);
+  sender = createQuerySender(new URL(new URL(engine.url).origin), upstream);
+});
+afterEach(async () => {
+  sender.close();
+  agent.destroy();
+  await engine.close();
+});
+
+async function ask(): Promise<string> {
+  const query = {
+    path: '/xmla',
+    headers: { 'content-length': '4' },
+    body: Buffer.from('<q/>'),
+    signal: new AbortController().signal,
+    timeout: 60_000,
+  };
+  const chunks: Buffer[] = [];
+  for await (const chunk of await sender.send(query, undefined, () => {})) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** By whom each query was sent: they spell the header Host in their own ways. */
+const by = () => engine.seen.map((text) => (text.includes('\r\nhost:') ? 'undici' : 'node'));
+
+async function askUntilUndici(): Promise<void> {
+  while (by().at(-1) !== 'undici') await ask();
+  engine.seen.length = 0;
+}
+
+test('the first query goes by node:http, and soon all go by undici', async () => {
+  await ask();
+  expect(by()).toEqual(['node']);
+  await askUntilUndici();
+  expect([await ask(), await ask(), by()]).toEqual(['<a/>', '<a/>', ['undici', 'undici']]);
+});
+
+test.each([
+  ['says 100 Continue', 'HTTP/1.1 100 Continue\r\n\r\n', 'OK'],
+  ['has a reason phrase that is not ASCII', '', '\u{E9}'],
+])('a query whose engine %s is answered, and the next ones go by node:http', async (...given) => {
+  const [, before, reason] = given;
+  await askUntilUndici();
+  engine.answerWith((socket) =>
+    socket.write(before + wholeAnswer('<b/>').replace('OK', reason), 'latin1'),
+  );
+  expect(await ask()).toBe('<b/>');
+  expect(by()).toEqual(['undici', 'node']);
+  expect([await ask(), await ask()]).toEqual(['<b/>', '<b/>']);
+  expect(by()).toEqual(['undici', 'node', 'node', 'node']);
+});
+
+test('an engine that says 100 Continue to the first query is never asked by undici', async () => {
+  engine.answerWith((socket) =>
+    socket.write(`HTTP/1.1 100 Continue\r\n\r\n${wholeAnswer('<b/>')}`),
+  );
+  for (let index = 0; index < 4; index += 1) {
+    expect(await ask()).toBe('<b/>');
+    await new Promise(setImmediate);
+  }
+  expect(new Set(by())).toEqual(new Set(['node']));
+});
+
+test('a query on a connection that the engine had closed goes out once more, on a new one', async () => {
+  await askUntilUndici();
+  // Three at one time, so that three connections are kept.
+  const waiting: Socket[] = [];
+  engine.answerWith((socket) => {
+    waiting.push(socket);
+    if (waiting.length === 3) for (const one of waiting) whole(one);
+  });
+  await Promise.all([ask(), ask(), ask()]);
+  engine.seen.length = 0;
+  engine.answerWith((socket) => void (waiting.includes(socket) ? socket.destroy() : whole(socket)));
+  expect(await ask()).toBe('<a/>');
+  expect(engine.seen).toHaveLength(2);
+  await until(() => engine.sockets.size === 1);
+  engine.answerWith((socket) => socket.destroy());
+  await expect(ask()).rejects.toMatchObject({ name: expect.not.stringMatching('Stale') });
+  expect(engine.seen).toHaveLength(4);
+});
