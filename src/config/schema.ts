@@ -191,7 +191,7 @@ const limits = section(
     ).prefault(64),
     per_user: leaf(
       integer({ min: 1, max: 10_000 }),
-      'How many of them may be of one user.',
+      'How many of them may be of one user; with workers, at each of them.',
     ).prefault(16),
     in_flight: leaf(
       size({ min: 16 * MIB, max: 64 * GIB }),

@@ -56,9 +56,8 @@ let loaded: typeof Client | undefined;
 
 /**
  * Its HTTP/1.1 client alone: the whole library takes twice as long to load (100 ms of CPU time here).
- * @internal
  */
-export function loadClient(): typeof Client {
+function loadClient(): typeof Client {
   loaded ??= createRequire(import.meta.url)('undici/lib/dispatcher/client.js') as typeof Client;
   return loaded;
 }

@@ -43,8 +43,11 @@ interface Remembered {
 let remembered = rememberFor('');
 
 function rememberFor(keySecret: string): Remembered {
-  const ofEach = () => KEY_PARTS.map(() => new Map<string, string>());
-  return { keySecret, ofTexts: ofEach(), ofOthers: ofEach() };
+  return { keySecret, ofTexts: mapOfEach(), ofOthers: mapOfEach() };
+}
+
+function mapOfEach(): readonly Map<string, string>[] {
+  return KEY_PARTS.map(() => new Map<string, string>());
 }
 
 function digestOfPart(i: number, parts: KeyParts, epochs: CapturedEpochs): string {

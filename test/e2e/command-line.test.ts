@@ -45,7 +45,7 @@ const WRONG: readonly (readonly [yaml: string, key: string, allowed: string])[] 
   ['projects: { A: { cache: maybe } }', 'projects', 'off'],
   ['limits: { concurrency: 0 }', 'limits.concurrency', 'between 1 and 10000'],
   ['log: { level: loud }', 'log.level', 'trace, debug, info'],
-  ['store: { driver: sqlite }', 'store', 'listen, auth, engine, cache'],
+  ['store: { driver: sqlite }', 'store', 'listen, workers, auth, engine, cache'],
   ['storage: { driver: mysql }', 'storage.driver', 'sqlite, postgres, http'],
   ['cache: { ttl: "${MISSING}" }', 'cache.ttl', 'MISSING'],
   ['cache:\n  ttl: 1h\n  ttl: 2h', 'line 3', 'twice'],

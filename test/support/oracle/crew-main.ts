@@ -87,7 +87,9 @@ function createWay(deaf: boolean, arrive: (message: unknown) => void): Way {
 
   function pump(): void {
     clearTimeout(timer);
-    for (let [next] = queue; next !== undefined && weather !== 'held'; [next] = queue) {
+    for (;;) {
+      const [next] = queue;
+      if (next === undefined || weather === 'held') return;
       const left = next.at - performance.now();
       if (left > 0) return void (timer = setTimeout(pump, left));
       arrive(queue.shift()?.message);

@@ -73,6 +73,7 @@ describe('what is no query is passed through', () => {
     'SELECT FLATTENED * FROM [M]',
     'SELECT * FROM [M].CONTENT',
     'SELECT * FROM [M] . /* c */ cases',
+    'SELECT * FROM [M] . [ Cases ] /* c */ (x)',
     'SELECT * FROM [M] NATURAL PREDICTION JOIN x',
     'SELECT * INTO [N] USING y FROM [M]',
   ])('%j', (statement) => {
