@@ -190,6 +190,7 @@ describe('imports', () => {
 
   test.each([
     ['ioredis', /^src\/redis\//],
+    ['undici', /^src\/engine\//],
     ['http-proxy-middleware', /^src\/proxy\//],
     [
       'express',
