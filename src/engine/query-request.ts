@@ -112,7 +112,9 @@ function sendPlainly(
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;
-    const options = { method: 'POST', path, agent, signal, headers };
+    // As undici writes them: an engine sees no difference between the two.
+    const all = { host: origin.host, connection: 'keep-alive', ...headers };
+    const options = { method: 'POST', path, agent, signal, headers: all };
     const request = start(new URL(origin), options, (response) => {
       answer = response;
       response.once('error', () => {});

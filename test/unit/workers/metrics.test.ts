@@ -3,7 +3,7 @@ import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, METRICS } from '../../../src/workers/primary-metrics.ts';
 import { metricsOfAll } from '../../../src/workers/worker-metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { bodyAccount } from '../query-cache/fakes.ts';
+import { bodyAccount, quiet } from '../query-cache/fakes.ts';
 
 function ownMetrics() {
   return createMetrics({
@@ -85,6 +85,8 @@ describe('GET /metrics of any worker', () => {
     two.toPrimary.hold();
     two.refuse();
     const during = one.page();
+    // Its report is under way.
+    while (two.toPrimary.held.length === 0) await quiet();
     two.leave();
     two.toPrimary.release();
     expect(figure(await during, REFUSED)).toBe(1);

@@ -1,0 +1,84 @@
+/**
+ * npm run build: dist/, what is shipped. Few files instead of some eight hundred modules, since most of the time of a
+ * start goes into finding and linking modules. See docs/decisions/0018-one-bundle.md.
+ *   node scripts/build.ts [FOLDER]    another folder than dist
+ */
+
+import { build, type BuildOptions, type Plugin } from 'esbuild';
+import { cp, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));
+
+/** Native code, files beside the code, and what is loaded only where the configuration asks for it. */
+const NOT_BUNDLED = ['bcrypt', 'ioredis', 'pg', 'swagger-ui-dist', 'undici'];
+
+/**
+ * To import `node:http` as a module has Node.js read all that it exports, and so load its whole `fetch` (30 ms of a
+ * start). To require it does not, nor does this.
+ */
+const builtins: Plugin = {
+  name: 'builtins',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:/ }, ({ path, kind }) =>
+      kind === 'require-call' ? undefined : { path, namespace: 'builtin', sideEffects: false },
+    );
+    onLoad({ filter: /./, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+    }));
+  },
+};
+
+/** Only a counter of CPU time asks it, for exemplars, which this program does not have (10 ms of a start). */
+const withoutTelemetry: Plugin = {
+  name: 'without-telemetry',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^@opentelemetry\/api$/ }, ({ path }) => ({ path, namespace: 'left-out' }));
+    onLoad({ filter: /./, namespace: 'left-out' }, () => ({ contents: 'module.exports = {};' }));
+  },
+};
+
+/** What all have in common. */
+const common: BuildOptions = {
+  absWorkingDir: ROOT,
+  outdir: dist,
+  bundle: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  external: NOT_BUNDLED,
+  plugins: [builtins, withoutTelemetry],
+  // CommonJS in the bundle requires what Node.js brings.
+  banner: {
+    js: `const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);`,
+  },
+  // Names stay, for the log.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  sourcemap: true,
+  sourcesContent: false,
+  legalComments: 'linked',
+  logLevel: 'warning',
+};
+
+await rm(dist, { recursive: true, force: true });
+await Promise.all([
+  build({ ...common, entryPoints: { main: 'scripts/launch.ts' }, external: ['./program.js'] }),
+  build({
+    ...common,
+    entryPoints: { program: 'src/main.ts' },
+    splitting: true,
+    // One folder deeper, as modules in src/ are: some find files by their own place.
+    chunkNames: 'parts/[name]-[hash]',
+  }),
+  // Not in one with the program: each would be in pieces, that others share.
+  build({
+    ...common,
+    entryPoints: {
+      'parts/sqlite-worker': 'src/storage/sqlite/sqlite-worker.ts',
+      'parts/document-worker': 'src/datasets/document-worker.ts',
+    },
+  }),
+]);
+await cp(join(ROOT, 'src/demo/recordings'), join(dist, 'parts/recordings'), { recursive: true });
