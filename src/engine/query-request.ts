@@ -112,8 +112,8 @@ function sendPlainly(
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;
-    // As undici writes them: an engine sees no difference between the two.
-    const all = { host: origin.host, connection: 'keep-alive', ...headers };
+    // In the order of undici: an engine sees no difference but the letter case of names that have none.
+    const all = { Host: origin.host, Connection: 'keep-alive', ...headers };
     const options = { method: 'POST', path, agent, signal, headers: all };
     const request = start(new URL(origin), options, (response) => {
       answer = response;
