@@ -12,14 +12,12 @@ ARG BASE_IMAGE=docker.io/library/node:24-bookworm-slim
 FROM ${BASE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# No install script runs: the compiler needs none, and none may reach beyond the registry.
+# No install script runs: the bundler needs none, and none may reach beyond the registry.
 RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     if [ -s /run/secrets/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/run/secrets/ca.pem; fi; \
     npm ci --ignore-scripts --no-audit --no-fund --cache /tmp/npm-cache \
     && rm -rf /tmp/npm-cache
-COPY tsconfig.json tsconfig.build.json ./
-# The build copies the data that modules read from beside themselves with a script of the project.
 COPY scripts/*.ts ./scripts/
 COPY src ./src
 RUN npm run build
@@ -44,6 +42,14 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
+
+# Keeps the program compiled, as the user who will run it: the first start finds it as every later one elsewhere does.
+# Nobody but root may change it afterwards.
+RUN mkdir -p node_modules/.cache/mdx-gateway && chown 10001:10001 node_modules/.cache/mdx-gateway
+USER 10001:10001
+RUN node dist/main.js demo --once
+USER root
+RUN chown -R root:root node_modules/.cache && chmod -R a+rX node_modules/.cache
 
 # Roles and datasets are kept here (storage.path); everything else is read-only for the image's user.
 RUN mkdir -p /var/lib/mdx-gateway && chown 10001:10001 /var/lib/mdx-gateway

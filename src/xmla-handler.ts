@@ -69,7 +69,7 @@ export function createXmlaHandler(options: {
   inUse: BodiesInUse;
   gzip: GzipMaker;
   /** Remembers what was understood here; undefined where that is switched off. */
-  hotPath: Pick<HotPath, 'recognise' | 'learn'> | undefined;
+  hotPath: Pick<HotPath, 'recognise' | 'learn' | 'learnPassing'> | undefined;
   clock: Clock;
   newId: () => string;
   emit: Emit;
@@ -117,7 +117,10 @@ export function createXmlaHandler(options: {
     refuseMethod(method);
     const body = await readBody(request, options.maxBody, { room, signal: client.signal });
     const recognised = hotPath?.recognise(request, body);
-    if (recognised !== undefined && (await answerKnown(recognised, client))) return undefined;
+    const understood = recognised !== undefined && 'asked' in recognised ? recognised : undefined;
+    if (recognised !== undefined && 'found' in recognised) {
+      if (await answerKnown(recognised, client)) return undefined;
+    }
     const destination = destinationOf(options.engineOf, {
       project,
       search,
@@ -130,10 +133,14 @@ export function createXmlaHandler(options: {
       return pass({ ...all, ...NOTHING_ASKED, reason: 'method' });
     }
 
-    const asked = await readAsked(headers, body, destination.traits);
+    const asked = understood?.asked ?? (await readAsked(headers, body, destination.traits));
     client.facts.subject = asked.subject;
     client.facts.why = asked.why;
     refuseOtherIdentity(asked, body, destination);
+    if (hotPath !== undefined && asked.bypass !== undefined && understood === undefined) {
+      const lesson = { request, body, asked, destination, principal, project: project ?? '' };
+      void hotPath.learnPassing(lesson);
+    }
     const control = clientControl(headers, permissions.mayControlCache(principal));
     const context = sessionContext(asked, destination, principal);
     const step = await enterSession(asked, await judgeSession(asked, context), context);

@@ -1,15 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createApp } from '../app.ts';
 import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
 import { createHotPath, type HotPath } from '../hot-path/hot-path.ts';
 import type { Invalidate } from '../invalidation.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
-import { createExplainHandler } from '../http/explain.ts';
-import type { Readiness } from '../http/health.ts';
 import { createLogin } from '../http/login.ts';
-import { createPurgesHandler } from '../http/purges.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { ClearEngines } from '../query-cache/engine-clear.ts';
@@ -20,11 +16,11 @@ import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import type { Storage } from '../storage/storage.ts';
-import { createApiBackend, type ApiBackend } from './api-backend.ts';
 import { createAuthenticator } from './authenticator.ts';
 import type { Bodies } from './bodies.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
+import type { Pages } from './pages.ts';
 import { createIds, type Parts } from './parts.ts';
 
 /** Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay. */
@@ -127,28 +123,35 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     emit,
   });
   const { during } = work;
-  const api = createApiBackend(config, { login, permissions, during, storage, invalidate, parts });
-  const ready = () => readiness(engines, cache, api);
-  const app = createApp({
-    xmlaRoutes,
-    api: api.router,
-    explain: createExplainHandler({
-      login,
-      permissions,
-      explain: xmla.explain,
-      maxBody: config.limits.body,
-    }),
-    purges: createPurgesHandler({ login, permissions, purgeLog: cache.purgeLog }),
-    login,
-    open: config.listen.open,
-    ready,
-    metrics,
-    newId,
-    emit,
-  });
+  let pages: Promise<Pages> | undefined;
+  const loadPages = async (): Promise<Pages> => {
+    const { createPages } = await import('./pages.ts');
+    const { explain } = xmla;
+    const ground = { login, permissions, during, storage, invalidate, engines, cache, metrics };
+    return createPages(config, { ...ground, xmlaRoutes, explain, newId, parts });
+  };
+  // Certificates of a remote server are read with them: what is wrong there must be told now.
+  if (storage === undefined) await (pages = loadPages());
+
+  function handle(request: IncomingMessage, response: ServerResponse): void {
+    try {
+      // With the hot path all is switched off that Express can do.
+      if (hotPath !== undefined && xmlaRoutes(request, response)) return;
+      pages ??= loadPages();
+      pages.then((loaded) => loaded.handle(request, response)).catch(giveUp);
+    } catch (error) {
+      giveUp(error);
+    }
+
+    /** Only a mistake of this program leads here. */
+    function giveUp(error: unknown): void {
+      emit({ type: 'internal-error', id: newId(), error });
+      response.destroy();
+    }
+  }
 
   return {
-    handle: app,
+    handle,
     hotPath,
     engines,
     clearEngines: (...order) => work.during(engines.clear(...order)),
@@ -156,27 +159,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     async close() {
       await authenticator.close();
       engines.close();
-      api.close();
-    },
-  };
-}
-
-/** Without its engine a gateway is of no use; without Redis or storage its queries go on. */
-async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promise<Readiness> {
-  const states = await engines.states();
-  const storage = (await api.reachable()) ? 'up' : 'down';
-  return {
-    ready: states.ready,
-    parts: {
-      engines: states.replicas,
-      redis: {
-        state: cache.redisState(),
-        why: cache.redisWhy(),
-        mode: cache.redisMode,
-        purges_owed: cache.owed().length,
-        conditions: cache.redisConditions(),
-      },
-      storage: { driver: api.driver, state: storage },
+      (await pages?.catch(() => undefined))?.close();
     },
   };
 }

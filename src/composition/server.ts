@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
 
@@ -18,6 +18,8 @@ const KEEP_ALIVE = 65_000;
 /** For the headers of a request, and for all of it (ms). */
 const HEADERS_TIMEOUT = 60_000;
 const REQUEST_TIMEOUT = 300_000;
+/** How often connections are closed that became idle, while the server closes (ms). */
+const SWEEP = 20;
 
 export interface GatewayServer {
   /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
@@ -49,7 +51,18 @@ export function createGatewayServer(
   const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, take);
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
   const unanswered = new Set<ServerResponse>();
+  const connections = new Set<Socket>();
+  server.on(secure === undefined ? 'connection' : 'secureConnection', (connection: Socket) => {
+    connections.add(connection);
+    connection.once('close', () => connections.delete(connection));
+  });
   let closing = false;
+  const closeIdle = server.closeIdleConnections.bind(server);
+  // Node.js takes a connection for idle as soon as its answer was ended, and would cut off what the client has not taken.
+  server.closeIdleConnections = () => {
+    for (const { writableLength } of connections) if (writableLength > 0) return;
+    closeIdle();
+  };
 
   function take(request: IncomingMessage, response: ServerResponse): void {
     const otherwise = () => answer(request, response);
@@ -60,11 +73,7 @@ export function createGatewayServer(
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
     unanswered.add(response);
-    response.once('close', () => {
-      unanswered.delete(response);
-      // In a later turn, when the connection counts as idle: a client may keep it though it was told not to.
-      if (closing) setImmediate(() => server.closeIdleConnections());
-    });
+    response.once('close', () => unanswered.delete(response));
     if (closing) response.setHeader('connection', 'close');
     handler(request, response);
   }
@@ -93,8 +102,12 @@ export function createGatewayServer(
         if (!response.headersSent) response.setHeader('connection', 'close');
       }
       return new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeIdleConnections();
+        // A client may keep a connection though it was told not to, and a hit may be under way that tells it nothing.
+        const sweep = setInterval(() => server.closeIdleConnections(), SWEEP);
+        server.close(() => {
+          clearInterval(sweep);
+          resolve();
+        });
       });
     },
     breakOff: () => server.closeAllConnections(),

@@ -54,7 +54,8 @@ export function loadConfig(options: LoadOptions): Config {
 
   const reading = readYaml(text, env);
   if (!reading.ok) return refuse(reading.problems);
-  const checked = configSchema.safeParse(reading.value);
+  // It is read once: to compile the schema would take longer.
+  const checked = configSchema.safeParse(reading.value, { jitless: true });
   if (!checked.success) return refuse(toProblems(checked.error.issues));
   const { config, files, problems } = resolveConfig(checked.data, folder);
   const fileProblems = checkNamedFiles ? checkFiles(files, { readFile, workingFolder }) : [];

@@ -247,14 +247,5 @@ function asAnswer(
   raw: readonly Buffer[],
   body: AnswerBody,
 ): UpstreamAnswer {
-  return {
-    statusCode,
-    statusMessage,
-    headers: headersOf(raw),
-    get errored() {
-      return body.errored;
-    },
-    destroy: body.destroy,
-    [Symbol.asyncIterator]: body[Symbol.asyncIterator],
-  };
+  return Object.assign(body, { statusCode, statusMessage, headers: headersOf(raw) });
 }

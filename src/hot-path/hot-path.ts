@@ -1,11 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Authenticator, Principal } from '../auth/authenticator.ts';
+import type { Authenticator } from '../auth/authenticator.ts';
 import type { Clock } from '../clock.ts';
-import type { CacheShare } from '../config/config.ts';
-import type { EngineTraits } from '../engine-kinds.ts';
 import type { Emit, Outcome } from '../events.ts';
-import { acceptsGzip } from '../http/accepted-coding.ts';
-import { sendStored, TRANSPORT_CAPS } from '../http/stored-reply.ts';
+import { sendStored } from '../http/stored-reply.ts';
 import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
 import type { GzipMaker } from '../query-cache/gzip-maker.ts';
 import { GZIP_FROM } from '../query-cache/gzip-variant.ts';
@@ -13,32 +10,17 @@ import type { KnownAnswers } from '../query-cache/known-answers.ts';
 import type { KnownKey } from '../query-cache/query.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { readAsked, type Asked } from '../xmla-line/asked.ts';
-import type { Destination } from '../xmla-line/destination.ts';
 import { isTouchDue } from '../xmla-line/keep-alive.ts';
-import type { CleanSession } from '../xmla-line/query-of.ts';
 import { createKnownHeads } from './known-heads.ts';
-import { createKnownQueries, type KnownBody, type KnownHead } from './known-queries.ts';
-import { provenTemplate } from './proven-template.ts';
-
-/** A query that went the whole line and was answered from the cache. */
-export interface Lesson {
-  readonly request: IncomingMessage;
-  readonly body: Buffer;
-  readonly asked: Asked;
-  readonly destination: {
-    readonly traits: EngineTraits;
-    readonly settings: Pick<Destination['settings'], 'session_idle'>;
-  };
-  readonly principal: Principal;
-  readonly project: string;
-  /** The session in which it was asked; undefined without one. */
-  readonly session: CleanSession | undefined;
-  /** Whose answers it may be given, and as the key says that. */
-  readonly share: CacheShare;
-  readonly identity: string;
-  readonly found: KnownKey;
-}
+import {
+  createKnownQueries,
+  type KnownBody,
+  type KnownHead,
+  type KnownPassing,
+  type KnownQuery,
+} from './known-queries.ts';
+import { inSession } from './in-session.ts';
+import { createLearning, MAX_BODY, type Learning } from './learning.ts';
 
 /** A request that is known: what the line would find out of it. */
 export interface Recognised {
@@ -49,20 +31,19 @@ export interface Recognised {
   readonly sessionId: string | undefined;
 }
 
-export interface HotPath {
+export interface HotPath extends Learning {
   /**
    * Takes a request before anybody has looked at it. Answers it from memory if it is known and whole, else puts back
    * what was read and calls `otherwise`, in this turn or the next.
    */
   take(request: IncomingMessage, response: ServerResponse, otherwise: () => void): void;
-  /** What is known of a request whose body was read. Counts in this turn only. */
-  recognise(request: IncomingMessage, body: Buffer): Recognised | undefined;
-  /** Notes a query, so that it is recognised when it comes again. Never rejects. */
-  learn(lesson: Lesson): Promise<void>;
+  /**
+   * What is known of a request whose body was read: a query, which counts in this turn only, or what was understood of
+   * a request that must go past the cache.
+   */
+  recognise(request: IncomingMessage, body: Buffer): Recognised | KnownPassing | undefined;
 }
 
-/** Longer bodies come in several reads. */
-const MAX_BODY = 64 * 1024;
 /** How long a client may take nothing of an answer (ms). */
 const LONGEST_STALL = 300_000;
 const FROM_MEMORY: Outcome = { kind: 'hit', detail: 'memory' };
@@ -88,22 +69,27 @@ export function createHotPath(options: {
   newId: () => string;
   emit: Emit;
 }): HotPath {
-  const { cache, sessions, roleSets, inUse, clock, emit } = options;
+  const { cache, roleSets, inUse, clock, emit } = options;
   const heads = createKnownHeads<KnownHead>(options);
   const queries = createKnownQueries();
-  let made = 0;
 
-  /** Asks again what may have changed since a query was learnt. */
-  function recogniseUnder(head: KnownHead, body: Buffer): Recognised | undefined {
-    if (!head.login.counts()) return undefined;
+  /** Asks again what may have changed since a query was learnt. What was understood of a request does not change. */
+  function recogniseUnder(head: KnownHead, body: Buffer): Recognised | KnownPassing | undefined {
+    if (body.length > MAX_BODY || !head.login.counts()) return undefined;
     const known = queries.recognise(head, body);
-    if (known === undefined || !isStillTheirs(head, known)) return undefined;
+    if (known === undefined) return undefined;
     const { query, sessionId } = known;
+    if ('asked' in query) return { asked: inSession(query.asked, sessionId) };
+    if (!isStillTheirs(head, query, sessionId)) return undefined;
     const { found, subject } = query;
     return { principal: head.login.principal.name, subject, found, sessionId };
   }
 
-  function isStillTheirs(head: KnownHead, { query, sessionId }: KnownBody): boolean {
+  function isStillTheirs(
+    head: KnownHead,
+    query: KnownQuery,
+    sessionId: KnownBody['sessionId'],
+  ): boolean {
     const { name } = head.login.principal;
     if (query.roles !== undefined && roleSets.heldName(name) !== query.roles) return false;
     if (query.session === undefined || sessionId === undefined) {
@@ -187,55 +173,13 @@ export function createHotPath(options: {
     if (body === null) return otherwise();
     try {
       const known = recogniseUnder(head, body);
-      if (known !== undefined && answer(response, head, known, began)) return;
+      if (known !== undefined && 'found' in known && answer(response, head, known, began)) return;
     } catch (error) {
       emit({ type: 'internal-error', id: options.newId(), error });
       if (response.headersSent) return void response.destroy();
     }
     request.unshift(body);
     otherwise();
-  }
-
-  async function learn(lesson: Lesson): Promise<void> {
-    const { request, body, asked, destination, session, found } = lesson;
-    const head = headOf(lesson);
-    if (head === undefined) return;
-    const proven = await provenTemplate(body, asked, (other) =>
-      readAsked(request.headers, other, destination.traits),
-    );
-    if (proven === undefined) return;
-    heads.note(request, head);
-    queries.learn(head, proven.layout, proven.template, {
-      found,
-      subject: asked.subject,
-      roles: lesson.share === 'roles' ? lesson.identity : undefined,
-      session: session && { profile: session.record.profile, catalog: session.record.catalog },
-    });
-    if (session !== undefined) {
-      queries.learnSession(head, session.name.id, sessions.handle(session.name));
-    }
-  }
-
-  /** What is known under the head of this request, or would be; undefined where nothing may be learnt. */
-  function headOf({ request, destination, principal, project }: Lesson): KnownHead | undefined {
-    const { headers } = request;
-    const login = options.authenticator.remembered(headers.authorization ?? '');
-    if (login?.principal.name !== principal.name) return undefined;
-    const known = heads.of(request);
-    if (known !== undefined && known.login.principal.name === principal.name) {
-      known.login = login;
-      return known;
-    }
-    made += 1;
-    return {
-      prefix: `${made}h`,
-      login,
-      project,
-      sessionIdle: destination.settings.session_idle,
-      takesGzip: acceptsGzip(headers['accept-encoding']),
-      asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
-      layouts: [],
-    };
   }
 
   return {
@@ -250,26 +194,6 @@ export function createHotPath(options: {
       const head = heads.of(request);
       return head && recogniseUnder(head, body);
     },
-    async learn(lesson) {
-      if (!mayBeLearnt(lesson)) return;
-      try {
-        await learn(lesson);
-      } catch (error) {
-        emit({ type: 'internal-error', id: options.newId(), error });
-      }
-    },
+    ...createLearning({ ...options, heads, queries }),
   };
-}
-
-/** Whether the head is of the plain kind under which bodies are recognised byte by byte. */
-function mayBeLearnt({ request, body, asked, identity, principal, share }: Lesson): boolean {
-  return (
-    request.method === 'POST' &&
-    body.length <= MAX_BODY &&
-    request.headers['content-encoding'] === undefined &&
-    // Who names his session in a header has another head in each session.
-    asked.forwarded?.['x-as-sessionid'] === undefined &&
-    // Whoever has no roles yet may get some.
-    (share !== 'roles' || identity !== `user:${principal.name}`)
-  );
 }

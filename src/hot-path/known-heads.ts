@@ -6,6 +6,8 @@ import { LRUCache } from 'lru-cache';
 /** Heads that are remembered, and of one connection. */
 const MAX_HEADS = 10_000;
 const MAX_OF_CONNECTION = 4;
+/** Longer heads (characters) are not kept with their connection, of which there may be thousands. */
+const MAX_KEPT = 4_096;
 
 /**
  * Request headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the
@@ -19,13 +21,24 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'x-correlation-id',
   'traceparent',
   'tracestate',
+  'baggage',
+  'b3',
+  'x-b3-traceid',
+  'x-b3-spanid',
+  'x-b3-parentspanid',
+  'x-amzn-trace-id',
+  'x-cloud-trace-context',
+  'sentry-trace',
 ]);
+
+/** The head of a request, as it came. */
+type Head = Pick<IncomingMessage, 'method' | 'url' | 'rawHeaders' | 'socket'>;
 
 /** What was noted of requests that begin alike. */
 export interface KnownHeads<T> {
   /** What was noted under the head of this request: same method, same target, same headers in the same order. */
-  of(request: IncomingMessage): T | undefined;
-  note(request: IncomingMessage, value: T): void;
+  of(request: Head): T | undefined;
+  note(request: Head, value: T): void;
 }
 
 interface Seen<T> {
@@ -45,7 +58,7 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
   const connections = new WeakMap<Socket, Seen<T>[]>();
   const heads = new LRUCache<string, T>({ max: MAX_HEADS });
 
-  function digestOf({ method, url, rawHeaders }: IncomingMessage): string {
+  function digestOf({ method, url, rawHeaders }: Head): string {
     const parts = [secret, method, url];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
@@ -54,8 +67,9 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
 
-  function see(request: IncomingMessage, value: T): void {
+  function see(request: Head, value: T): void {
     const { url = '', rawHeaders: headers, socket } = request;
+    if (headers.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
     const seen = connections.get(socket)?.filter((one) => !isSame(one, request)) ?? [];
     connections.set(socket, [{ url, headers, value }, ...seen.slice(0, MAX_OF_CONNECTION - 1)]);
   }
@@ -77,10 +91,7 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
   };
 }
 
-function isSame<T>(
-  { url, headers }: Seen<T>,
-  { url: other, rawHeaders }: IncomingMessage,
-): boolean {
+function isSame<T>({ url, headers }: Seen<T>, { url: other, rawHeaders }: Head): boolean {
   if (url !== other || headers.length !== rawHeaders.length) return false;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';

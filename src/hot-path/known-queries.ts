@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../query-cache/query.ts';
 import type { SessionHandle } from '../sessions/sessions.ts';
+import type { Asked } from '../xmla-line/asked.ts';
 import { templateOf, type Layout, type Template } from './gaps.ts';
 
 /** What was understood of requests that begin alike: all that the line of a request finds in a head. */
@@ -15,8 +16,14 @@ export interface KnownHead {
   readonly project: string;
   readonly takesGzip: boolean;
   readonly asksForCaps: boolean;
-  /** The shapes of its bodies; the place in the list is the id of each. */
-  readonly layouts: Layout[];
+  /** The shapes of its bodies, the ones that were learnt last first. */
+  layouts: readonly KnownLayout[];
+}
+
+interface KnownLayout {
+  /** Never used again, so that no template meets another layout. */
+  readonly id: number;
+  readonly layout: Layout;
 }
 
 /** A query that was understood, and answered from the cache. */
@@ -30,16 +37,24 @@ export interface KnownQuery {
   readonly session: { readonly profile: string; readonly catalog: string | null } | undefined;
 }
 
+/** What was understood of a request that must go past the cache. */
+export interface KnownPassing {
+  /** As of the request that it was learnt from, and in its session. */
+  readonly asked: Asked;
+}
+
 /** A body that was recognised. */
 export interface KnownBody {
-  readonly query: KnownQuery;
+  readonly query: KnownQuery | KnownPassing;
   /** The id of its session. */
   readonly sessionId: string | undefined;
 }
 
 export interface KnownQueries {
   recognise(head: KnownHead, body: Buffer): KnownBody | undefined;
-  learn(head: KnownHead, layout: Layout, template: Template, query: KnownQuery): void;
+  learn(head: KnownHead, layout: Layout, template: Template, query: KnownBody['query']): void;
+  /** Puts another query in the place of the one that a body is recognised as; false when it is not. */
+  replace(head: KnownHead, body: Buffer, query: KnownBody['query']): boolean;
   /** The session of that id, if something was learnt in it under this head. */
   session(head: KnownHead, id: string): SessionHandle | undefined;
   learnSession(head: KnownHead, id: string, handle: SessionHandle): void;
@@ -48,35 +63,52 @@ export interface KnownQueries {
 /** What all queries may take together, and each takes beside its text (bytes). */
 const MAX_BYTES = 16 * 1024 * 1024;
 const OVERHEAD = 600;
+/** What was understood of a body takes so many times its text, and more than what is known of a query. */
+const OF_ASKED = { times: 4, overhead: 4_000 } as const;
 const MAX_SESSIONS = 10_000;
 /** Shapes of one head; a client program has one or two. */
 const MAX_LAYOUTS = 8;
 
 /** The least recently used are forgotten, and understood anew when they come again. */
 export function createKnownQueries(): KnownQueries {
-  const queries = new LRUCache<string, KnownQuery>({
+  const queries = new LRUCache<string, KnownBody['query']>({
     maxSize: MAX_BYTES,
-    sizeCalculation: (_query, key) => key.length + OVERHEAD,
+    sizeCalculation: (query, key) =>
+      'asked' in query ? key.length * OF_ASKED.times + OF_ASKED.overhead : key.length + OVERHEAD,
   });
   const sessions = new LRUCache<string, SessionHandle>({ max: MAX_SESSIONS });
 
+  let made = 0;
+
+  function find({ layouts, prefix }: KnownHead, body: Buffer) {
+    for (const { id, layout } of layouts) {
+      const template = templateOf(body, layout);
+      if (template === undefined) continue;
+      const key = keyOf(prefix, id, template);
+      const query = queries.get(key);
+      if (query !== undefined) return { key, query, sessionId: template.session };
+    }
+    return undefined;
+  }
+
+  /** The least recently made layout gives way: sessions whose ids have other lengths have layouts of their own. */
+  function idOf(head: KnownHead, layout: Layout): number {
+    const known = head.layouts.find((one) => isSame(one.layout, layout));
+    if (known !== undefined) return known.id;
+    made += 1;
+    head.layouts = [{ id: made, layout }, ...head.layouts.slice(0, MAX_LAYOUTS - 1)];
+    return made;
+  }
+
   return {
-    recognise(head, body) {
-      const { layouts, prefix } = head;
-      for (let id = 0; id < layouts.length; id += 1) {
-        const template = templateOf(body, layouts[id] ?? []);
-        if (template === undefined) continue;
-        const query = queries.get(keyOf(prefix, id, template));
-        if (query !== undefined) return { query, sessionId: template.session };
-      }
-      return undefined;
+    recognise: find,
+    learn(head, layout, template, query) {
+      queries.set(keyOf(head.prefix, idOf(head, layout), template), query);
     },
-    learn({ layouts, prefix }, layout, template, query) {
-      const same = layouts.findIndex((one) => isSame(one, layout));
-      const id = same === -1 ? layouts.length : same;
-      if (id >= MAX_LAYOUTS) return;
-      layouts[id] = layout;
-      queries.set(keyOf(prefix, id, template), query);
+    replace(head, body, query) {
+      const found = find(head, body);
+      if (found !== undefined) queries.set(found.key, query);
+      return found !== undefined;
     },
     session: ({ prefix }, id) => sessions.get(prefix + id),
     learnSession: ({ prefix }, id, handle) => void sessions.set(prefix + id, handle),

@@ -26,7 +26,7 @@ export function watchConnection(request: ClientRequest, limit?: number): Connect
     limit === undefined
       ? undefined
       : setTimeout(() => request.destroy(new NoConnection('no connection in time')), limit);
-  request.once('close', () => clearTimeout(waiting));
+  if (waiting !== undefined) request.once('close', () => clearTimeout(waiting));
 
   function made(): void {
     state = 'made';

@@ -101,14 +101,14 @@ export function requestHeaders(
   length: number | undefined,
   only?: ReadonlySet<string>,
 ): IncomingHttpHeaders {
-  const crossing = without(headers, staysOfRequest);
-  return {
-    ...(only === undefined
-      ? crossing
-      : Object.fromEntries(Object.entries(crossing).filter(([name]) => only.has(name)))),
-    ...(authorization !== undefined && { authorization }),
-    ...(length !== undefined && { 'content-length': String(length) }),
-  };
+  const all = without(headers, staysOfRequest);
+  const crossing: IncomingHttpHeaders =
+    only === undefined
+      ? all
+      : Object.fromEntries(Object.entries(all).filter(([name]) => only.has(name)));
+  if (authorization !== undefined) crossing.authorization = authorization;
+  if (length !== undefined) crossing['content-length'] = String(length);
+  return crossing;
 }
 
 /** What of the upstream's headers goes to the client that asked. */

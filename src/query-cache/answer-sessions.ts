@@ -17,11 +17,11 @@ export const SESSION_HEADER = 'x-as-sessionid';
 export function tellEach(
   begun: (id: string, before: readonly string[]) => Promise<unknown>,
 ): (id: string | undefined) => Promise<unknown> | undefined {
-  const told = new Set<string>();
+  const told: string[] = [];
   return (id) => {
-    if (id === undefined || id === '' || told.has(id)) return undefined;
+    if (id === undefined || id === '' || told.includes(id)) return undefined;
     const before = [...told];
-    told.add(id);
+    told.push(id);
     return begun(id, before);
   };
 }
@@ -72,36 +72,45 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): Session
   let passed: Buffer[] | undefined = [];
   let size = 0;
   /** The last bytes before, where the name may have begun. */
-  let before: Buffer = Buffer.alloc(0);
+  let before: Buffer | undefined;
 
   function mayName(piece: Buffer): boolean {
     if (piece.includes(0) || piece.includes(NAME)) return true;
-    const seam = Buffer.concat([before, piece.subarray(0, NAME.length - 1)]);
-    if (seam.includes(NAME)) return true;
-    const end = piece.length < NAME.length ? seam : piece;
+    let end = piece;
+    if (before !== undefined) {
+      const seam = Buffer.concat([before, piece.subarray(0, NAME.length - 1)]);
+      if (seam.includes(NAME)) return true;
+      if (piece.length < NAME.length) end = seam;
+    }
     before = end.subarray(Math.max(0, end.length - NAME.length + 1));
     return false;
   }
 
-  return {
+  function watchWith(watch: WatchedAnswer, pieces: readonly Buffer[]): void {
+    for (const piece of pieces) watch.write(piece);
+    reader.id = watch.session?.id;
+    reader.done = watch.headerRead;
+  }
+
+  const reader: { -readonly [Field in keyof SessionReader]: SessionReader[Field] } = {
     write(piece) {
-      if (watch !== undefined) return watch.write(piece);
+      if (watch !== undefined) return watchWith(watch, [piece]);
       if (passed === undefined) return;
       passed.push(piece);
       size += piece.length;
       if (mayName(piece)) {
         watch = watchAnswer({ contentType: headers['content-type'] });
-        for (const one of passed) watch.write(one);
+        watchWith(watch, passed);
         passed = undefined;
-      } else if (size > LONGEST_WAIT) passed = undefined;
+      } else if (size > LONGEST_WAIT) {
+        passed = undefined;
+        reader.done = true;
+      }
     },
-    get id() {
-      return watch?.session?.id;
-    },
-    get done() {
-      return watch === undefined ? passed === undefined : watch.headerRead;
-    },
+    id: undefined,
+    done: false,
   };
+  return reader;
 }
 
 /**

@@ -4,7 +4,8 @@
  * not keep that: entries of 3.6 KB took 22 KB.
  */
 export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
   const own = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for (const piece of pieces) {

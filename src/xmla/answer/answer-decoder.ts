@@ -43,29 +43,27 @@ interface Coding {
 const NOTHING = Buffer.alloc(0);
 
 function decoderOf(coding: Coding): AnswerDecoder {
-  let rest = Buffer.alloc(0);
-  let broken = false;
+  let rest: Buffer = NOTHING;
+
   function toUtf8(bytes: Buffer): Buffer {
-    if (broken) return NOTHING;
+    if (decoder.broken) return NOTHING;
     const all = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
     const length = coding.cut(all);
     // A copy: the view would keep the caller's whole chunk alive, or change under it.
-    rest = Buffer.from(all.subarray(length));
-    const read = coding.read(all.subarray(0, length));
-    broken = read.broken;
+    rest = length === all.length ? NOTHING : Buffer.from(all.subarray(length));
+    const read = coding.read(length === all.length ? all : all.subarray(0, length));
+    decoder.broken = read.broken;
+    decoder.pending = !read.broken && rest.length > 0;
     return read.text;
   }
 
-  return {
-    decode: (bytes) => toUtf8(bytes).toString(),
+  const decoder = {
+    decode: (bytes: Buffer) => toUtf8(bytes).toString(),
     toUtf8,
-    get broken() {
-      return broken;
-    },
-    get pending() {
-      return !broken && rest.length > 0;
-    },
+    broken: false,
+    pending: false,
   };
+  return decoder;
 }
 
 const whole = (bytes: Buffer): number => bytes.length;

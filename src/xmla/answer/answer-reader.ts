@@ -8,6 +8,8 @@ import type { ScannerSink } from './scanner-sink.ts';
 import type { AnswerSession, ByteRange } from './answer-session.ts';
 import type { TextSession } from './header-session.ts';
 
+const NOTHING = Buffer.alloc(0);
+
 /** What makes it impossible to read on. */
 export type ReaderFailure = 'answer-encoding' | 'not-well-formed';
 
@@ -40,22 +42,27 @@ export function answerReader(answer: {
   const scanner = answerScanner(answer.sink, answer.flagOf, answer.memories);
   let decoder: AnswerDecoder | undefined;
   let encoding: AnswerEncoding = 'utf-8';
-  let first = Buffer.alloc(0);
+  /** What came before the encoding was known. */
+  let first: Buffer = NOTHING;
   /** The start of the text, where its offsets are not those of the bytes. */
-  let head: Buffer = Buffer.alloc(0);
+  let head: Buffer = NOTHING;
 
   function begin(chunk: Buffer, ended: boolean): void {
-    first = Buffer.concat([first, chunk]);
-    const found = findEncoding(first, ended, answer.contentType);
-    if (found.kind === 'more') return;
+    const all = first.length === 0 ? chunk : Buffer.concat([first, chunk]);
+    const found = findEncoding(all, ended, answer.contentType);
+    if (found.kind === 'more') {
+      // A copy: the bytes may be reused.
+      first = Buffer.from(all);
+      return;
+    }
     if (found.kind === 'unknown') {
       failed('answer-encoding');
       return;
     }
     encoding = found.encoding;
     decoder = answerDecoder(encoding);
-    read(decoder, first);
-    first = Buffer.alloc(0);
+    first = NOTHING;
+    read(decoder, all);
   }
 
   function read(decoder: AnswerDecoder, chunk: Buffer): void {
@@ -90,12 +97,14 @@ export function answerReader(answer: {
   return {
     write(chunk) {
       if (chunk.length === 0) return;
-      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      const bytes = Buffer.isBuffer(chunk)
+        ? chunk
+        : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       if (decoder === undefined) begin(bytes, false);
       else read(decoder, bytes);
     },
     end() {
-      if (decoder === undefined) begin(Buffer.alloc(0), true);
+      if (decoder === undefined) begin(NOTHING, true);
       if (decoder === undefined) return;
       if (decoder.pending) failed('not-well-formed');
       else attempt(() => scanner.end());

@@ -13,7 +13,7 @@ import {
 } from './xml-bytes.ts';
 import { isInstruction } from './xml-instruction.ts';
 import type { KnownTag } from './known-tags.ts';
-import { hasWords, knownEnding, knownTag, newPlace } from './known-tags.ts';
+import { hasWords, knownEnding, knownTag } from './known-tags.ts';
 import { newScannerMemory, type ScannerMemories } from './scanner-memory.ts';
 import type { Name } from './xml-names.ts';
 import { UNFINISHED, readReference } from './xml-references.ts';
@@ -52,6 +52,8 @@ const CDATA = 2;
 /** Bytes of an end tag around the name. */
 const END_TAG = '</>'.length;
 
+const NO_BYTES = new DataView(new ArrayBuffer(0));
+
 const BYTE_ORDER_MARK = Buffer.from('\u{FEFF}');
 
 /**
@@ -80,9 +82,9 @@ export function answerScanner(
   const open: Name[] = [];
   const outside: number[] = [];
   /** where the next start tag stands */
-  let place = newPlace();
+  let place = memory.root;
   /** of the bytes at hand */
-  let view: DataView = new DataView(new ArrayBuffer(0));
+  let view: DataView = NO_BYTES;
   let mode = CONTENT;
   let rootSeen = false;
   /** the offset in the document of the first of the bytes at hand */
@@ -164,10 +166,12 @@ export function answerScanner(
     for (;;) {
       const known = knownTag(place, view, at, scope, document);
       if (known === undefined) return at === from ? readMarkup(bytes, at) : at;
-      if (open.length === 0 || open.length === DEEPEST) throw NOT_WELL_FORMED;
+      const over = rootSeen && open.length === 0;
+      if (over || open.length === DEEPEST) throw NOT_WELL_FORMED;
       const { name, tag } = known;
       const next = at + known.length;
-      if (tag.empty || sink.leaf === undefined) return readKnown(bytes, at, known);
+      const isOther = tag.empty || known.own !== undefined;
+      if (isOther || sink.leaf === undefined) return readKnown(bytes, at, known);
       const seen = knownEnding(known, view, next);
       if (seen > 0 && sink.leaf(tag.verdict, bytes, next, next, false)) {
         place = name.behind;
@@ -188,8 +192,11 @@ export function answerScanner(
 
   function readKnown(bytes: Buffer, at: number, known: KnownTag): number {
     const next = at + known.length;
-    openElement(known.name, bound.scope);
-    sink.open(reader.recall(bytes, at, base, known));
+    const { scope } = bound;
+    const tag = reader.recall(bytes, at, base, known);
+    openElement(known.name, scope);
+    rootSeen = true;
+    sink.open(tag);
     if (known.tag.empty) closeElement(base + at, base + next);
     return next;
   }
@@ -205,7 +212,7 @@ export function answerScanner(
     const here = place;
     openElement(name, scope);
     sink.open(reader.tag);
-    if (rootSeen && bound.scope === scope) memory.learn(here, bytes, at, name, reader.tag, scope);
+    memory.learn(here, bytes, at, reader.tag, { name, scope, own: reader.own });
     rootSeen = true;
     if (reader.tag.empty) closeElement(base + at, base + next);
     return next;

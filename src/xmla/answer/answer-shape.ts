@@ -193,7 +193,7 @@ export function answerShape(
       const numbered = escaped && hasNumber(bytes, from, to);
       if (!numbered && !mayTellError(bytes, from, to)) return;
     }
-    if (!leaf && !escaped && isBlank(bytes, from, to)) return;
+    if ((!leaf || depth < PART) && !escaped && isBlank(bytes, from, to)) return;
     const piece = bytes.toString('utf8', from, to);
     run.add(escaped ? withoutReferences(piece) : piece);
   }

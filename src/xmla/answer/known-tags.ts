@@ -1,3 +1,4 @@
+import type { OwnScope } from './xml-bindings.ts';
 import type { Name } from './xml-names.ts';
 import type { StartTag } from './xml-tag.ts';
 
@@ -18,6 +19,8 @@ export interface KnownTag extends KnownBytes {
   readonly name: Name;
   /** the bindings of prefixes under which it was read; see `Bindings` */
   readonly scope: number;
+  /** the scope that it begins, where it declares namespaces */
+  readonly own: OwnScope | undefined;
   /** texts with the end tag, as far as the sink has taken them for harmless */
   endings: KnownBytes[];
   /** how many more of them it may learn */
@@ -102,6 +105,8 @@ export function knownEnding({ endings }: KnownTag, view: DataView, at: number): 
 export interface TagMemory {
   /** the number of the document at hand */
   readonly document: number;
+  /** the first tag of a document */
+  readonly root: Place;
   nextDocument(): void;
   /** Whether it has learnt no more of all documents than it may of one. */
   isSmall(): boolean;
@@ -109,17 +114,24 @@ export interface TagMemory {
    * Remembers a tag at its place, if it may come again.
    *
    * @param at where it starts in the bytes
+   * @param read what it is, without what is learnt of it
    */
-  learn(place: Place, bytes: Buffer, at: number, name: Name, tag: StartTag, scope: number): void;
+  learn(
+    place: Place,
+    bytes: Buffer,
+    at: number,
+    tag: StartTag,
+    read: Pick<KnownTag, 'name' | 'scope' | 'own'>,
+  ): void;
   /** Remembers the harmless text and the end tag that stand behind a tag, from `from` up to `to`. */
   learnEnding(known: KnownTag, bytes: Buffer, from: number, to: number): void;
 }
 
-/** The memory of documents, one after the other. Tags that declare namespaces must not be given to it: they begin a scope. */
+/** The memory of documents, one after the other. */
 export function tagMemory(): TagMemory {
   let size = 0;
   let before = 0;
-  let document = 0;
+  const root = newPlace();
 
   /** Whether there is room for some bytes, in the document and in a list. */
   function mayLearn(list: { patience: number }, length: number): boolean {
@@ -129,22 +141,21 @@ export function tagMemory(): TagMemory {
     return true;
   }
 
-  return {
-    get document() {
-      return document;
-    },
+  const memory: TagMemory & { document: number } = {
+    document: 0,
+    root,
     nextDocument() {
       before += size;
       size = 0;
-      document += 1;
+      memory.document += 1;
     },
     isSmall: () => before + size <= MOST,
-    learn(place, bytes, at, name, tag, scope) {
+    learn(place, bytes, at, tag, read) {
       const length = tag.end - tag.start;
       if (!mayLearn(place, length)) return;
       const words = wordsOf(bytes.subarray(at, at + length));
       const rest = { endings: [], patience: PATIENCE, proven: false };
-      const known: KnownTag = { tag: { ...tag }, name, scope, words, length, ...rest };
+      const known: KnownTag = { tag: { ...tag }, ...read, words, length, ...rest };
       place.tags = withNext(place.tags, known, place.patience);
     },
     learnEnding(known, bytes, from, to) {
@@ -154,6 +165,7 @@ export function tagMemory(): TagMemory {
       known.endings = withNext(known.endings, ending, known.patience);
     },
   };
+  return memory;
 }
 
 /** With the next in it, if there is room or one that never came again; without these at the end of the patience. */

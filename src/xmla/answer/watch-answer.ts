@@ -45,10 +45,8 @@ const STOP = new Error('enough was read');
  */
 export function watchAnswer(answer: { readonly contentType: string | undefined }): WatchedAnswer {
   let size = 0;
-  let headerRead = false;
   /** true when the rest cannot tell anything, and is not read */
   let done = false;
-  let faultOnly: boolean | undefined;
   let depth = 0;
   let inHeader = false;
   let bodySeen = false;
@@ -56,18 +54,17 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
   let opened: ReturnType<typeof openSession>;
   let sessions = 0;
   let found: TextSession | undefined;
-  let session: AnswerSession | undefined;
 
   function finishHeader(): void {
-    if (headerRead) return;
-    headerRead = true;
+    if (watched.headerRead) return;
+    watched.headerRead = true;
     if (sessions === 1 && found !== undefined && found.element.end <= LONGEST_WAIT)
-      session = reader.inBytes(found);
+      watched.session = reader.inBytes(found);
   }
 
   /** Nothing that was seen so far is believed unless the header was over. */
   function giveUp(): void {
-    headerRead = true;
+    watched.headerRead = true;
     done = true;
   }
 
@@ -96,7 +93,7 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
     if (tag.local === 'Body') {
       bodySeen = true;
       finishHeader();
-    } else if (tag.local === 'Header' && !headerRead) inHeader = true;
+    } else if (tag.local === 'Header' && !watched.headerRead) inHeader = true;
     else stop();
   }
 
@@ -123,27 +120,22 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
     headLimit: LONGEST_WAIT,
   });
 
-  return {
+  const watched: { -readonly [Field in keyof WatchedAnswer]: WatchedAnswer[Field] } = {
     write(chunk) {
       if (done) return;
       reader.write(chunk);
       size += chunk.length;
-      if (!headerRead && size > LONGEST_WAIT) giveUp();
+      if (!watched.headerRead && size > LONGEST_WAIT) giveUp();
     },
     end() {
-      if (faultOnly !== undefined) return;
+      if (watched.faultOnly !== undefined) return;
       if (!done) reader.end();
-      faultOnly = !done && faults === 1;
-      headerRead = true;
+      watched.faultOnly = !done && faults === 1;
+      watched.headerRead = true;
     },
-    get headerRead() {
-      return headerRead;
-    },
-    get session() {
-      return session;
-    },
-    get faultOnly() {
-      return faultOnly;
-    },
+    headerRead: false,
+    session: undefined,
+    faultOnly: undefined,
   };
+  return watched;
 }

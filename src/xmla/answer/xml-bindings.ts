@@ -1,5 +1,19 @@
 import type { Prefix } from './xml-names.ts';
 
+/** The scope that a tag begins. */
+export interface OwnScope {
+  /** all prefixes that the tag binds */
+  readonly declared: readonly Declaration[];
+  /** its number; see `Bindings` */
+  readonly scope: number;
+}
+
+export interface Declaration {
+  readonly prefix: Prefix;
+  readonly text: string;
+  readonly uri: string;
+}
+
 /** Which namespaces the prefixes stand for, in one document and, when that is over, in the next. */
 export interface Bindings {
   /**
@@ -11,9 +25,9 @@ export interface Bindings {
    * Begins a scope within the one that counts.
    * @param declared all prefixes that it binds
    */
-  begin(
-    declared: readonly { readonly prefix: Prefix; readonly text: string; readonly uri: string }[],
-  ): void;
+  begin(declared: readonly Declaration[]): OwnScope;
+  /** Begins a scope that was begun before, within the same one as then. */
+  beginAgain(own: OwnScope): void;
   /** Ends the innermost scope: what counted before it counts again. */
   release(): void;
   /** Whether the scopes are few that it knows by their declarations. */
@@ -41,18 +55,23 @@ export function bindings(): Bindings {
 
   const all = {
     scope: 0,
-    begin(declared: Parameters<Bindings['begin']>[0]) {
+    begin(declared: readonly Declaration[]) {
+      let spelt = `${all.scope}`;
+      // No prefix and no plain URI holds a blank.
+      for (const { text, uri } of declared) spelt += ` ${text}=${uri}`;
+      const own = { declared, scope: known.get(spelt) ?? number(spelt) };
+      all.beginAgain(own);
+      return own;
+    },
+    beginAgain({ declared, scope }: OwnScope) {
       scopes.push(all.scope);
       marks.push(prefixes.length);
-      let spelt = `${all.scope}`;
-      for (const { prefix, text, uri } of declared) {
+      for (const { prefix, uri } of declared) {
         prefixes.push(prefix);
         formerUris.push(prefix.uri);
         prefix.uri = uri;
-        // No prefix and no plain URI holds a blank.
-        spelt += ` ${text}=${uri}`;
       }
-      all.scope = known.get(spelt) ?? number(spelt);
+      all.scope = scope;
     },
     release() {
       const mark = marks.pop() ?? 0;

@@ -1,6 +1,6 @@
 import { isPlainNamespace, XMLNS } from '../namespaces.ts';
 import type { KnownTag } from './known-tags.ts';
-import type { Bindings } from './xml-bindings.ts';
+import type { Bindings, Declaration, OwnScope } from './xml-bindings.ts';
 import {
   AMPERSAND,
   APOSTROPHE,
@@ -16,7 +16,7 @@ import {
   stopsAt,
 } from './xml-bytes.ts';
 import { XML_NAMESPACE } from './xml-names.ts';
-import type { Name, NameTable, Prefix } from './xml-names.ts';
+import type { Name, NameTable } from './xml-names.ts';
 import { ILL_FORMED, UNFINISHED, readReference, withoutReferences } from './xml-references.ts';
 
 /**
@@ -70,7 +70,9 @@ export interface TagReader {
    * @returns the name of the tag; undefined when not all of its names stand for something, once
    */
   bind(): Name | undefined;
-  /** Takes the start tag at `at` for a known one, which was read and bound before. */
+  /** The scope that the tag began which was bound last; undefined when it declares nothing. */
+  readonly own: OwnScope | undefined;
+  /** Takes the start tag at `at` for a known one, which was read and bound before, and begins its scope. */
   recall(bytes: Buffer, at: number, base: number, known: KnownTag): StartTag;
   /** Of the names of tags; see `NameTable`. */
   nextDocument(): void;
@@ -238,6 +240,7 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
   }
 
   function bind(): Name | undefined {
+    all.own = undefined;
     if (name === undefined || name.declares) return undefined;
     if (declared > 0 && !declare()) return undefined;
     const { uri } = name.prefix;
@@ -250,7 +253,7 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
   }
 
   function declare(): boolean {
-    const binds: { prefix: Prefix; text: string; uri: string }[] = [];
+    const binds: Declaration[] = [];
     for (let index = 0; index < count; index++) {
       const attribute = attributes[index];
       if (attribute?.declares !== true) continue;
@@ -262,7 +265,7 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
       if (prefixText !== '' && uri === '') return false;
       binds.push({ prefix: names.prefix(prefixText), text: prefixText, uri });
     }
-    bindings.begin(binds);
+    all.own = bindings.begin(binds);
     return true;
   }
 
@@ -281,21 +284,24 @@ export function tagReader(names: NameTable, bindings: Bindings): TagReader {
     return seen === undefined || seen.size === prefixed;
   }
 
-  return {
+  const all: TagReader & { own: OwnScope | undefined } = {
     tag,
     read,
     bind,
+    own: undefined,
     nextDocument: names.nextDocument,
     isSmall: names.isSmall,
     recall(from, at, offset, known) {
       bytes = from;
       base = offset;
       unread = at;
+      if (known.own !== undefined) bindings.beginAgain(known.own);
       known.tag.start = offset + at;
       known.tag.end = offset + at + known.length;
       return known.tag;
     },
   };
+  return all;
 }
 
 /** An attribute without a prefix is in no namespace, whatever the default is. */

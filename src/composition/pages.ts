@@ -1,0 +1,71 @@
+import type { RequestListener } from 'node:http';
+import { createApp } from '../app.ts';
+import type { Config } from '../config/config.ts';
+import { createExplainHandler, type ExplainXmla } from '../http/explain.ts';
+import type { Readiness } from '../http/health.ts';
+import { createPurgesHandler } from '../http/purges.ts';
+import { createApiBackend, type ApiBackend } from './api-backend.ts';
+import type { Cache } from './cache.ts';
+import type { Engines } from './engines.ts';
+
+type ApiGround = Parameters<typeof createApiBackend>[1];
+type AppParts = Parameters<typeof createApp>[0];
+
+/** What Express serves: everything, though XMLA comes here only where the hot path is switched off. */
+export interface Pages {
+  readonly handle: RequestListener;
+  /** Closes what it made. */
+  close(): void;
+}
+
+/** Loaded with the first request that it is to answer, since Express takes as long as half of a start. */
+export function createPages(
+  config: Config,
+  ground: ApiGround &
+    Pick<AppParts, 'xmlaRoutes' | 'metrics' | 'newId'> & {
+      readonly explain: ExplainXmla;
+      readonly engines: Engines;
+      readonly cache: Cache;
+    },
+): Pages {
+  const { login, permissions, cache, engines, parts } = ground;
+  const api = createApiBackend(config, ground);
+  const app = createApp({
+    xmlaRoutes: ground.xmlaRoutes,
+    api: api.router,
+    explain: createExplainHandler({
+      login,
+      permissions,
+      explain: ground.explain,
+      maxBody: config.limits.body,
+    }),
+    purges: createPurgesHandler({ login, permissions, purgeLog: cache.purgeLog }),
+    login,
+    open: config.listen.open,
+    ready: () => readiness(engines, cache, api),
+    metrics: ground.metrics,
+    newId: ground.newId,
+    emit: parts.emit,
+  });
+  return { handle: app, close: api.close };
+}
+
+/** Without its engine a gateway is of no use; without Redis or storage its queries go on. */
+async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promise<Readiness> {
+  const states = await engines.states();
+  const storage = (await api.reachable()) ? 'up' : 'down';
+  return {
+    ready: states.ready,
+    parts: {
+      engines: states.replicas,
+      redis: {
+        state: cache.redisState(),
+        why: cache.redisWhy(),
+        mode: cache.redisMode,
+        purges_owed: cache.owed().length,
+        conditions: cache.redisConditions(),
+      },
+      storage: { driver: api.driver, state: storage },
+    },
+  };
+}
