@@ -172,7 +172,7 @@ export function answerScanner(
       const next = at + known.length;
       const isOther = tag.empty || known.own !== undefined;
       if (isOther || sink.leaf === undefined) return readKnown(bytes, at, known);
-      const seen = knownEnding(known, view, next);
+      const seen = knownEnding(known, view, next, document);
       if (seen > 0 && sink.leaf(tag.verdict, bytes, next, next, false)) {
         place = name.behind;
         at = next + seen;

@@ -6,8 +6,8 @@ import type { StartTag } from './xml-tag.ts';
 interface KnownBytes {
   readonly words: readonly number[];
   readonly length: number;
-  /** whether they ever came again */
-  proven: boolean;
+  /** the last document in which they came again; `NEVER` at first */
+  proven: number;
 }
 
 /**
@@ -23,8 +23,10 @@ export interface KnownTag extends KnownBytes {
   readonly own: OwnScope | undefined;
   /** texts with the end tag, as far as the sink has taken them for harmless */
   endings: KnownBytes[];
-  /** how many more of them it may learn */
+  /** how many more of them it may learn in `document` */
   patience: number;
+  /** the document that taught it the last of them */
+  document: number;
 }
 
 /**
@@ -33,9 +35,9 @@ export interface KnownTag extends KnownBytes {
  */
 export interface Place {
   tags: KnownTag[];
-  /** how many more tags it may learn in the document at hand */
+  /** how many more tags it may learn in `document` */
   patience: number;
-  /** the document in which it was met last */
+  /** the document that taught it the last of them */
   document: number;
 }
 
@@ -50,10 +52,13 @@ const PATIENCE = 32;
 /** How many tags and texts one document may teach: bounds the memory, nothing else. */
 const MOST = 4096;
 
+/** Before the first document. */
+const NEVER = -1;
+
 const NO_TAGS: KnownTag[] = [];
 
 export function newPlace(): Place {
-  return { tags: NO_TAGS, patience: PATIENCE, document: 0 };
+  return { tags: NO_TAGS, patience: PATIENCE, document: NEVER };
 }
 
 /**
@@ -69,34 +74,27 @@ export function knownTag(
   scope: number,
   document: number,
 ): KnownTag | undefined {
-  if (place.document !== document) meetAgain(place, document);
   const { tags } = place;
   for (let index = 0; index < tags.length; index++) {
     const known = tags[index];
     if (known?.scope !== scope || !hasWords(view, at, known.words, known.length)) continue;
-    known.proven = true;
+    known.proven = document;
     return known;
   }
   return undefined;
 }
 
-/** What was learnt in other documents is tried, and gives way to what this one teaches. */
-function meetAgain(place: Place, document: number): void {
-  place.document = document;
-  place.patience = PATIENCE;
-  for (const tag of place.tags) {
-    tag.proven = false;
-    tag.patience = PATIENCE;
-    for (const ending of tag.endings) ending.proven = false;
-  }
-}
-
 /** The length of a known text and end tag that stand at `at`, behind that start tag; 0 when none does. */
-export function knownEnding({ endings }: KnownTag, view: DataView, at: number): number {
+export function knownEnding(
+  { endings }: KnownTag,
+  view: DataView,
+  at: number,
+  document: number,
+): number {
   for (let index = 0; index < endings.length; index++) {
     const known = endings[index];
     if (known === undefined || !hasWords(view, at, known.words, known.length)) continue;
-    known.proven = true;
+    known.proven = document;
     return known.length;
   }
   return 0;
@@ -134,7 +132,11 @@ export function tagMemory(): TagMemory {
   const root = newPlace();
 
   /** Whether there is room for some bytes, in the document and in a list. */
-  function mayLearn(list: { patience: number }, length: number): boolean {
+  function mayLearn(list: { patience: number; document: number }, length: number): boolean {
+    if (list.document !== memory.document) {
+      list.document = memory.document;
+      list.patience = PATIENCE;
+    }
     if (list.patience === 0 || size === MOST || length < SHORTEST || length > LONGEST) return false;
     size += 1;
     list.patience -= 1;
@@ -154,31 +156,35 @@ export function tagMemory(): TagMemory {
       const length = tag.end - tag.start;
       if (!mayLearn(place, length)) return;
       const words = wordsOf(bytes.subarray(at, at + length));
-      const rest = { endings: [], patience: PATIENCE, proven: false };
+      const rest = { endings: [], patience: PATIENCE, document: NEVER, proven: NEVER };
       const known: KnownTag = { tag: { ...tag }, ...read, words, length, ...rest };
-      place.tags = withNext(place.tags, known, place.patience);
+      place.tags = withNext(place.tags, known, place.patience, memory.document);
     },
     learnEnding(known, bytes, from, to) {
       const length = to - from;
       if (!mayLearn(known, length)) return;
-      const ending = { words: wordsOf(bytes.subarray(from, to)), length, proven: false };
-      known.endings = withNext(known.endings, ending, known.patience);
+      const ending = { words: wordsOf(bytes.subarray(from, to)), length, proven: NEVER };
+      known.endings = withNext(known.endings, ending, known.patience, memory.document);
     },
   };
   return memory;
 }
 
-/** With the next in it, if there is room or one that never came again; without these at the end of the patience. */
+/**
+ * With the next in it, if there is room or one that did not come again in this document; without these at the end of the
+ * patience. So what was learnt in other documents is tried, and gives way to what this one teaches.
+ */
 function withNext<Known extends KnownBytes>(
   list: readonly Known[],
   next: Known,
   patience: number,
+  document: number,
 ): Known[] {
-  const idle = list.findIndex(({ proven }) => !proven);
+  const idle = list.findIndex(({ proven }) => proven !== document);
   const full = list.length === MOST_AT_ONE_PLACE;
   const kept = full && idle >= 0 ? list.filter((_, index) => index !== idle) : list;
   const all = kept.length < MOST_AT_ONE_PLACE ? [...kept, next] : [...kept];
-  return patience === 0 ? all.filter(({ proven }) => proven) : all;
+  return patience === 0 ? all.filter(({ proven }) => proven === document) : all;
 }
 
 /**

@@ -22,6 +22,33 @@ function encodingOf(bytes: Buffer, contentType?: string): string {
 const declared = (name: string): string => `<?xml version="1.0" encoding="${name}"?><a/>`;
 
 describe('the encoding of an answer', () => {
+  test('is the same whatever was found before', () => {
+    const texts = [
+      '<a/>',
+      '<?xml version="1.0"?><a/>',
+      ...['utf-8', 'ISO-8859-1', 'us-ascii', 'UTF-16', 'x'].map(declared),
+    ];
+    const types = [undefined, 'text/xml', 'text/xml;charset=utf-8', 'text/xml;charset=utf-16'];
+    const marks = ['none', 'utf8', 'utf16le'] as const;
+    const cases = texts.flatMap((text) =>
+      types.flatMap((type) =>
+        marks.map((mark) => ({
+          type,
+          bytes: bytesOf(text, mark, mark === 'utf16le' ? 'le' : '8'),
+        })),
+      ),
+    );
+    const other = bytesOf('<?xml version="1.0" standalone="no"?><a/>', 'none');
+    for (const { bytes, type } of cases) {
+      encodingOf(other, 'text/plain');
+      const alone = encodingOf(bytes, type);
+      for (const before of cases) {
+        encodingOf(before.bytes, before.type);
+        expect(encodingOf(bytes, type)).toBe(alone);
+      }
+    }
+  });
+
   test.each([
     ['utf-8', '<a/>', undefined],
     ['utf-8', '<a/>', 'text/xml'],

@@ -232,12 +232,33 @@ describe('a tag that came before', () => {
     '<a><a/><long></long></a><long></long>',
     '<a><c xmlns:p="urn:p"><p:b></p:b></c><c><p:b></p:b></c></a>',
     '<a><b>x</b><b>x</b><b>x</c></a>',
+    // The same root again, and prefixes behind the last tag that declared them.
+    '<long-root></long-root><long-root></long-root>',
+    `<r>${'<c xmlns:p="urn:p"><b></b></c>'.repeat(4)}<p:b></p:b></r>`,
+    `<r>${'<c xmlns:p="urn:p"/>'.repeat(4)}<p:b></p:b></r>`,
     '<a><b c="1"/><b c="1"/><b c="1" c="1"/></a>',
     '<a xmlns:p="urn:p" xmlns:q="urn:q"><c><b p:d="" q:d=""></b></c><c xmlns:q="urn:p"><b p:d="" q:d=""></b></c></a>',
   ])('does not make %s well-formed', (text) => {
     expect(libxml2(text)).toBe('refused');
     for (const leaves of [true, false])
       expect(scan([text], { leaves, asks: false })).toBe('refused');
+  });
+
+  test.each([
+    ['<long-root xmlns:p="urn:1"><p:a></p:a></long-root>', '<long-root><p:a></p:a></long-root>'],
+    [
+      '<long-root xmlns:p="urn:1"><p:a></p:a></long-root>',
+      '<long-root xmlns:p="urn:1"></long-root><long-root xmlns:p="urn:1"></long-root>',
+    ],
+    ['<r><c xmlns:p="urn:1"><p:a></p:a></c></r>', '<r><c xmlns:p="urn:1"></c><p:a></p:a></r>'],
+  ])('of another document declares nothing here: %s, %s', (before, text) => {
+    for (const leaves of [true, false]) {
+      const options = { leaves, asks: false };
+      const memories = scannerMemories(() => 0);
+      for (let times = 0; times < 3; times += 1)
+        expect(scan([before], options, memories)).not.toBe('refused');
+      expect(scan([text], options, memories)).toBe('refused');
+    }
   });
 
   test('opens no more levels than a new one', () => {

@@ -1,0 +1,152 @@
+import { describe, expect, test } from '@jest/globals';
+import { likelyLayout, templateOf, type Layout } from '../../../src/hot-path/gaps.ts';
+import {
+  createKnownQueries,
+  type KnownHead,
+  type KnownQueries,
+  type KnownQuery,
+} from '../../../src/hot-path/known-queries.ts';
+
+const head = (prefix: string): KnownHead => ({
+  prefix,
+  login: { principal: { name: 'alice' }, counts: () => true },
+  sessionIdle: undefined,
+  project: '',
+  takesGzip: false,
+  asksForCaps: false,
+  layouts: [],
+});
+const query = (key: string): KnownQuery => ({
+  found: { key, captured: { scopes: [], tokens: [], keySecret: '' }, ttl: 1, digests: '' },
+  subject: 'Execute',
+  roles: undefined,
+  session: undefined,
+});
+
+function learn(queries: KnownQueries, under: KnownHead, body: string, key: string): void {
+  const layout = likelyLayout(body) ?? [];
+  const template = templateOf(Buffer.from(body), layout);
+  if (template === undefined) throw new Error('no template');
+  queries.learn(under, layout, template, query(key));
+}
+
+/** The key under which the answer of a body is looked for. */
+function keyOf(queries: KnownQueries, under: KnownHead, body: string): string | undefined {
+  const known = queries.recognise(under, Buffer.from(body))?.query;
+  return known !== undefined && 'found' in known ? known.found.key : undefined;
+}
+
+/** A body whose only gap has so many letters. */
+const withId = (length: number, letter = '0') =>
+  `<q><Timeout>${letter.repeat(length)}</Timeout></q>`;
+
+describe('what was learnt under one head', () => {
+  test('is not known under another that has bodies of the same shape', () => {
+    const queries = createKnownQueries();
+    const [alices, bobs] = [head('1h'), head('2h')];
+    learn(queries, alices, '<q>one</q>', 'a');
+    learn(queries, bobs, '<q>two</q>', 'b');
+    expect(keyOf(queries, alices, '<q>two</q>')).toBeUndefined();
+    expect(keyOf(queries, bobs, '<q>one</q>')).toBeUndefined();
+    expect(keyOf(queries, bobs, '<q>two</q>')).toBe('b');
+    expect(keyOf(queries, alices, '<q>one</q>')).toBe('a');
+  });
+
+  test('makes its sessions known under that head only', () => {
+    const queries = createKnownQueries();
+    const handle = { find: () => undefined };
+    queries.learnSession(head('1h'), 'id', handle);
+    expect(queries.session(head('1h'), 'id')).toBe(handle);
+    expect(queries.session(head('2h'), 'id')).toBeUndefined();
+    expect(queries.session(head('1h'), 'other')).toBeUndefined();
+  });
+});
+
+describe('the layouts of one head', () => {
+  test('each have their own templates', () => {
+    const queries = createKnownQueries();
+    const one = head('1h');
+    // The first has no gap, and the very text that is left of the second when its gap is taken out.
+    learn(queries, one, '<q><Timeout></Timeout></q>', 'none');
+    learn(queries, one, withId(8), 'eight');
+    learn(queries, one, withId(9), 'nine');
+    expect(keyOf(queries, one, '<q><Timeout></Timeout></q>')).toBe('none');
+    expect(keyOf(queries, one, withId(8, 'f'))).toBe('eight');
+    expect(keyOf(queries, one, withId(9, 'f'))).toBe('nine');
+    expect(keyOf(queries, one, withId(10))).toBeUndefined();
+  });
+
+  test('are eight, of which the oldest gives way; what was learnt in it is never found in another', () => {
+    const queries = createKnownQueries();
+    const one = head('1h');
+    const lengths = [8, 9, 10, 11, 12, 13, 14, 15, 16];
+    for (const length of lengths) learn(queries, one, withId(length), `${length}`);
+    const known = () => lengths.map((length) => keyOf(queries, one, withId(length, 'f')));
+    expect(known()).toEqual([undefined, ...lengths.slice(1).map(String)]);
+    learn(queries, one, withId(8), 'anew');
+    expect(known()).toEqual(['anew', undefined, ...lengths.slice(2).map(String)]);
+    expect(one.layouts).toHaveLength(8);
+  });
+});
+
+test('another query takes the place of one that is known, and of no other', () => {
+  const queries = createKnownQueries();
+  const one = head('1h');
+  learn(queries, one, withId(8), 'before');
+  expect(queries.replace(one, Buffer.from(withId(8, 'f')), query('after'))).toBe(true);
+  expect(queries.replace(one, Buffer.from(withId(9)), query('strange'))).toBe(false);
+  expect(queries.replace(head('2h'), Buffer.from(withId(8)), query('strange'))).toBe(false);
+  expect(keyOf(queries, one, withId(8))).toBe('after');
+  expect(keyOf(queries, one, withId(9))).toBeUndefined();
+});
+
+describe('a gap holds', () => {
+  const LAYOUT = likelyLayout(withId(8)) ?? [];
+  const session = (value: string, quotes = '""') =>
+    `<h SessionId=${quotes[0] ?? ''}${value}${quotes[1] ?? ''}/><q/>`;
+  const SESSION = likelyLayout(session('a1b2')) ?? [];
+  const isTaken = (body: string, layout: Layout) =>
+    templateOf(Buffer.from(body, 'latin1'), layout) !== undefined;
+
+  test('hexadecimal digits and what is around GUIDs, and no word of MDX or XMLA', () => {
+    for (const value of ['01234567', 'abcdefAB', '{0-9a-F}', '--------']) {
+      expect(isTaken(withId(1, value), LAYOUT)).toBe(true);
+    }
+    for (const value of ['Compatib', '0123456g', '012 4567', '012&4567', '0123;567', '0123\xe94567']) {
+      expect(isTaken(withId(1, value), LAYOUT)).toBe(false);
+    }
+  });
+
+  test('of a session the letters of ids, and nothing that means something to XML', () => {
+    for (const value of ['qZ-_', '{09}']) expect(isTaken(session(value), SESSION)).toBe(true);
+    for (const value of ['a b2', 'a&b2', 'a;b2', 'a<b2', 'a\xe9b2']) {
+      expect(isTaken(session(value), SESSION)).toBe(false);
+    }
+  });
+
+  test('a whole value, between its tags or its quotes', () => {
+    expect(isTaken(withId(9), LAYOUT)).toBe(false);
+    expect(isTaken('<q><Timeout>01234567 /Timeout></q>', LAYOUT)).toBe(false);
+    expect(isTaken(session('a1b2', "''"), SESSION)).toBe(true);
+    for (const quotes of [`"'`, `'"`, '""'.replace('"', ' '), '  ']) {
+      expect(isTaken(session('a1b2', quotes), SESSION)).toBe(false);
+    }
+    expect(isTaken(session('a1b23'), SESSION)).toBe(false);
+  });
+
+  test('what stands in the body, and in no other gap', () => {
+    expect(isTaken('01234567', LAYOUT)).toBe(false);
+    expect(isTaken('', LAYOUT)).toBe(false);
+    const both = likelyLayout('<h SessionId="a1b2c3d4"/><Timeout>01234567</Timeout>') ?? [];
+    expect(both).toHaveLength(2);
+    // The second gap would begin inside of the first, or in front of it.
+    for (const short of [`<h SessionId="a1b2c3d4"`, `>01234567<`.padEnd(14 + 8 + 1, '"')]) {
+      expect(isTaken(short, both)).toBe(false);
+    }
+  });
+
+  test('the session of a body that names one, not two', () => {
+    expect(likelyLayout(`${session('a1b2')}${session('c3d4')}`)).toBeUndefined();
+    expect(templateOf(Buffer.from(session('c3d4')), SESSION)?.session).toBe('c3d4');
+  });
+});

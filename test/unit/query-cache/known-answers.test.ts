@@ -1,0 +1,198 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { createKnownAnswers, type KnownAnswers } from '../../../src/query-cache/known-answers.ts';
+import type { KnownKey } from '../../../src/query-cache/query.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { fakeClient } from './fake-client.ts';
+import { checkpoint, handClock, type Checkpoint, type HandClock } from './fakes.ts';
+import { answerWith } from './session-documents.ts';
+
+const TTL = 1_000;
+const AGE = 100;
+const KNOWN: KnownKey = {
+  key: 'k',
+  captured: { scopes: ['everything'], tokens: ['t'], keySecret: 's' },
+  ttl: TTL,
+  digests: 'digests',
+};
+const QUERY = { ttl: TTL, session: { id: 'mine' } };
+
+let clock: HandClock;
+let memory: Map<string, StoredAnswer>;
+/** Tier 2, where whoever looks can be held. */
+let shared: Map<string, StoredAnswer>;
+let looks: Checkpoint;
+let looked: number;
+/** Whether the epochs are in force; whether they are after they were read anew, where one is held. */
+let [current, renewed]: [boolean, boolean] = [true, true];
+let reads: Checkpoint;
+let obtained: (readonly string[])[];
+let replayed: unknown[];
+let kept: unknown[];
+let answers: KnownAnswers;
+let stored: StoredAnswer;
+
+beforeEach(() => {
+  clock = handClock();
+  stored = answerWith({ body: Buffer.from('stored'), session: undefined, requestedAt: clock.wall() });
+  clock.advance(AGE);
+  [memory, shared] = [new Map(), new Map()];
+  [looks, reads] = [checkpoint(), checkpoint()];
+  looks.release();
+  reads.release();
+  [looked, obtained, replayed, kept] = [0, [], [], []];
+  [current, renewed] = [true, true];
+  answers = createKnownAnswers({
+    epochs: {
+      areCurrent: (captured) => captured === KNOWN.captured && current,
+      async obtain(scopes) {
+        obtained.push(scopes);
+        await reads.arrive();
+        current = renewed;
+        return undefined;
+      },
+    },
+    memory: {
+      get: (key) => memory.get(key),
+      set(key, answer, digests) {
+        kept.push([key, answer, digests]);
+        memory.set(key, answer);
+      },
+      gzipOf: () => undefined,
+    },
+    entries: {
+      async find(key) {
+        looked += 1;
+        const found = shared.get(key);
+        await looks.arrive();
+        return found;
+      },
+    },
+    clock,
+    timeLeft: (answer, { ttl }) => answer.requestedAt + ttl - clock.wall(),
+    replay: (...replay) => replayed.push(replay),
+  });
+});
+
+describe('an answer in memory is recalled', () => {
+  const recalled = () => answers.recall(KNOWN);
+
+  test('as old as it is, with the time that is left', () => {
+    memory.set('k', stored);
+    expect(recalled()).toEqual({ answer: stored, ttl: TTL - AGE, age: AGE });
+    expect(recalled()?.answer).toBe(stored);
+  });
+
+  test('as new where the clock was set back', () => {
+    memory.set('k', stored);
+    clock.stepWall(-2 * AGE);
+    expect(recalled()).toMatchObject({ age: 0 });
+  });
+
+  test.each<[string, () => void]>([
+    ['when it is gone', () => memory.clear()],
+    ['when it was purged, or that cannot be known at this moment', () => (current = false)],
+    ['when its time is over', () => clock.advance(TTL - AGE)],
+  ])('not %s', (_when, happen) => {
+    memory.set('k', stored);
+    expect(recalled()).toBeDefined();
+    happen();
+    expect(recalled()).toBeUndefined();
+    expect(obtained).toEqual([]);
+  });
+});
+
+describe('a client is answered', () => {
+  const client = fakeClient();
+  const fetched = () => answers.fetch(KNOWN, QUERY, client);
+
+  test('from memory, in its own session, without a look at tier 2', async () => {
+    memory.set('k', stored);
+    expect(await fetched()).toBe(true);
+    expect(replayed).toEqual([[stored, 'memory', 'k', QUERY, client]]);
+    expect([looked, obtained, kept]).toEqual([0, [], []]);
+  });
+
+  test('from tier 2, which memory keeps', async () => {
+    shared.set('k', stored);
+    expect(await fetched()).toBe(true);
+    expect(replayed).toEqual([[stored, 'redis', 'k', QUERY, client]]);
+    expect(kept).toEqual([['k', stored, 'digests']]);
+  });
+
+  test('when the epochs had to be read first, and are the same', async () => {
+    memory.set('k', stored);
+    current = false;
+    expect(await fetched()).toBe(true);
+    expect(obtained).toEqual([['everything']]);
+    expect(replayed).toHaveLength(1);
+  });
+
+  test('with what came into memory while tier 2 was asked', async () => {
+    const newer = answerWith({ ...stored, body: Buffer.from('newer') });
+    shared.set('k', stored);
+    looks = checkpoint();
+    const fetching = fetched();
+    await looks.arrived;
+    memory.set('k', newer);
+    looks.release();
+    expect(await fetching).toBe(true);
+    expect(replayed).toEqual([[newer, 'memory', 'k', QUERY, client]]);
+    expect(kept).toEqual([]);
+  });
+});
+
+describe('a client is still to be answered, and nothing is kept, when', () => {
+  const fetched = () => answers.fetch(KNOWN, QUERY, fakeClient());
+  const nothingHappened = () => expect([replayed, kept]).toEqual([[], []]);
+
+  test('nobody has the answer', async () => {
+    expect(await fetched()).toBe(false);
+    nothingHappened();
+  });
+
+  test.each(['memory', 'tier 2'])('its time in %s is over', async (where) => {
+    (where === 'memory' ? memory : shared).set('k', stored);
+    clock.advance(TTL - AGE);
+    expect(await fetched()).toBe(false);
+    nothingHappened();
+  });
+
+  test('the epochs are others when they were read: tier 2 is not asked', async () => {
+    memory.set('k', stored);
+    shared.set('k', stored);
+    [current, renewed] = [false, false];
+    expect(await fetched()).toBe(false);
+    expect([obtained, looked]).toEqual([[['everything']], 0]);
+    memory.clear();
+    expect(await fetched()).toBe(false);
+    expect(looked).toBe(0);
+    nothingHappened();
+  });
+
+  test('a purge came while the epochs were read', async () => {
+    memory.set('k', stored);
+    current = false;
+    reads = checkpoint();
+    const fetching = fetched();
+    await reads.arrived;
+    renewed = false;
+    reads.release();
+    expect(await fetching).toBe(false);
+    nothingHappened();
+  });
+
+  test.each(['tier 2', 'memory meanwhile'])(
+    'a purge came while tier 2 was asked, of what is in %s',
+    async (where) => {
+      shared.set('k', stored);
+      looks = checkpoint();
+      const fetching = fetched();
+      await looks.arrived;
+      current = false;
+      if (where !== 'tier 2') memory.set('k', stored);
+      looks.release();
+      expect(await fetching).toBe(false);
+      nothingHappened();
+    },
+  );
+});
