@@ -39,7 +39,6 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
   let heldUp = false;
   let ended = false;
   let over = false;
-  let errored: Error | null = null;
   let waiting: Waiting | undefined;
 
   function finish(): void {
@@ -52,7 +51,7 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
 
   function fail(error: Error): void {
     if (over) return;
-    errored = error;
+    body.errored = error;
     finish();
     waiting?.reject(error);
     waiting = undefined;
@@ -60,7 +59,7 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
 
   function leave(error?: Error): void {
     if (over) return;
-    errored = error ?? null;
+    body.errored = error ?? null;
     finish();
     waiting?.resolve(DONE);
     waiting = undefined;
@@ -77,7 +76,7 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
       }
       return Promise.resolve({ done: false, value });
     }
-    if (errored !== null) return Promise.reject(errored);
+    if (body.errored !== null) return Promise.reject(body.errored);
     if (ended) finish();
     if (over) return Promise.resolve(DONE);
     return new Promise((resolve, reject) => {
@@ -85,10 +84,10 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
     });
   }
 
-  return {
-    get errored() {
-      return errored;
-    },
+  // No getter: an object literal with one makes a class of its own each time, which V8 keeps, with all that the getter
+  // sees, until the next full collection.
+  const body: AnswerBody & { errored: Error | null } = {
+    errored: null,
     destroy: leave,
     hasUnread: () => size > 0,
     push(chunk) {
@@ -121,4 +120,5 @@ export function answerBody(told: { more(): void; left(): void; over(): void }): 
       },
     }),
   };
+  return body;
 }
