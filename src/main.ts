@@ -23,6 +23,7 @@ import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
 import { createLogOutput } from './observability/log-output.ts';
 import type { WorkerProcess } from './workers/crew.ts';
+import { closeUntaken } from './workers/handed-over.ts';
 import { ipcWire } from './workers/ipc-wire.ts';
 import { createLink } from './workers/link.ts';
 import { createWorkerPost } from './workers/worker.ts';
@@ -114,7 +115,7 @@ async function serveAlone(file: string | undefined, config: Config): Promise<num
   process.on('SIGHUP', () => void starting.then(reload, () => {}));
   const gateway = await starting;
   const url = await listen(gateway);
-  log.info({ url, version: version() }, 'listening');
+  log.info({ url, version: version(), pid: process.pid }, 'listening');
   const signal = await untilStopped();
   log.info({ signal }, 'shutting down');
   await gateway.close(SHUTDOWN_DEADLINE);
@@ -140,6 +141,7 @@ async function lead(file: string | undefined, initial: ReadConfig): Promise<numb
     fork: forkWorker,
     log: openLog(initial.config),
     version: version(),
+    pid: process.pid,
     parts,
     onReload: (listener) => void process.on('SIGHUP', listener),
     untilStopped,
@@ -150,17 +152,19 @@ async function lead(file: string | undefined, initial: ReadConfig): Promise<numb
 
 function forkWorker(): WorkerProcess {
   const worker = cluster.fork({ [WORKER_MARK]: '1' });
+  const ended = new Promise<number | string>((resolve) => {
+    worker.once('exit', (code, signal) => resolve(signal ?? code));
+    worker.on('error', (error) => {
+      if (worker.process.pid === undefined) resolve(error.message);
+    });
+  });
+  closeUntaken(worker.process, ended);
   return {
     id: worker.id,
     pid: worker.process.pid,
     link: createLink(ipcWire(worker), 'the worker'),
     kill: () => void worker.process.kill('SIGKILL'),
-    ended: new Promise((resolve) => {
-      worker.once('exit', (code, signal) => resolve(signal ?? code));
-      worker.on('error', (error) => {
-        if (worker.process.pid === undefined) resolve(error.message);
-      });
-    }),
+    ended,
   };
 }
 

@@ -27,6 +27,8 @@ export async function leadWorkers(options: {
   fork: () => WorkerProcess;
   log: ReturnType<typeof createLog>;
   version: string;
+  /** Of this process, to which signals are sent. */
+  pid: number;
   parts: Pick<Parts, 'clock' | 'randomBytes'>;
   /** The listener is called whenever the configuration is to be read again. */
   onReload: (listener: () => void) => void;
@@ -60,7 +62,7 @@ export async function leadWorkers(options: {
     lastReload = lastReload.then(reload);
   });
   const url = await starting;
-  log.info({ url, version, workers }, 'listening');
+  log.info({ url, version, workers, pid: options.pid }, 'listening');
   const signal = await options.untilStopped();
   log.info({ signal }, 'shutting down');
   await crew.stop(options.deadline + SHUTDOWN_MARGIN);

@@ -50,6 +50,8 @@ interface Connection {
   requests: number;
   busy: boolean;
   socket: Socket | undefined;
+  /** How its socket broke. */
+  broken: Error | undefined;
 }
 
 let loaded: typeof Client | undefined;
@@ -85,6 +87,11 @@ export function createQueryConnections(
         connection.socket = connect((error, socket) => {
           if (error !== undefined) return done(new NotConnected(error), null);
           connection.state = 'made';
+          connection.broken = undefined;
+          // Heard before undici, which takes a reset for the end of an answer that ends with its connection.
+          socket.prependListener('error', (broken) => {
+            connection.broken = broken;
+          });
           done(null, socket);
         });
       },
@@ -95,6 +102,7 @@ export function createQueryConnections(
       requests: 0,
       busy: false,
       socket: undefined,
+      broken: undefined,
     };
     client.on('disconnect', () => {
       connection.state = 'none';
@@ -195,9 +203,12 @@ export function createQueryConnections(
           },
           onComplete() {
             if (parted) return;
+            if (connection.broken !== undefined) return fail(connection.broken);
             part();
             connection.busy = false;
-            if (all.has(connection)) idle.push(connection);
+            // Answered before all of it was sent: the engine may read no more here, or take the rest for a request.
+            if ((connection.socket?.writableLength ?? 0) > 0) discard(connection);
+            else if (all.has(connection)) idle.push(connection);
             body?.end();
           },
           onError(error: NodeJS.ErrnoException) {

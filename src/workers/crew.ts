@@ -15,7 +15,12 @@ export interface WorkerProcess {
 
 /** What an operator is told of workers. */
 export type CrewEvent =
-  | { readonly type: 'worker-listens'; readonly worker: number; readonly pid: number | undefined }
+  | {
+      readonly type: 'worker-listens';
+      readonly worker: number;
+      readonly pid: number | undefined;
+      readonly url: string;
+    }
   | {
       readonly type: 'worker-ended';
       /** Undefined when the system could not make it. */
@@ -95,9 +100,10 @@ export function createCrew(options: {
     link.serve('crew', {
       // All run with the same one, whatever stands in the file when one of them starts again.
       configuration: () => ({ text, workers }),
-      listening(url) {
-        onListening(readText(url));
-        if (started) emit({ type: 'worker-listens', worker: id, pid });
+      listening(said) {
+        const url = readText(said);
+        onListening(url);
+        if (started) emit({ type: 'worker-listens', worker: id, pid, url });
       },
       failed: (said) => void (problem = readText(said)),
     });

@@ -147,8 +147,13 @@ describe('SIGHUP', () => {
       running.kill('SIGHUP');
     }
     await until(() => messages(running).includes('configuration read again'));
-    expect((await askXmla(url, query)).status).toBe(200);
-    expect(shortStatus(await askXmla(url, query))).toBe('hit');
+    // Some may still be to come, and drop what was cached between.
+    let said = '';
+    while (said !== 'hit') {
+      const answer = await askXmla(url, query);
+      said = shortStatus(answer);
+      expect([answer.status, ['hit', 'miss stored'].includes(said)]).toEqual([200, true]);
+    }
   });
 });
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/clock.ts';
+import { shortStatus, type Answer } from './http-client.ts';
 
 /** Who answered a hit: the hot path; the line of a request, which recognised the body; or the whole line. */
 export type AnsweringPath = 'hot path' | 'recognised' | 'line';
@@ -10,15 +11,41 @@ const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
   ['line', /query-cache\.ts/],
 ];
 
+export interface WatchfulClock {
+  readonly clock: Clock;
+  /** Who answered the last hit. */
+  answeredBy(): AnsweringPath | undefined;
+}
+
+/** Queries are learnt while nobody waits; with so many hits a gateway that learns has learnt. */
+const MOST_HITS = 2_000;
+
+/**
+ * Asks until a hit was answered in one of these ways, which takes as many hits as it takes to learn.
+ * @returns all of them, the one that was answered so last
+ * @throws when an answer is no hit, or too many are answered in other ways
+ */
+export async function hitsUntil(
+  { answeredBy }: WatchfulClock,
+  ways: readonly AnsweringPath[],
+  ask: () => Promise<Answer>,
+): Promise<[...Answer[], Answer]> {
+  const hits: Answer[] = [];
+  while (hits.length < MOST_HITS) {
+    const hit = await ask();
+    if (shortStatus(hit) !== 'hit') throw new Error(`this is no hit: ${shortStatus(hit)}`);
+    const by = answeredBy();
+    if (by !== undefined && ways.includes(by)) return [...hits, hit];
+    hits.push(hit);
+  }
+  throw new Error(`no hit of ${MOST_HITS} was answered by: ${ways.join(', ')}`);
+}
+
 /**
  * A clock that sees who asks it. Which way a hit was answered must show in nothing that leaves the gateway: so tests
  * read it from the calls of the one thing that every way needs and that they hand in.
  */
-export function watchfulClock(clock: Clock): {
-  readonly clock: Clock;
-  /** Who answered the last hit. */
-  answeredBy(): AnsweringPath | undefined;
-} {
+export function watchfulClock(clock: Clock): WatchfulClock {
   let last: AnsweringPath | undefined;
   return {
     clock: {

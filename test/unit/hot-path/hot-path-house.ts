@@ -24,8 +24,8 @@ import { execute } from '../../support/envelopes.ts';
 import { handClock } from '../query-cache/fakes.ts';
 import { answerWith } from '../query-cache/session-documents.ts';
 
-export const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
-export const TRAITS = engineTraits('mondrian');
+const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
+const TRAITS = engineTraits('mondrian');
 export const SESSION = 'qy3p8o1v5zk2';
 export const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
 export const FOUND: KnownKey = {
@@ -50,10 +50,15 @@ export const asked = (id = SESSION, activity = GUID): Buffer =>
 /** What the line tells of a query without session. */
 export const NO_SESSION = { session: undefined } as const;
 
-export const loggedIn = (name = 'alice', counts = true): RememberedLogin => ({
-  principal: { name },
-  counts: () => counts,
-});
+interface Login extends RememberedLogin {
+  /** Whether it counts. */
+  valid: boolean;
+}
+
+export function loggedIn(name = 'alice'): Login {
+  const login = { principal: { name }, valid: true, counts: () => login.valid };
+  return login;
+}
 
 interface Way {
   readonly method?: string;
@@ -65,7 +70,7 @@ interface Way {
 /** A server whose requests the hot path takes, and a line behind it that answers what that leaves. */
 export interface House {
   /** What may have changed since a query was learnt. */
-  login: RememberedLogin;
+  login: Login;
   stored: StoredAnswer | undefined;
   session: FoundSession | undefined;
   roles: string | undefined;
@@ -205,7 +210,7 @@ export async function openHouse(): Promise<House> {
       });
     },
     async taught(changed, body = asked(), way = {}) {
-      for (const _time of ['the first', 'the second']) {
+      for (let time = 0; time < 2; time += 1) {
         expect(`${await house.ask(body, way)}`).toBe('the line');
         await house.learn(changed);
       }

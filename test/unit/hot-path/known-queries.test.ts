@@ -112,7 +112,14 @@ describe('a gap holds', () => {
     for (const value of ['01234567', 'abcdefAB', '{0-9a-F}', '--------']) {
       expect(isTaken(withId(1, value), LAYOUT)).toBe(true);
     }
-    for (const value of ['Compatib', '0123456g', '012 4567', '012&4567', '0123;567', '0123\xe94567']) {
+    for (const value of [
+      'Compatib',
+      '0123456g',
+      '012 4567',
+      '012&4567',
+      '0123;567',
+      '0123\xe94567',
+    ]) {
       expect(isTaken(withId(1, value), LAYOUT)).toBe(false);
     }
   });

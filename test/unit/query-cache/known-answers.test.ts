@@ -33,7 +33,11 @@ let stored: StoredAnswer;
 
 beforeEach(() => {
   clock = handClock();
-  stored = answerWith({ body: Buffer.from('stored'), session: undefined, requestedAt: clock.wall() });
+  stored = answerWith({
+    body: Buffer.from('stored'),
+    session: undefined,
+    requestedAt: clock.wall(),
+  });
   clock.advance(AGE);
   [memory, shared] = [new Map(), new Map()];
   [looks, reads] = [checkpoint(), checkpoint()];

@@ -1,65 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { createRoleSets } from '../../../src/roles/role-sets.ts';
 import { gate } from '../../support/stub-engine.ts';
-import { handClock } from '../query-cache/fakes.ts';
-
-const LEASE = 1_000;
-
-/** A storage whose roles a test changes by hand, and whose replies it holds up. */
-function fakeStorage(members: Record<string, number[]>) {
-  let changes = 0;
-  const storage = {
-    members,
-    asked: { sets: 0, tokens: 0 },
-    failing: false,
-    /** Closed: a read waits before it answers what was true when it began. */
-    slowSets: gate(),
-    slowTokens: gate(),
-    change(user: string, ids: number[]) {
-      members[user] = ids;
-      changes += 1;
-    },
-    async id() {
-      return 'storage';
-    },
-    roles: {
-      async roleSet(user: string) {
-        storage.asked.sets += 1;
-        if (storage.failing) throw new Error('away');
-        const set = { token: `token${changes}`, ids: storage.members[user] ?? [] };
-        await storage.slowSets.opened;
-        return set;
-      },
-      async token(lease: number) {
-        expect(lease).toBe(LEASE);
-        storage.asked.tokens += 1;
-        if (storage.failing) throw new Error('away');
-        const token = `token${changes}`;
-        await storage.slowTokens.opened;
-        return token;
-      },
-    },
-  };
-  storage.slowSets.open();
-  storage.slowTokens.open();
-  return storage;
-}
-
-function setUp(members: Record<string, number[]>) {
-  const clock = handClock();
-  const storage = fakeStorage(members);
-  const errors: unknown[] = [];
-  const replica = () =>
-    createRoleSets({
-      storage,
-      lease: LEASE,
-      isLookAlike: (user) => user.startsWith('twin'),
-      clock,
-      onError: (error) => errors.push(error),
-    });
-  const { nameFor, heldName } = replica();
-  return { clock, storage, errors, replica, nameFor, heldName };
-}
+import type { handClock } from '../query-cache/fakes.ts';
+import { LEASE, setUp } from './role-sets-house.ts';
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
@@ -214,63 +156,6 @@ describe('a change of roles', () => {
     storage.members['alice'] = [];
     clock.advance(61_000);
     expect(await nameFor('alice')).toBeUndefined();
-  });
-});
-
-describe('a name that is held', () => {
-  test('is the one that was read, until the lease is over or it is read anew', async () => {
-    const { clock, storage, nameFor, heldName } = setUp({ alice: [2], bob: [] });
-    expect(heldName('alice')).toBeUndefined();
-    const name = await nameFor('alice');
-    expect(heldName('alice')).toBe(name);
-    clock.advance(LEASE - 1);
-    expect(heldName('alice')).toBe(name);
-    clock.advance(1);
-    expect(heldName('alice')).toBeUndefined();
-    await nameFor('bob');
-    expect(heldName('alice')).toBe(name);
-    expect(heldName('bob')).toBeUndefined();
-    expect(storage.asked).toEqual({ sets: 2, tokens: 2 });
-  });
-
-  test('is none under roles that were changed', async () => {
-    const { clock, storage, nameFor, heldName } = setUp({ alice: [2], bob: [2] });
-    await nameFor('alice');
-    storage.change('alice', [3]);
-    clock.advance(LEASE);
-    await nameFor('bob');
-    expect(heldName('alice')).toBeUndefined();
-    expect(await nameFor('alice')).toBe(heldName('alice'));
-    expect(heldName('alice')).toMatch(/:3$/);
-  });
-
-  test('is none of a user who has become a look-alike since', async () => {
-    const { clock, storage } = setUp({ alice: [2] });
-    const lookAlikes = new Set<string>();
-    const { nameFor, heldName } = createRoleSets({
-      storage,
-      lease: LEASE,
-      isLookAlike: (user) => lookAlikes.has(user),
-      clock,
-      onError: () => {},
-    });
-    expect(await nameFor('alice')).toBe(heldName('alice'));
-    expect(heldName('alice')).toBeDefined();
-    lookAlikes.add('alice');
-    expect(heldName('alice')).toBeUndefined();
-  });
-
-  test('is none when it was read too long ago', async () => {
-    const { clock, nameFor, heldName } = setUp({ alice: [2], bob: [] });
-    const name = await nameFor('alice');
-    for (let passed = 0; passed < 59_000; passed += LEASE) {
-      clock.advance(LEASE);
-      await nameFor('bob');
-      expect(heldName('alice')).toBe(name);
-    }
-    clock.advance(LEASE);
-    await nameFor('bob');
-    expect(heldName('alice')).toBeUndefined();
   });
 });
 

@@ -153,7 +153,7 @@ describe('a worker that ends', () => {
     pauses.at(-1)?.over();
     await quiet();
     await made.at(-1)?.post.listening('http://here:1');
-    expect(events.at(-1)).toEqual({ type: 'worker-listens', worker: 9, pid: 109 });
+    expect(events.at(-1)).toMatchObject({ type: 'worker-listens', worker: 9, pid: 109 });
   });
 
   test('does not hold up another one', async () => {

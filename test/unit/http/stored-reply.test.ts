@@ -1,0 +1,39 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { sessionBytes } from '../../../src/query-cache/session-place.ts';
+import type { AnswerEncoding } from '../../../src/xmla/answer/answer-encoding.ts';
+import { answerWith } from '../query-cache/session-documents.ts';
+import { closeServers, replay, serve } from './replay-server.ts';
+
+afterEach(closeServers);
+
+const IN_ENCODING: Readonly<Record<AnswerEncoding, (text: string) => Buffer>> = {
+  'utf-8': (text) => Buffer.from(text),
+  'utf-16le': (text) => Buffer.from(text, 'utf16le'),
+  'utf-16be': (text) => Buffer.from(text, 'utf16le').swap16(),
+  'iso-8859-1': (text) => Buffer.from(text, 'latin1'),
+  'us-ascii': (text) => Buffer.from(text, 'latin1'),
+};
+
+describe.each(Object.entries(IN_ENCODING))('an answer in %s', (name, inEncoding) => {
+  const encoding = name as AnswerEncoding;
+  const [before, behind] = ['<Session SessionId="', '"/><a>xyz</a>'].map(inEncoding);
+  if (before === undefined || behind === undefined) throw new Error('no answer');
+  const answer = answerWith({
+    body: Buffer.concat([before, behind]),
+    session: { at: before.length, encoding },
+  });
+
+  // A plain id is written in another way than one that needs escapes.
+  test.each(['Plain-id_09', `a"b&c<é`, ''])('shows the session %j in that encoding', async (id) => {
+    const { ask } = await serve((client) => replay(client, answer, { sessionId: id }));
+    const { status, headers, body } = await ask();
+    expect(status).toBe(200);
+    expect(headers['content-length']).toBe(String(body.length));
+    expect(body).toEqual(Buffer.concat([before, sessionBytes(id, encoding), behind]));
+  });
+
+  test('shows a plain id letter by letter', async () => {
+    const { ask } = await serve((client) => replay(client, answer, { sessionId: 'Plain-id_09' }));
+    expect((await ask()).body).toEqual(Buffer.concat([before, inEncoding('Plain-id_09'), behind]));
+  });
+});
