@@ -94,7 +94,7 @@ async function bench(order: Order): Promise<number> {
       JSON.stringify(report, undefined, 2),
     );
     write(order.svg ?? join(ROOT, 'bench/results/latest.svg'), plotOf(report));
-    return summary(scenarios);
+    return summary(scenarios, quick);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -128,12 +128,15 @@ async function runScenario(
   }
 }
 
-function summary(scenarios: readonly ScenarioReport[]): number {
+function summary(scenarios: readonly ScenarioReport[], quick: boolean): number {
   const rows = scenarios.flatMap((scenario) => scenario.rows);
   const promised = rows.map(isMet).filter((met) => met !== undefined);
   const failed = scenarios.filter((scenario) => scenario.failed !== undefined);
   const met = promised.filter(Boolean).length;
-  print(`\n${met} of ${promised.length} targets met, ${failed.length} scenarios failed\n`);
+  const targets = quick
+    ? 'A quick run shows that everything works; its figures say nothing of speed'
+    : `${met} of ${promised.length} targets met`;
+  print(`\n${targets}, ${failed.length} scenarios failed\n`);
   return failed.length > 0 ? 1 : 0;
 }
 

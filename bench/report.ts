@@ -57,6 +57,11 @@ export function isMet({ figure, target }: Row): boolean | undefined {
   return target.at === 'least' ? figure.median >= target.value : figure.median <= target.value;
 }
 
+/** Whether the ratio by CPU time says another thing of the target; then some other load may have had its part. */
+export function isDoubtful({ byCpu, ...row }: Row): boolean {
+  return byCpu !== undefined && isMet({ ...row, figure: byCpu }) !== isMet(row);
+}
+
 export function targetText({ target, unit }: Row): string {
   if (target === undefined) return '';
   return `${target.at === 'least' ? '≥' : '≤'} ${shortNumber(target.value)} ${unit}`;

@@ -1,4 +1,5 @@
 import {
+  isDoubtful,
   isMet,
   shortNumber,
   spreadText,
@@ -32,8 +33,7 @@ export function scenarioText(scenario: ScenarioReport): string {
     );
   }
   for (const row of rows) {
-    const target =
-      row.target === undefined ? '' : `  target ${targetText(row)}: ${verdict(isMet(row))}`;
+    const target = row.target === undefined ? '' : `  target ${targetText(row)}: ${verdict(row)}`;
     const { figure, unit } = row;
     const byCpu = cpuText(row);
     const cpu = byCpu === '' ? '' : `, by CPU time ${byCpu}`;
@@ -64,7 +64,7 @@ export function markdownTable({ scenarios }: BenchReport): string {
         spreadText(row.figure),
         cpuText(row),
         targetText(row),
-        verdict(isMet(row)),
+        verdict(row),
       ];
       lines.push(`| ${cells.join(' | ')} |`);
     }
@@ -82,9 +82,11 @@ function cpuText({ byCpu }: Row): string {
   return byCpu === undefined ? '' : shortNumber(byCpu.median);
 }
 
-function verdict(met: boolean | undefined): string {
+function verdict(row: Row): string {
+  const met = isMet(row);
   if (met === undefined) return '';
-  return met ? 'met' : '**not met**';
+  const doubt = isDoubtful(row) ? ` (by CPU time ${met ? 'not' : 'it is'})` : '';
+  return `${met ? 'met' : '**not met**'}${doubt}`;
 }
 
 /** Columns from `from` on are numbers, and stand at the right. */
