@@ -36,9 +36,17 @@ const change = (cube: string) => execute({ statement: `DRILLTHROUGH SELECT FROM 
 const whole = ({ method, url, rawHeaders, body }: SeenRequest) => ({
   method,
   url,
-  headers: rawHeaders,
+  headers: inOneOrder(rawHeaders),
   body: body.toString(),
 });
+
+/** An engine sees no difference: names have no letter case, and their order says nothing (RFC 9110 section 5.3). */
+function inOneOrder(raw: readonly string[]): string[] {
+  const pairs = raw.flatMap((name, at) =>
+    at % 2 === 0 ? [[name.toLowerCase(), raw[at + 1] ?? '']] : [],
+  );
+  return pairs.toSorted(([a = ''], [b = '']) => (a < b ? -1 : a > b ? 1 : 0)).flat();
+}
 
 const AUTHORIZATION: Readonly<Record<Login, string | undefined>> = {
   forward: basic('alice'),

@@ -54,13 +54,13 @@ describe('an answer to a client that reads slowly', () => {
     return { socket, response };
   }
   const isUnderWay = () => {
-    expect(house.sending).toHaveLength(1);
-    expect(house.sending[0]).toBe(LARGE.body);
+    // Not the bodies themselves: nobody could read what is said of so many bytes.
+    expect(house.sending.map((body) => body === LARGE.body)).toEqual([true]);
     expect(house.events).toEqual([]);
   };
   const isOver = async () => {
     await until(() => house.events.length === 1);
-    expect(house.sending).toEqual([]);
+    expect(house.sending.map(({ length }) => length)).toEqual([]);
   };
 
   test('is counted until he has it', async () => {
