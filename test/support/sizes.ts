@@ -119,7 +119,7 @@ const SMALL: Sizes = {
   startProcesses: 2,
   outageTimeout: 1_000,
   loadedDocument: 4 * 1024 * 1024,
-  loadedTimeout: 20_000,
+  loadedTimeout: 60_000,
   outagesFromTheStart: false,
   matrixQuestions: 3,
   matrixStride: 3,
