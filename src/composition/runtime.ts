@@ -135,7 +135,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     try {
-      // With the hot path all is switched off that Express can do.
+      // Express serves XMLA only where the hot path is switched off, so that the two can be compared.
       if (hotPath !== undefined && xmlaRoutes(request, response)) return;
       pages ??= loadPages();
       pages.then((loaded) => loaded.handle(request, response)).catch(giveUp);

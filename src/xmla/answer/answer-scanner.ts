@@ -11,12 +11,11 @@ import {
   isBlank,
   startsWith,
 } from './xml-bytes.ts';
-import { isInstruction } from './xml-instruction.ts';
-import type { KnownTag } from './known-tags.ts';
-import { hasWords, knownEnding, knownTag } from './known-tags.ts';
+import { instructionEnd } from './xml-instruction.ts';
+import { hasWords, knownEnding, knownTag, type KnownTag } from './known-tags.ts';
 import { newScannerMemory, type ScannerMemories } from './scanner-memory.ts';
 import type { Name } from './xml-names.ts';
-import { UNFINISHED, readReference } from './xml-references.ts';
+import { ILL_FORMED, UNFINISHED, readReference } from './xml-references.ts';
 import {
   CDATA_START,
   COMMENT_START,
@@ -60,8 +59,8 @@ const BYTE_ORDER_MARK = Buffer.from('\u{FEFF}');
  * Reads an XML 1.0 document with namespaces that arrives in pieces, and holds it against every rule of
  * well-formedness that can be broken without a document type declaration, which it does not take. Made for the
  * answers of engines, which are long and made of few different tags: it works on the bytes, keeps one object for
- * each spelling of a name, makes none for an element, and compares tags that came before instead of reading them. What it refuses beyond the rules are names of namespaces
- * that are no plain URIs, `xml:` attributes other than `xml:lang`, and sizes that no answer has.
+ * each spelling of a name, makes none for an element, and compares tags that came before instead of reading them.
+ * What it refuses beyond the rules are names of namespaces that are no plain URIs, `xml:` attributes other than `xml:lang`, and sizes that no answer has.
  * How the text is cut makes no difference, and it reads no byte more than a few times.
  *
  * The bytes must be UTF-8, each piece with whole characters.
@@ -272,15 +271,10 @@ export function answerScanner(
   }
 
   function readInstruction(bytes: Buffer, at: number): number {
-    const end = bytes.indexOf('?>', at + 2);
-    if (end < 0) {
-      held.instruction();
-      return UNFINISHED;
-    }
-    const text = bytes.toString('utf8', at, end + 2);
-    const first = base + at === markLength;
-    if (end + 2 - at > LARGEST_TAG || !isInstruction(text, first)) throw NOT_WELL_FORMED;
-    return end + 2;
+    const end = instructionEnd(bytes, at, base + at === markLength, LARGEST_TAG);
+    if (end === ILL_FORMED) throw NOT_WELL_FORMED;
+    if (end === UNFINISHED) held.instruction();
+    return end;
   }
 
   function feed(piece: Buffer): void {

@@ -7,7 +7,7 @@ import type { TextSession } from './header-session.ts';
 import { SOAP, XMLA, XSD, XSI } from '../namespaces.ts';
 import { isBlank } from './xml-bytes.ts';
 import { hasNumber, withoutReferences } from './xml-references.ts';
-import type { StartTag } from './xml-tag.ts';
+import type { StartTag } from './start-tag.ts';
 
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;

@@ -1,6 +1,6 @@
 import { SOAP, XMLA } from '../namespaces.ts';
 import type { ByteRange } from './answer-session.ts';
-import type { StartTag } from './xml-tag.ts';
+import type { StartTag } from './start-tag.ts';
 
 /** The element Session while it is open, and then as a whole. Offsets count the bytes of the text in UTF-8. */
 interface OpenSession {

@@ -1,6 +1,6 @@
 import type { OwnScope } from './xml-bindings.ts';
 import type { Name } from './xml-names.ts';
-import type { StartTag } from './xml-tag.ts';
+import type { StartTag } from './start-tag.ts';
 
 /** Bytes as `hasWords` compares them. */
 interface KnownBytes {

@@ -1,4 +1,4 @@
-import type { StartTag } from './xml-tag.ts';
+import type { StartTag } from './start-tag.ts';
 
 /** Receives what the scanner reads, in document order. What it throws goes through to the caller of the scanner. */
 export interface ScannerSink {

@@ -4,7 +4,7 @@ import { closeSession, isSession, openSession } from './header-session.ts';
 import type { TextSession } from './header-session.ts';
 import { SOAP } from '../namespaces.ts';
 import { isBlank } from './xml-bytes.ts';
-import type { StartTag } from './xml-tag.ts';
+import type { StartTag } from './start-tag.ts';
 
 export interface WatchedAnswer {
   /** Feeds the next bytes of the body, without a content coding. They may be reused afterwards. Never throws. */

@@ -8,7 +8,7 @@ import {
   type ScannerMemories,
 } from '../../../../src/xmla/answer/scanner-memory.ts';
 import type { ScannerSink } from '../../../../src/xmla/answer/scanner-sink.ts';
-import type { StartTag } from '../../../../src/xmla/answer/xml-tag.ts';
+import type { StartTag } from '../../../../src/xmla/answer/start-tag.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';
 import { sizes } from '../../../support/sizes.ts';
 
