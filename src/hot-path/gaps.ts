@@ -5,7 +5,8 @@ import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
  * property of the ignore-list. Clients make these anew for every request, while everything else stays.
  */
 interface Gap {
-  readonly kind: 'session' | 'ignored';
+  /** A `number` may have more digits in another body, like the id of a process. */
+  readonly kind: 'session' | 'ignored' | 'number';
   /** Bytes of the body in front of it. */
   readonly at: number;
   readonly length: number;
@@ -20,8 +21,12 @@ export type Layout = readonly Place[];
 interface Place {
   readonly kind: Gap['kind'];
   readonly from: 'start' | 'end';
-  /** Bytes between that end of the body and the first byte of the gap. */
+  /**
+   * From the start: bytes in front of the gap. From the end: bytes between the gap and the next one, or the end of the
+   * body.
+   */
   readonly distance: number;
+  /** In bytes; of no meaning for a `number`. */
   readonly length: number;
 }
 
@@ -33,9 +38,10 @@ export interface Template {
   readonly session: string | undefined;
 }
 
-/** Shorter values change too seldom to be worth a gap. */
+/** Shorter values change too seldom to be worth a gap, but for numbers. */
 const SHORTEST = 8;
 const LONGEST = 128;
+const MOST_DIGITS = 10;
 
 /**
  * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
@@ -44,11 +50,12 @@ const LONGEST = 128;
  */
 const LETTERS: Readonly<Record<Gap['kind'], Uint8Array>> = {
   ignored: lettersOf('0123456789abcdefABCDEF-{}'),
+  number: lettersOf('0123456789'),
   session: lettersOf('0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_{}'),
 };
 
 const IGNORED_VALUE = new RegExp(
-  `<(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>([0-9A-Fa-f{}-]{${SHORTEST},${LONGEST}})<`,
+  `<(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>([0-9A-Fa-f{}-]{${SHORTEST},${LONGEST}}|[0-9]{1,${SHORTEST - 1}})<`,
   'g',
 );
 const SESSION_VALUE = new RegExp(`[ \\t\\r\\n]SessionId=["']([\\w{}-]{1,${LONGEST}})["']`, 'g');
@@ -60,23 +67,25 @@ const SESSION_VALUE = new RegExp(`[ \\t\\r\\n]SessionId=["']([\\w{}-]{1,${LONGES
  */
 export function likelyLayout(text: string): Layout | undefined {
   const gaps = [
-    ...gapsIn(text, IGNORED_VALUE, 'ignored'),
-    ...gapsIn(text, SESSION_VALUE, 'session'),
+    ...gapsIn(text, IGNORED_VALUE, ({ length }) => (length < SHORTEST ? 'number' : 'ignored')),
+    ...gapsIn(text, SESSION_VALUE, () => 'session'),
   ];
-  if (gaps.filter(({ kind }) => kind === 'session').length > 1) return undefined;
   const inOrder = gaps.toSorted((a, b) => a.at - b.at);
-  // Sessions are named in front of a statement, properties behind it.
-  return inOrder.map(({ kind, at, length }) =>
-    kind === 'session'
-      ? { kind, from: 'start', distance: at, length }
-      : { kind, from: 'end', distance: text.length - at, length },
-  );
+  // A session is named in front of the statement, properties behind it. Behind a number, whose length may vary, a place
+  // that is told from the start would not say where in the template it is.
+  if (inOrder.some(({ kind }, i) => kind === 'session' && i > 0)) return undefined;
+  return inOrder.map(({ kind, at, length }, i) => {
+    if (kind === 'session') return { kind, from: 'start', distance: at, length };
+    const next = inOrder[i + 1]?.at ?? text.length;
+    const distance = next - at - length;
+    return { kind, from: 'end', distance, length: kind === 'number' ? 0 : length };
+  });
 }
 
 /** The value is what the pattern holds between its first group's place and its last character. */
-function gapsIn(text: string, pattern: RegExp, kind: Gap['kind']): Gap[] {
+function gapsIn(text: string, pattern: RegExp, kindOf: (value: string) => Gap['kind']): Gap[] {
   return [...text.matchAll(pattern)].map(({ 0: match, 1: value = '', index }) => ({
-    kind,
+    kind: kindOf(value),
     at: index + match.length - 1 - value.length,
     length: value.length,
   }));
@@ -84,22 +93,41 @@ function gapsIn(text: string, pattern: RegExp, kind: Gap['kind']): Gap[] {
 
 /** Takes out of a body what stands in its gaps; undefined when it does not have this layout. */
 export function templateOf(body: Buffer, layout: Layout): Template | undefined {
-  let [text, session, copied]: [string, string | undefined, number] = ['', undefined, 0];
-  for (const { kind, from, distance, length } of layout) {
-    const at = from === 'start' ? distance : body.length - distance;
-    const end = at + length;
-    if (at <= copied || end >= body.length || !isGap(body, at, end, kind)) return undefined;
-    text += body.toString('latin1', copied, at);
-    if (kind === 'session') session = body.toString('latin1', at, end);
-    copied = end;
+  let text = '';
+  let session: string | undefined;
+  // From the back, where the places are known.
+  let behind = body.length;
+  for (let i = layout.length - 1; i >= 0; i -= 1) {
+    const place = layout[i];
+    if (place === undefined) return undefined;
+    const end = endOf(place, behind);
+    const at = startOf(place, body, end);
+    if (at < 1 || end >= behind || !isGap(body, at, end, place.kind)) return undefined;
+    text = body.toString('latin1', end, behind) + text;
+    if (place.kind === 'session') session = body.toString('latin1', at, end);
+    behind = at;
   }
-  return { text: text + body.toString('latin1', copied), session };
+  return { text: body.toString('latin1', 0, behind) + text, session };
+}
+
+/** @param behind where the next gap begins, or the body ends */
+function endOf({ from, distance, length }: Place, behind: number): number {
+  return from === 'start' ? distance + length : behind - distance;
+}
+
+function startOf({ kind, length }: Place, body: Buffer, end: number): number {
+  if (kind !== 'number') return end - length;
+  const least = Math.max(0, end - MOST_DIGITS);
+  let at = end;
+  while (at > least && LETTERS.number[body[at - 1] ?? 0] === 1) at -= 1;
+  return at;
 }
 
 const [QUOTE, APOSTROPHE, OPENS, CLOSES] = [0x22, 0x27, 0x3c, 0x3e];
 
 /** Whether a whole value stands there, be it of an element or of an attribute, in no other letters. */
 function isGap(body: Buffer, at: number, end: number, kind: Gap['kind']): boolean {
+  if (at >= end) return false;
   const [before, behind] = [body[at - 1], body[end]];
   const isEnclosed =
     kind === 'session'
@@ -112,16 +140,24 @@ function isGap(body: Buffer, at: number, end: number, kind: Gap['kind']): boolea
 }
 
 /**
- * The same body with other letters in all its gaps, each as possible there as the one that it takes the place of. What
- * is understood of both alike does not depend on the gaps.
+ * The same body with other letters in all its gaps, each as possible there as the one that it takes the place of, and one
+ * digit more in each number. What is understood of both alike does not depend on the gaps.
+ * @param body of this layout
  */
 export function withOtherValues(body: Buffer, layout: Layout): Buffer {
-  const other = Buffer.from(body);
-  for (const { from, distance, length } of layout) {
-    const at = from === 'start' ? distance : body.length - distance;
-    for (let i = at; i < at + length; i += 1) other[i] = other[i] === 0x61 ? 0x62 : 0x61;
+  const pieces: Buffer[] = [];
+  let behind = body.length;
+  for (const place of layout.toReversed()) {
+    const end = endOf(place, behind);
+    const at = startOf(place, body, end);
+    const [letter, other] = place.kind === 'number' ? '12' : 'ab';
+    const value = body.toString('latin1', at, end);
+    const changed = Array.from(value, (one) => (one === letter ? other : letter)).join('');
+    const added = place.kind === 'number' ? '1' : '';
+    pieces.unshift(Buffer.from(`${changed}${added}`, 'latin1'), body.subarray(end, behind));
+    behind = at;
   }
-  return other;
+  return Buffer.concat([body.subarray(0, behind), ...pieces]);
 }
 
 function lettersOf(letters: string): Uint8Array {

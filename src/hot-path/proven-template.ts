@@ -13,7 +13,7 @@ const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859
  *
  * The proof is a second full reading, of the same body with other values in all gaps. XML does not tell the letters apart
  * that may stand in a gap (`gaps.ts`), nor does anything that reads requests, so what holds for one pair of values holds
- * for all of that length. What only looks like a gap (in a statement, a comment, an attribute of another name) shows in
+ * for all of that length; numbers have one digit more in the other reading, and hold few. What only looks like a gap (in a statement, a comment, an attribute of another name) shows in
  * the second reading.
  * @param asked what was understood of the body
  * @param read the full reading, under the same head

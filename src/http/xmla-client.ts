@@ -138,6 +138,8 @@ export function createXmlaClient(
     if (failure.reason === 'internal') {
       emit({ type: 'internal-error', id: facts.id, error: failure.cause });
     }
+    // What was ended is whole: only the storing of it failed.
+    if (response.writableEnded) return;
     if (response.headersSent) return breakOff(request, response);
     outcome = { kind: 'gateway', detail: failure.reason };
     sendError(response, failure, errorShape, facts.id, gatewayHeaders());

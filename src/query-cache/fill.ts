@@ -9,6 +9,7 @@ import type { BodiesInUse } from './bodies-in-use.ts';
 import type { Flight } from './flight.ts';
 import { holdBack } from './held-back.ts';
 import { inPieces } from './in-pieces.ts';
+import type { Inspections } from './inspections.ts';
 import { ownBytes } from './own-bytes.ts';
 import type { Client, EngineAnswer, Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
@@ -23,8 +24,8 @@ export interface FillJob {
   /** Those who wait for the same answer; undefined when nobody can. */
   readonly flight: Flight | undefined;
   /**
-   * Keeps the answer in memory, before the client has its last byte: whoever got an answer and asks again
-   * finds it. Undefined when nothing may be stored. `began` is when the engine request began, by the clock that
+   * Keeps the answer in memory. Whoever got a short answer and asks again finds it there; who got a long one may find
+   * the flight still, and waits for its inspection. Undefined when nothing may be stored. `began` is when the engine request began, by the clock that
    * never steps back (ms).
    */
   readonly keep: ((answer: StoredAnswer, began: number) => void) | undefined;
@@ -38,8 +39,8 @@ export interface FillJob {
 }
 
 /**
- * Asks the engine, streams its answer to the client that leads, inspects it on the way, and keeps it when it
- * may be kept. The engine request is not bound to the client: when that goes away, the fill goes on for the
+ * Asks the engine, streams its answer to the client that leads, inspects it (a long one without keeping the client
+ * waiting for that), and keeps it when it may be kept. The engine request is not bound to the client: when that goes away, the fill goes on for the
  * others, as long as its answer may still be shared.
  *
  * What it keeps has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
@@ -56,6 +57,7 @@ export async function fill(
     lifetime: (ttl: number) => number;
     account: Pick<BodyAccount, 'open'>;
     inUse: Pick<BodiesInUse, 'hold'>;
+    inspections: Inspections;
     clock: Clock;
     emit: Emit;
   },
@@ -90,6 +92,7 @@ export async function fill(
       method: query.parts.request.method,
       errorsAsData,
     });
+    const inspection = options.inspections.begin(inspector, refuse);
     const begun = tellBegun(query, head);
     let kept: Buffer[] = [];
     let size = 0;
@@ -104,6 +107,7 @@ export async function fill(
     function refuse(reason: RefusalReason): void {
       refusal = reason;
       kept = [];
+      inspection.stop();
       if (!SAYS_NOTHING_OF_THE_NEXT.has(reason)) job.refused?.();
       flight?.land(undefined);
     }
@@ -135,22 +139,27 @@ export async function fill(
       for await (const piece of inPieces(body)) {
         if (refusal === undefined) {
           size += piece.length;
-          if (size <= options.maxEntry) inspector.write(piece);
-          const found =
-            size > options.maxEntry ? 'too-large' : (inspector.refusal ?? noRoom(piece));
-          if (found === undefined) kept.push(piece);
-          else refuse(found);
+          const found = size > options.maxEntry ? 'too-large' : noRoom(piece);
+          if (found === undefined) {
+            kept.push(piece);
+            inspection.write(piece);
+          } else refuse(found);
         }
         const telling = begun(piece);
         if (telling !== undefined) await telling;
         const taken = out.write(piece);
-        if (refusal === undefined) continue;
+        if (refusal === undefined) {
+          const room = options.inspections.room();
+          if (room !== undefined) await room;
+          continue;
+        }
         // Only what nobody else waits for moves at the pace of this client, and ends when it goes away.
         if (!taken) await client.drained();
         share.release();
         if (client.signal.aborted) abort.abort(client.signal.reason);
       }
     } catch (error) {
+      inspection.stop();
       out.fail(
         error instanceof GatewayError || abort.signal.aborted
           ? error
@@ -161,10 +170,15 @@ export async function fill(
       return refusal ?? 'truncated';
     }
     await begun();
+    const behind = refusal === undefined ? inspection.done() : undefined;
+    if (behind !== undefined) {
+      out.end();
+      await behind;
+    }
     const shared = await verdict();
     if (typeof shared === 'string') {
       refuse(shared);
-      out.end();
+      if (behind === undefined) out.end();
       return shared;
     }
     const answer: StoredAnswer = {
@@ -182,7 +196,7 @@ export async function fill(
     flight?.land(answer);
     // By then those who waited for the flight need it themselves.
     setImmediate(letGo);
-    out.end();
+    if (behind === undefined) out.end();
     return answer;
   }
 }

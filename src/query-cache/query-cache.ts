@@ -9,6 +9,7 @@ import { createExplain, type Explain } from './explain.ts';
 import { createFillOrder } from './fill-order.ts';
 import { fill, type FillJob } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
+import { createInspections } from './inspections.ts';
 import { inTurn } from './in-turn.ts';
 import { queryKey } from './key.ts';
 import { createKnownAnswers, type FetchedQuery, type KnownAnswers } from './known-answers.ts';
@@ -239,6 +240,7 @@ export function createQueryCache(options: {
     clock,
     account: options.account,
     inUse: options.inUse,
+    inspections: createInspections(),
     emit,
   };
   const fillFrom = (job: FillJob) => fill(job, fillOptions);

@@ -131,6 +131,32 @@ describe('a gap holds', () => {
     }
   });
 
+  test('a number with more or fewer digits than before, and nothing but digits', () => {
+    const number = likelyLayout('<p>one</p><q><Timeout>4711</Timeout></q>') ?? [];
+    const templates = ['0', '77', '32768', '9876543210'].map(
+      (value) => templateOf(Buffer.from(withId(1, value)), number)?.text,
+    );
+    expect(new Set(templates)).toEqual(new Set(['<q><Timeout></Timeout></q>']));
+    for (const value of ['', 'a', '4a', '-1', '1 ', '01234567890']) {
+      expect(isTaken(withId(1, value), number)).toBe(false);
+    }
+  });
+
+  test('its own number, also where others around it have other lengths', () => {
+    const two = (a: string, b: string) =>
+      `<q><Timeout>${a}</Timeout><CommitTimeout>${b}</CommitTimeout></q>`;
+    const layout = likelyLayout(two('1', '2')) ?? [];
+    expect(layout).toHaveLength(2);
+    for (const body of [two('12', '345'), two('1234567', '1')]) {
+      expect(templateOf(Buffer.from(body), layout)?.text).toBe(two('', ''));
+    }
+  });
+
+  test('no session behind a property: where it stands would not be certain', () => {
+    expect(likelyLayout(`<Timeout>4711</Timeout>${session('a1b2')}`)).toBeUndefined();
+    expect(likelyLayout(`${session('a1b2')}<Timeout>4711</Timeout>`)).toHaveLength(2);
+  });
+
   test('a whole value, between its tags or its quotes', () => {
     expect(isTaken(withId(9), LAYOUT)).toBe(false);
     expect(isTaken('<q><Timeout>01234567 /Timeout></q>', LAYOUT)).toBe(false);

@@ -25,6 +25,7 @@ const IDS = {
   DbpropMsmdCurrentActivityID: GUID.toLowerCase(),
 };
 const session = { kind: 'in', id: SESSION } as const;
+const number = '<ClientProcessID>4711</ClientProcessID>';
 const activity = `<DbpropMsmdActivityID>${GUID}</DbpropMsmdActivityID>`;
 
 /** What is learnt, as it comes from clients; and what only looks like it, which must not be. */
@@ -49,6 +50,9 @@ const TRAPS: ReadonlyMap<string, Buffer> = new Map([
   ['a session in a comment of the statement', withText('SELECT', `/* SessionId="${SESSION}" */`)],
   ['a property in a comment', withText('<Catalog', `<!--${activity}-->`)],
   ['a property in a processing instruction', withText('<Catalog', `<?x ${activity}?>`)],
+  ['a number in CDATA of the statement', withText('SELECT', `<![CDATA[/*${number}*/]]>`)],
+  ['a number in a comment', withText('<Catalog', `<!--${number}-->`)],
+  ['a number in another property', withText('<Catalog', `<X>${number}</X>`)],
   ['a property in another property', withText('<Catalog', `<X>${activity}</X>`)],
   ['a session of another element', withText('<Properties', `<Y SessionId="${SESSION}"/>`)],
   [
@@ -84,6 +88,13 @@ function otherId(length: number, random: (below: number) => number): string {
   return Array.from({ length }, () => LETTERS.charAt(random(most))).join('');
 }
 
+/** Mostly a number that an id of a process may be. */
+function otherNumber(random: (below: number) => number): string {
+  const length = random(10) === 0 ? random(13) : 1 + random(7);
+  const most = random(20) === 0 ? LETTERS.length : 10;
+  return Array.from({ length }, () => LETTERS.charAt(random(most))).join('');
+}
+
 /** The body with ids of another request, some of them damaged, of another length or exchanged; now and then more. */
 function variant(body: Buffer, random: (below: number) => number): Buffer {
   const text = body.toString('latin1').replace(/(?<=[">])[\w{}-]{8,40}(?=["<])/g, (found) => {
@@ -92,7 +103,10 @@ function variant(body: Buffer, random: (below: number) => number): Buffer {
     const length = kind === 1 ? found.length + random(3) - 1 : found.length;
     return /[0-9]/.test(found) ? otherId(length, random) : found;
   });
-  const changed = Buffer.from(text, 'latin1');
+  const numbered = text.replace(/(?<=>)[0-9]{1,7}(?=<)/g, (found) =>
+    random(3) === 0 ? otherNumber(random) : found,
+  );
+  const changed = Buffer.from(numbered, 'latin1');
   return random(3) === 0 ? mutate(changed, random) : changed;
 }
 
@@ -164,11 +178,12 @@ describe('what is learnt of one request', () => {
   test.each([
     ['other ids of its own', { ...IDS, DbpropMsmdActivityID: GUID.replaceAll('0', '1') }, SESSION],
     ['another session', IDS, SESSION.replaceAll('q', 'x')],
+    ['the id of another process', { ...IDS, ClientProcessID: '123456' }, SESSION],
   ])('recognises the next one with %s', async (_name, properties, id) => {
     const ask = (ids: Record<string, string>, of: string) =>
       execute({
         statement: 'SELECT FROM [Sales]',
-        properties: { Catalog: 'FoodMart', ...ids },
+        properties: { Catalog: 'FoodMart', ClientProcessID: '4711', ...ids },
         session: { kind: 'in', id: of },
       });
     const body = ask(IDS, SESSION);

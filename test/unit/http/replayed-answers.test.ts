@@ -189,3 +189,16 @@ describe('the memory of a stored answer that is sent', () => {
     expect(seen).toEqual([LONG.body.length, gzip.variant?.tail.length]);
   });
 });
+
+test('an answer that was ended is whole, whatever fails behind its end', async () => {
+  const body = Buffer.alloc(8 * 1024 * 1024, 'x');
+  const { ask, events } = await serve((client) => {
+    client.open({ status: 200, statusMessage: 'OK', headers: {} }, { kind: 'miss' }, body.length);
+    client.write(body);
+    client.end();
+    client.fail(new Error('it could not be stored'));
+  });
+  expect((await ask()).body.length).toBe(body.length);
+  await until(() => events.length > 1);
+  expect(events.map(({ type }) => type)).toEqual(['internal-error', 'xmla-answered']);
+});
