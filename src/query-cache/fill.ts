@@ -92,16 +92,18 @@ export async function fill(
       method: query.parts.request.method,
       errorsAsData,
     });
-    const inspection = options.inspections.begin(inspector, refuse);
+    const inspection = options.inspections.begin(inspector, announcedBy(head), refuse);
     const begun = tellBegun(query, head);
     let kept: Buffer[] = [];
     let size = 0;
+    /** What is left of the inspection when the client has everything. */
+    let behind: Promise<void> | undefined;
     const out = holdBack(client, head, outcome);
 
     function outcome(whole: boolean): Outcome {
       if (job.bypass !== undefined) return job.bypass;
       if (refusal !== undefined) return { kind: 'miss', detail: refusal, stored: false };
-      return whole ? { kind: 'miss', stored: true } : { kind: 'miss' };
+      return whole && behind === undefined ? { kind: 'miss', stored: true } : { kind: 'miss' };
     }
 
     function refuse(reason: RefusalReason): void {
@@ -170,7 +172,7 @@ export async function fill(
       return refusal ?? 'truncated';
     }
     await begun();
-    const behind = refusal === undefined ? inspection.done() : undefined;
+    if (refusal === undefined) behind = inspection.done();
     if (behind !== undefined) {
       out.end();
       await behind;
@@ -199,6 +201,11 @@ export async function fill(
     if (behind === undefined) out.end();
     return answer;
   }
+}
+
+function announcedBy({ headers }: EngineAnswer['head']): number | undefined {
+  const length = headers['content-length'];
+  return length === undefined ? undefined : Number(length);
 }
 
 const SAYS_NOTHING_OF_THE_NEXT: ReadonlySet<RefusalReason> = new Set([

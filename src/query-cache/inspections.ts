@@ -5,6 +5,8 @@ import { INSPECTION_SLICE, type AnswerInspector } from '../xmla/answer/inspect-a
  * whether it was stored.
  */
 const AT_ONCE = 64 * 1024;
+/** As long as more comes, so many bytes may wait until nothing does. */
+const AT_LEISURE = 4 * 1024 * 1024;
 /** Beyond so many bytes that wait, answers come only as fast as they are inspected. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
@@ -22,9 +24,13 @@ export interface Inspection {
 
 /** Inspects the answers of many clients, a slice in each turn of the event loop. */
 export interface Inspections {
-  /** @param refused called once, in any turn, with what the inspector refused */
+  /**
+   * @param announced how long the body will be (bytes), if that is known
+   * @param refused called once, in any turn, with what the inspector refused
+   */
   begin(
     inspector: Pick<AnswerInspector, 'write' | 'refusal'>,
+    announced: number | undefined,
     refused: (reason: NonNullable<AnswerInspector['refusal']>) => void,
   ): Inspection;
   /** Resolves when there is room for more; undefined when there is. */
@@ -34,14 +40,20 @@ export interface Inspections {
 /**
  * A client need not wait for the inspection of a long answer, which takes several times as long as to hand it on. What
  * waits is inspected in the order in which it came, one slice in a turn of the event loop whoever's it is: others are
- * never kept waiting for longer than that.
+ * never kept waiting for longer than that. A turn in which more of some answer came is left to those who wait for that.
  */
 export function createInspections(): Inspections {
   const queue: { readonly slice: Buffer; readonly inspect: (slice: Buffer) => void }[] = [];
   let waiting = 0;
+  let moreCame = false;
   let roomier: PromiseWithResolvers<void> | undefined;
 
   function look(): void {
+    if (moreCame && waiting <= AT_LEISURE) {
+      moreCame = false;
+      return void setImmediate(look);
+    }
+    moreCame = false;
     const next = queue.shift();
     if (next === undefined) return;
     if (queue.length > 0) setImmediate(look);
@@ -54,13 +66,14 @@ export function createInspections(): Inspections {
 
   function later(slice: Buffer, inspect: (slice: Buffer) => void): void {
     waiting += slice.length;
+    moreCame = true;
     queue.push({ slice, inspect });
     if (queue.length === 1) setImmediate(look);
   }
 
   return {
-    begin(inspector, refused) {
-      let atOnce = AT_ONCE;
+    begin(inspector, announced = 0, refused) {
+      let atOnce = announced > AT_ONCE ? 0 : AT_ONCE;
       let slices = 0;
       let stopped = false;
       let failure: { readonly error: unknown } | undefined;

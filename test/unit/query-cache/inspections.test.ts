@@ -25,7 +25,7 @@ const nobody = () => {};
 describe('the inspection of answers', () => {
   test('a short answer is inspected as it comes, a long one when it is its turn', async () => {
     const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, nobody);
+    const inspection = createInspections().begin(inspector, undefined, nobody);
     inspection.write(Buffer.alloc(SLICE - 1));
     expect(inspection.done()).toBeUndefined();
     expect(seen).toHaveLength(1);
@@ -35,6 +35,32 @@ describe('the inspection of answers', () => {
     await inspection.done();
     expect(seen.map(({ length }) => length)).toEqual([SLICE - 1, 2, 1]);
     expect(inspection.done()).toBeUndefined();
+  });
+
+  test('an answer that is announced as long is not inspected while it comes', async () => {
+    const { inspector, seen } = notingInspector();
+    const inspection = createInspections().begin(inspector, SLICE + 1, nobody);
+    inspection.write(Buffer.alloc(10));
+    expect(seen).toHaveLength(0);
+    await inspection.done();
+    expect(seen).toHaveLength(1);
+  });
+
+  test('as long as more comes, nothing is inspected, unless much waits', async () => {
+    const { inspector, seen } = notingInspector();
+    const inspection = createInspections().begin(inspector, SLICE + 1, nobody);
+    for (let turn = 0; turn < 10; turn += 1) {
+      inspection.write(Buffer.alloc(SLICE));
+      await nextTurn();
+    }
+    expect(seen).toHaveLength(0);
+    for (let turn = 0; turn < 100; turn += 1) {
+      inspection.write(Buffer.alloc(SLICE));
+      await nextTurn();
+    }
+    expect(seen.length).toBeGreaterThan(10);
+    await inspection.done();
+    expect(seen).toHaveLength(110);
   });
 
   test('every byte of every answer is inspected once and in order, however they are cut and mixed', async () => {
@@ -47,7 +73,11 @@ describe('the inspection of answers', () => {
         const inspections = createInspections();
         const all = [0, 1, 2].map(() => {
           const { inspector, seen } = notingInspector();
-          return { seen, whole: [] as Buffer[], inspection: inspections.begin(inspector, nobody) };
+          return {
+            seen,
+            whole: [] as Buffer[],
+            inspection: inspections.begin(inspector, undefined, nobody),
+          };
         });
         let filler = 0;
         for (const [which, length, pause] of written) {
@@ -70,7 +100,7 @@ describe('the inspection of answers', () => {
     const seen: Buffer[] = [];
     const inspections = createInspections();
     const all = Array.from({ length: 5 }, () =>
-      inspections.begin(notingInspector(seen).inspector, nobody),
+      inspections.begin(notingInspector(seen).inspector, undefined, nobody),
     );
     for (const inspection of all) inspection.write(Buffer.alloc(3 * SLICE));
     const inTurns: number[] = [];
@@ -85,7 +115,7 @@ describe('the inspection of answers', () => {
   test('a refusal is told once, and nothing more of that answer is inspected', async () => {
     const { inspector, seen } = notingInspector();
     const refusals: RefusalReason[] = [];
-    const inspection = createInspections().begin(inspector, (reason) => {
+    const inspection = createInspections().begin(inspector, undefined, (reason) => {
       refusals.push(reason);
       inspection.stop();
     });
@@ -99,7 +129,7 @@ describe('the inspection of answers', () => {
   test('where too much waits, those who write are told to wait until there is room', async () => {
     const { inspector, seen } = notingInspector();
     const inspections = createInspections();
-    const inspection = inspections.begin(inspector, nobody);
+    const inspection = inspections.begin(inspector, undefined, nobody);
     inspection.write(Buffer.alloc(ROOM));
     expect(inspections.room()).toBeUndefined();
     inspection.write(Buffer.alloc(2 * SLICE));
@@ -120,10 +150,11 @@ describe('the inspection of answers', () => {
           throw new Error('a mistake');
         },
       },
+      undefined,
       nobody,
     );
     const { inspector, seen } = notingInspector();
-    const other = inspections.begin(inspector, nobody);
+    const other = inspections.begin(inspector, undefined, nobody);
     broken.write(Buffer.alloc(3 * SLICE));
     other.write(Buffer.alloc(2 * SLICE));
     await expect(broken.done()).rejects.toThrow('a mistake');
