@@ -124,14 +124,28 @@ async function work(subject: Subject, engine: Engine, size: Size, known: Known):
   const before = await engine.count();
   const began = performance.now();
   const users = TEAM.slice(0, size.users);
-  const counts = await Promise.all(users.map((user) => workOf(user, subject, size, known)));
+  const worked = await Promise.all(users.map((user) => workOf(user, subject, size)));
   const seconds = (performance.now() - began) / 1000;
-  const requests = counts.reduce((sum, one) => sum + one, 0);
+  const requests = worked.reduce((sum, { count }) => sum + count, 0);
+  // Not before: to compare them takes longer than to get them.
+  for (const { question, session, body } of worked.flatMap(({ answers }) => answers)) {
+    expectOwn(subject, question, body, session, known);
+  }
   return { requests, reached: (await engine.count()) - before, seconds };
 }
 
-async function workOf(user: string, subject: Subject, size: Size, known: Known): Promise<number> {
+interface Worked {
+  readonly count: number;
+  readonly answers: readonly {
+    readonly question: string;
+    readonly session: string;
+    readonly body: Buffer;
+  }[];
+}
+
+async function workOf(user: string, subject: Subject, size: Size): Promise<Worked> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const answers: Worked['answers'][number][] = [];
   let count = 0;
   const send = async (request: ExcelRequest): Promise<Answer> => {
     count += 1;
@@ -156,11 +170,11 @@ async function workOf(user: string, subject: Subject, size: Size, known: Known):
       if (session === undefined) throw new Error(`${subject.name}: no session was begun`);
       for (const request of excelRequests(session)) {
         const { body } = await send(request);
-        expectOwn(subject, request, body, session, known);
+        answers.push({ question: request.question, session, body });
       }
       await send(excelEnd(session));
     }
-    return count;
+    return { count, answers };
   } finally {
     agent.destroy();
   }
@@ -169,7 +183,7 @@ async function workOf(user: string, subject: Subject, size: Size, known: Known):
 /** That an answer shows the session of its request, and is otherwise the engine's answer to this question. */
 function expectOwn(
   subject: Subject,
-  { question }: ExcelRequest,
+  question: string,
   body: Buffer,
   session: string,
   known: Known,
