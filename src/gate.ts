@@ -5,6 +5,8 @@ export interface Gate {
    * Rejects with the signal's reason when that aborts first.
    */
   enter(signal: AbortSignal): Promise<() => void>;
+  /** The same without a promise, where there is a place now; undefined where there is none. */
+  tryEnter(): (() => void) | undefined;
   /** How many are in, and how many wait. */
   usage(): { readonly inside: number; readonly waiting: number };
 }
@@ -37,16 +39,29 @@ export function createGate(places: number): Gate {
     });
   }
 
+  function entered(): () => void {
+    let left = false;
+    return () => {
+      if (!left) leave();
+      left = true;
+    };
+  }
+
+  function tryEnter(): (() => void) | undefined {
+    // Nobody waits then.
+    if (inside >= places) return undefined;
+    inside += 1;
+    return entered();
+  }
+
   return {
+    tryEnter,
     async enter(signal) {
       signal.throwIfAborted();
-      if (inside < places) inside += 1;
-      else await wait(signal);
-      let left = false;
-      return () => {
-        if (!left) leave();
-        left = true;
-      };
+      const now = tryEnter();
+      if (now !== undefined) return now;
+      await wait(signal);
+      return entered();
     },
     usage: () => ({ inside, waiting: waiting.size }),
   };

@@ -83,6 +83,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
         roleSets,
         gzip,
         inUse: bodies.inUse,
+        work,
         clock,
         secret: newId(),
         newId,
@@ -164,15 +165,26 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
   };
 }
 
+/** Counts what is under way. */
 function createWorkCounter() {
-  const running = new Set<Promise<unknown>>();
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  const isBusy = () => running > 0;
+  const begin = () => void (running += 1);
+  const end = () => {
+    running -= 1;
+    if (running === 0) for (const tell of waiting.splice(0)) tell();
+  };
   return {
+    begin,
+    end,
     during<T>(promise: Promise<T>): Promise<T> {
-      running.add(promise);
-      return promise.finally(() => running.delete(promise));
+      begin();
+      return promise.finally(end);
     },
     async idle(): Promise<void> {
-      while (running.size > 0) await Promise.allSettled(running);
+      // What has ended may have handed on to what begins.
+      while (isBusy()) await new Promise<void>((resolve) => void waiting.push(resolve));
     },
   };
 }

@@ -10,6 +10,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo, Socket } from 'node:net';
 import type { ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
+import { createTransientMap } from '../transient-map.ts';
 
 /** Kerberos tokens of Windows clients are this large; they get a 401 that names Basic, not a 431. */
 const MAX_HEADER = 64 * 1024;
@@ -50,7 +51,7 @@ export function createGatewayServer(
   const tls = readTls(listen);
   const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, take);
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
-  const unanswered = new Set<ServerResponse>();
+  const unanswered = createTransientMap<ServerResponse, true>();
   const connections = new Set<Socket>();
   server.on(secure === undefined ? 'connection' : 'secureConnection', (connection: Socket) => {
     connections.add(connection);
@@ -72,7 +73,9 @@ export function createGatewayServer(
   }
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
-    unanswered.add(response);
+    // Its client went while the hot path looked at it: its end was told, and nobody would hear of another one.
+    if (response.destroyed) return;
+    unanswered.set(response, true);
     response.once('close', () => unanswered.delete(response));
     if (closing) response.setHeader('connection', 'close');
     handler(request, response);
@@ -98,7 +101,7 @@ export function createGatewayServer(
     },
     close() {
       closing = true;
-      for (const response of unanswered) {
+      for (const response of unanswered.keys()) {
         if (!response.headersSent) response.setHeader('connection', 'close');
       }
       return new Promise((resolve) => {

@@ -1,5 +1,6 @@
 import { createGate, type Gate } from '../gate.ts';
 import { GatewayError } from '../errors.ts';
+import { createTransientMap } from '../transient-map.ts';
 
 /** Decides who may be at the engine now, who waits, and who is sent away. */
 export interface Admission {
@@ -8,7 +9,19 @@ export interface Admission {
    * @throws GatewayError `overloaded` when too many wait already; the signal's reason when that aborts
    */
   admit(user: string, signal: AbortSignal): Promise<() => void>;
+  /**
+   * The same without a promise, which costs more than the rest of it, where the request need not wait. Undefined where
+   * it must or the signal has aborted: then nothing has changed. It overtakes nobody.
+   */
+  tryAdmit(user: string, signal: AbortSignal): (() => void) | undefined;
   usage(): { readonly atEngine: number; readonly waiting: number };
+}
+
+/** Requests of one user. */
+interface User {
+  readonly gate: Gate;
+  requests: number;
+  waiting: number;
 }
 
 /** The part of the queue that is left to those who have few waiting yet. */
@@ -26,7 +39,7 @@ export function createAdmission(limits: {
   readonly queue: number;
 }): Admission {
   const everybody = createGate(limits.concurrency);
-  const users = new Map<string, { readonly gate: Gate; requests: number; waiting: number }>();
+  const users = createTransientMap<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   let requests = 0;
   /** Requests that only the limit of all can hold up, not the one of their user. */
@@ -79,6 +92,23 @@ export function createAdmission(limits: {
   }
 
   return {
+    tryAdmit(user, signal) {
+      const { requests: own = 0 } = users.get(user) ?? {};
+      // Whoever is entitled has a place, also where it has not been taken yet.
+      const mustWait = own >= limits.per_user || entitled >= limits.concurrency;
+      if (mustWait || signal.aborted) return undefined;
+      const registered = register(user);
+      const leaveOwn = registered.gate.tryEnter();
+      const leaveAll = everybody.tryEnter();
+      let left = false;
+      return () => {
+        if (left) return;
+        left = true;
+        leaveAll?.();
+        leaveOwn?.();
+        registered.unregister();
+      };
+    },
     async admit(user, signal) {
       const registered = register(user);
       const steps = [registered.unregister];

@@ -53,22 +53,23 @@ export function createHttpEngine(options: {
   }
 
   const ask: Engine['ask'] = async (addressee, asked, body, signal) => {
-    const leave = await admission.admit(addressee.user, signal);
+    const { user } = addressee;
+    const leave = admission.tryAdmit(user, signal) ?? (await admission.admit(user, signal));
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     const authorization = authorizationOf(addressee);
     const sessionId = asked['x-as-sessionid'];
-    const headers = {
+    const headers: Record<string, string> = {
       'content-type': asked['content-type'],
       'content-length': String(body.length),
       soapaction: asked.soapaction,
-      ...(asked.accept !== undefined && { accept: asked.accept }),
-      ...(asked['user-agent'] !== undefined && { 'user-agent': asked['user-agent'] }),
-      ...(sessionId !== undefined && { 'x-as-sessionid': sessionId }),
-      'accept-encoding': 'identity',
-      ...(authorization !== undefined && { authorization }),
     };
+    if (asked.accept !== undefined) headers['accept'] = asked.accept;
+    if (asked['user-agent'] !== undefined) headers['user-agent'] = asked['user-agent'];
+    if (sessionId !== undefined) headers['x-as-sessionid'] = sessionId;
+    headers['accept-encoding'] = 'identity';
+    if (authorization !== undefined) headers['authorization'] = authorization;
     const tell = (error: unknown) => {
       if (!signal.aborted) report(project, error);
     };

@@ -67,7 +67,9 @@ export function createPassThrough(options: {
     const failure = failer(project, client, guarded);
     let leave: () => void;
     try {
-      leave = await admission.admit(addressee.user, client.signal);
+      const { user } = addressee;
+      leave =
+        admission.tryAdmit(user, client.signal) ?? (await admission.admit(user, client.signal));
     } catch (error) {
       await guarded?.giveUp();
       client.fail(error);

@@ -52,6 +52,15 @@ interface Connection {
   socket: Socket | undefined;
   /** How its socket broke. */
   broken: Error | undefined;
+  /**
+   * Begun with its first request and begun anew with each sign of life, never ended between two of them: a timer for
+   * each request takes 2 µs more.
+   */
+  silence: NodeJS.Timeout | undefined;
+  /** Of this timer (ms). */
+  patience: number;
+  /** Told when it has run out. */
+  onSilence: (() => void) | undefined;
 }
 
 let loaded: typeof Client | undefined;
@@ -103,6 +112,9 @@ export function createQueryConnections(
       busy: false,
       socket: undefined,
       broken: undefined,
+      silence: undefined,
+      patience: 0,
+      onSilence: undefined,
     };
     client.on('disconnect', () => {
       connection.state = 'none';
@@ -114,6 +126,7 @@ export function createQueryConnections(
 
   function discard(connection: Connection): void {
     if (!all.delete(connection)) return;
+    clearTimeout(connection.silence);
     idle = idle.filter((one) => one !== connection);
     void connection.client.destroy();
     // undici forgets one that is still being made.
@@ -135,10 +148,10 @@ export function createQueryConnections(
       let parted = false;
       let reused = false;
 
-      const silence = setTimeout(() => {
+      const silence = listen(connection, query.timeout, () => {
         // What the engine sent still lies here: it is the client who does not go on.
         giveUp(body?.hasUnread() === true ? new ClientStall() : new EngineSilence());
-      }, query.timeout);
+      });
       const waiting =
         connectLimit === undefined
           ? undefined
@@ -148,7 +161,7 @@ export function createQueryConnections(
 
       function part(): void {
         parted = true;
-        clearTimeout(silence);
+        connection.onSilence = undefined;
         clearTimeout(waiting);
         signal.removeEventListener('abort', onAbort);
       }
@@ -186,7 +199,7 @@ export function createQueryConnections(
             resume = more;
             const ends = answerBody({
               more() {
-                silence.refresh();
+                if (!parted) silence.refresh();
                 resume?.();
               },
               left: () => fail(new Error('the answer was left')),
@@ -233,6 +246,18 @@ export function createQueryConnections(
       for (const connection of all) discard(connection);
     },
   };
+}
+
+/** @param patience milliseconds, nearly always the same on one connection */
+function listen(connection: Connection, patience: number, onSilence: () => void): NodeJS.Timeout {
+  connection.onSilence = onSilence;
+  const { silence } = connection;
+  if (silence !== undefined && connection.patience === patience) return silence.refresh();
+  clearTimeout(silence);
+  connection.patience = patience;
+  connection.silence = setTimeout(() => connection.onSilence?.(), patience);
+  // While a request is under way, its socket keeps the process alive.
+  return connection.silence.unref();
 }
 
 const ASCII = /^[\t\x20-\x7e]*$/;

@@ -63,15 +63,8 @@ export function createQuerySender(
     state = 'usual';
   }
 
-  const send: QuerySender['send'] = async (query, connectLimit, over) => {
-    if (quick !== undefined && state === 'usual') {
-      try {
-        return await quick.send(query, connectLimit, over);
-      } catch (error) {
-        if (!(error instanceof NotUnderstood)) throw error;
-        state = 'plain';
-      }
-    }
+  const send: QuerySender['send'] = (query, connectLimit, over) => {
+    if (quick !== undefined && state === 'usual') return quick.send(query, connectLimit, over);
     return sendPlainly(origin, agent, query, connectLimit, {
       over(error) {
         if (state === 'first' && error === null) setImmediate(begin);
@@ -85,13 +78,18 @@ export function createQuerySender(
 
   return {
     async send(query, connectLimit, over) {
-      try {
-        return await send(query, connectLimit, over);
-      } catch (error) {
-        if (!(error instanceof StaleConnection)) throw error;
-        // An engine that closed one connection has most likely closed them all.
-        closeIdle();
-        return send(query, connectLimit, over);
+      let wasStale = false;
+      for (;;) {
+        try {
+          return await send(query, connectLimit, over);
+        } catch (error) {
+          if (error instanceof NotUnderstood) state = 'plain';
+          else if (error instanceof StaleConnection && !wasStale) {
+            wasStale = true;
+            // An engine that closed one connection has most likely closed them all.
+            closeIdle();
+          } else throw error;
+        }
       }
     },
     close() {

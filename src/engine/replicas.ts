@@ -86,20 +86,22 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
   return {
     certificate,
     async reach(name, signal, attempt) {
-      const left = [...candidates(name)];
-      for (;;) {
-        const replica = left.shift();
-        if (replica === undefined) throw new Error('an engine without a replica');
+      const ordered = all.length === 1 ? all : candidates(name);
+      let tried = 0;
+      for (const replica of ordered) {
+        tried += 1;
+        const isLast = tried === ordered.length;
         try {
-          return await attempt(replica, left.length > 0 ? CONNECT_LIMIT : undefined);
+          return await attempt(replica, isLast ? undefined : CONNECT_LIMIT);
         } catch (error) {
           if (!(error instanceof NotConnected)) throw error;
           // Who goes away says nothing of the replica.
           if (signal.aborted) throw error.cause;
           failedAt.set(replica, clock.now());
-          if (left.length === 0) throw error.cause;
+          if (isLast) throw error.cause;
         }
       }
+      throw new Error('an engine without a replica');
     },
     nameFor(sessionId) {
       const { url } =

@@ -1,13 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { Clock } from '../clock.ts';
-import type { Emit, Outcome } from '../events.ts';
-import { sendStored } from '../http/stored-reply.ts';
+import type { Emit } from '../events.ts';
 import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
 import type { GzipMaker } from '../query-cache/gzip-maker.ts';
-import { GZIP_FROM } from '../query-cache/gzip-variant.ts';
 import type { KnownAnswers } from '../query-cache/known-answers.ts';
-import type { KnownKey } from '../query-cache/query.ts';
+import type { StoredAnswer } from '../query-cache/stored-answer.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { isTouchDue } from '../xmla-line/keep-alive.ts';
@@ -21,66 +19,68 @@ import {
 } from './known-queries.ts';
 import { inSession } from './in-session.ts';
 import { createLearning, MAX_BODY, type Learning } from './learning.ts';
-
-/** A request that is known: what the line would find out of it. */
-export interface Recognised {
-  readonly principal: string;
-  readonly subject: string;
-  readonly found: KnownKey;
-  /** The id of its session, which is the principal's own and clean at this moment. */
-  readonly sessionId: string | undefined;
-}
+import { createHitSender, type Recognised, type Taken } from './send-hit.ts';
 
 export interface HotPath extends Learning {
   /**
-   * Takes a request before anybody has looked at it. Answers it from memory if it is known and whole, else puts back
-   * what was read and calls `otherwise`, in this turn or the next.
+   * Takes a request before anybody has looked at it. Answers it from memory or tier 2 if it is known and whole, else
+   * calls `otherwise`, with the body still to be read.
    */
   take(request: IncomingMessage, response: ServerResponse, otherwise: () => void): void;
   /**
    * What is known of a request whose body was read: a query, which counts in this turn only, or what was understood of
-   * a request that must go past the cache.
+   * a request that must go past the cache. Undefined also for a query that tier 2 was just asked for in vain: the line
+   * asks it once more, before it asks the engine.
    */
   recognise(request: IncomingMessage, body: Buffer): Recognised | KnownPassing | undefined;
 }
 
-/** How long a client may take nothing of an answer (ms). */
-const LONGEST_STALL = 300_000;
-const FROM_MEMORY: Outcome = { kind: 'hit', detail: 'memory' };
+/** A request that was taken, and who gets it when it cannot be answered here. */
+interface Looking extends Taken {
+  readonly otherwise: () => void;
+}
+
+/** A body that was recognised as a query. */
+type AsQuery = Pick<KnownBody, 'sessionId'> & { readonly query: KnownQuery };
 
 /**
- * Answers repeated queries before the line of a request begins, in one turn of the event loop and without a promise.
+ * Answers repeated queries before the line of a request begins: from memory in one turn of the event loop and without a
+ * promise, from tier 2 with the one await that asking it takes.
  *
  * It understands nothing by itself. It remembers what the line understood of a head and a body, recognises both byte by
  * byte, less the gaps (`gaps.ts`), and asks again whatever may have changed since: whether the login still counts, the
  * session is still the user's own and clean, the roles are the same, the epochs are in force, the entry is there. Where
- * one of these is not certain at this very moment, the request goes the whole line.
+ * one of these is not certain in the very turn that answers, the request goes the whole line.
  */
 export function createHotPath(options: {
   authenticator: Pick<Authenticator, 'remembered'>;
-  cache: Pick<KnownAnswers, 'recall' | 'gzipOf'>;
+  cache: Pick<KnownAnswers, 'recall' | 'bring' | 'gzipOf'>;
   sessions: Pick<Sessions, 'handle'>;
   roleSets: Pick<RoleSets, 'heldName'>;
   gzip: GzipMaker;
   inUse: Pick<BodiesInUse, 'hold'>;
+  /** Told of what is under way for longer than a turn. */
+  work: { readonly begin: () => void; readonly end: () => void };
   clock: Clock;
   /** Keys digests of heads. */
   secret: string;
   newId: () => string;
   emit: Emit;
 }): HotPath {
-  const { cache, roleSets, inUse, clock, emit } = options;
+  const { cache, roleSets, work, clock, emit } = options;
   const heads = createKnownHeads<KnownHead>(options);
   const queries = createKnownQueries();
+  const hits = createHitSender(options);
+  /** Requests that tier 2 was asked for in vain. */
+  const missed = new WeakSet<IncomingMessage>();
+
+  function find(head: KnownHead, body: Buffer): KnownBody | undefined {
+    return body.length <= MAX_BODY ? queries.recognise(head, body) : undefined;
+  }
 
   /** Asks again what may have changed since a query was learnt. What was understood of a request does not change. */
-  function recogniseUnder(head: KnownHead, body: Buffer): Recognised | KnownPassing | undefined {
-    if (body.length > MAX_BODY || !head.login.counts()) return undefined;
-    const known = queries.recognise(head, body);
-    if (known === undefined) return undefined;
-    const { query, sessionId } = known;
-    if ('asked' in query) return { asked: inSession(query.asked, sessionId) };
-    if (!isStillTheirs(head, query, sessionId)) return undefined;
+  function judge(head: KnownHead, { query, sessionId }: AsQuery): Recognised | undefined {
+    if (!head.login.counts() || !isStillTheirs(head, query, sessionId)) return undefined;
     const { found, subject } = query;
     return { principal: head.login.principal.name, subject, found, sessionId };
   }
@@ -105,95 +105,86 @@ export function createHotPath(options: {
   }
 
   /** False when nothing was sent. */
-  function answer(
-    response: ServerResponse,
-    head: KnownHead,
-    { principal, subject, found, sessionId }: Recognised,
-    began: number,
-  ): boolean {
-    const recalled = cache.recall(found);
-    if (recalled === undefined) return false;
-    const { answer: stored, ttl, age } = recalled;
-    const wantsGzip = head.takesGzip && stored.body.length >= GZIP_FROM;
-    const gzip = wantsGzip ? cache.gzipOf(found.key, stored) : undefined;
-    const variant = gzip?.variant;
-    const bytes = sendStored(response, stored, {
-      source: 'memory',
-      ttl,
-      age,
-      sessionId,
-      variant,
-      asksForCaps: head.asksForCaps,
-    });
-    whenOver(response, variant?.tail ?? stored.body, (complete) =>
-      emit({
-        type: 'xmla-answered',
-        id: options.newId(),
-        principal,
-        project: head.project,
-        subject,
-        why: '',
-        outcome: FROM_MEMORY,
-        status: 200,
-        bytes,
-        milliseconds: clock.now() - began,
-        saved: stored.engineMilliseconds,
-        complete,
-      }),
-    );
-    if (gzip !== undefined && variant === undefined) {
-      options.gzip.prepare(stored, (made) => gzip.keep(made));
-    }
-    return true;
+  function answer(looking: Looking, recognised: Recognised, brought?: StoredAnswer): boolean {
+    const recalled = cache.recall(recognised.found, brought);
+    if (recalled !== undefined) hits.send(looking, recognised, recalled);
+    return recalled !== undefined;
   }
 
-  /** Most answers are with the system already when they have been written, and need no one to wait for them. */
-  function whenOver(
-    response: ServerResponse,
-    body: Buffer,
-    tell: (complete: boolean) => void,
-  ): void {
-    if (response.socket?.writableLength === 0) return tell(true);
-    const letGo = inUse.hold(body);
-    response.once('close', () => {
-      letGo();
-      tell(response.writableFinished);
-    });
-    response.setTimeout(LONGEST_STALL, () => response.destroy());
-  }
-
-  function look(
-    request: IncomingMessage,
-    response: ServerResponse,
-    head: KnownHead,
-    began: number,
-    otherwise: () => void,
-  ): void {
-    const body = request.complete && !request.destroyed ? (request.read() as Buffer | null) : null;
+  function look(looking: Looking): void {
+    const { request, head, otherwise } = looking;
+    const isWhole = request.complete && !request.destroyed;
+    // Without a length it would be the first chunk alone.
+    const body = isWhole ? (request.read(request.readableLength) as Buffer | null) : null;
     if (body === null) return otherwise();
+    let later: (() => Promise<void>) | undefined;
     try {
-      const known = recogniseUnder(head, body);
-      if (known !== undefined && 'found' in known && answer(response, head, known, began)) return;
+      const known = find(head, body);
+      const recognised = isQuery(known) ? judge(head, known) : undefined;
+      if (isQuery(known) && recognised !== undefined) {
+        if (answer(looking, recognised)) return;
+        const bringing = cache.bring(recognised.found, body.length);
+        if (bringing !== undefined) later = () => answerFrom(bringing, looking, known, recognised);
+      }
     } catch (error) {
-      emit({ type: 'internal-error', id: options.newId(), error });
-      if (response.headersSent) return void response.destroy();
+      if (brokeOff(looking, error)) return;
     }
+    // In this turn: in the next one its end would have been told, and the line could not read it any more.
     request.unshift(body);
+    if (later === undefined) otherwise();
+    else void later();
+  }
+
+  /** @param recognised as it was before tier 2 was asked */
+  async function answerFrom(
+    bringing: Promise<StoredAnswer | undefined>,
+    looking: Looking,
+    known: AsQuery,
+    recognised: Recognised,
+  ): Promise<void> {
+    const { request, response, head, otherwise } = looking;
+    work.begin();
+    const brought = await bringing;
+    work.end();
+    try {
+      if (request.destroyed || response.destroyed) return hits.tellGone(looking, recognised);
+      // No await from here to the end of the answer: what was judged before may have changed meanwhile.
+      const still = judge(head, known);
+      if (still !== undefined && answer(looking, still, brought)) return;
+    } catch (error) {
+      if (brokeOff(looking, error)) return;
+    }
+    if (brought === undefined) missed.add(request);
     otherwise();
+  }
+
+  /** Tells of a mistake of this program. False when nothing was sent: then the line can still answer. */
+  function brokeOff({ response }: Looking, error: unknown): boolean {
+    emit({ type: 'internal-error', id: options.newId(), error });
+    if (response.headersSent) response.destroy();
+    return response.headersSent;
   }
 
   return {
     take(request, response, otherwise) {
       const head = heads.of(request);
       if (head === undefined) return otherwise();
-      const began = clock.now();
       // By then the parser has been through everything that came together with the head.
-      setImmediate(look, request, response, head, began, otherwise);
+      setImmediate(look, { request, response, head, began: clock.now(), otherwise });
     },
     recognise(request, body) {
       const head = heads.of(request);
-      return head && recogniseUnder(head, body);
+      const known = head && find(head, body);
+      if (head === undefined || known === undefined) return undefined;
+      if (isQuery(known)) return missed.has(request) ? undefined : judge(head, known);
+      const { query, sessionId } = known;
+      if (!('asked' in query) || !head.login.counts()) return undefined;
+      return { asked: inSession(query.asked, sessionId) };
     },
     ...createLearning({ ...options, heads, queries }),
   };
+}
+
+function isQuery(known: KnownBody | undefined): known is AsQuery {
+  return known !== undefined && 'found' in known.query;
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as waitForTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
 import type { RequestShare } from '../body-account.ts';
@@ -80,16 +80,23 @@ function takeWhole(request: IncomingMessage): Buffer | undefined {
   // Complete is what is in memory, not what was read.
   if (request.complete !== true || request.destroyed || request.readableLength > SHORT)
     return undefined;
-  return (request.read() as Buffer | null) ?? NOTHING;
+  // Without a length it would be the first chunk alone.
+  return (request.read(request.readableLength) as Buffer | null) ?? NOTHING;
 }
 
-/** The same of one that comes in one piece after its head. */
+/** The same of one that comes in one piece, with its head or after it. */
 async function takeSoon(request: IncomingMessage): Promise<Buffer | undefined> {
+  const announced = Number(request.headers['content-length'] ?? 0);
   // What is read from something else than a connection does not say when it is complete.
-  if (request.complete !== false || Number(request.headers['content-length'] ?? 0) > SHORT) {
-    return undefined;
-  }
-  await new Promise<void>((resolve) => {
+  if (request.complete !== false || announced > SHORT) return undefined;
+  if (request.readableLength < announced) await firstEvent(request);
+  // The parser tells of the bytes before it tells that they were the last: by then it has been through all that came.
+  await new Promise((resolve) => setImmediate(resolve));
+  return takeWhole(request);
+}
+
+function firstEvent(request: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
     const silence = watchSilence(request);
     const over = () => {
       clearTimeout(silence);
@@ -98,7 +105,6 @@ async function takeSoon(request: IncomingMessage): Promise<Buffer | undefined> {
     };
     for (const event of FIRST_EVENTS) request.on(event, over);
   });
-  return takeWhole(request);
 }
 
 /** One of them comes first. */
@@ -215,7 +221,7 @@ async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> 
   let inThisTurn = 0;
   for (const chunk of chunks) {
     if (inThisTurn + chunk.length > COPIED_AT_ONCE) {
-      await setImmediate();
+      await waitForTurn();
       inThisTurn = 0;
     }
     inThisTurn += chunk.length;

@@ -24,6 +24,8 @@ const LONGEST_STALL = 300_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
+const OVER = Promise.resolve();
+
 /** What the event of an answered request says; filled in as the request becomes known. */
 export interface RequestFacts {
   readonly id: string;
@@ -70,7 +72,10 @@ export function createXmlaClient(
   let bytes = 0;
   let saved = 0;
 
+  const whenOver: (() => void)[] = [];
+
   response.once('close', () => {
+    for (const tell of whenOver) tell();
     const complete = response.writableFinished;
     if (!complete) gone.abort(new GatewayError('client-gone', 'The client went away.'));
     const { id, principal, project, subject, why } = facts;
@@ -165,9 +170,7 @@ export function createXmlaClient(
       response.end();
       watchStall();
     },
-    async over() {
-      if (!response.closed) await once(response, 'close').catch(() => {});
-    },
+    over: () => (response.closed ? OVER : new Promise((resolve) => void whenOver.push(resolve))),
     passingThrough: (said) => ({
       request,
       response,

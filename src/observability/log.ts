@@ -28,15 +28,24 @@ export function logEvents(log: Logger): Listener {
     switch (event.type) {
       case 'xmla-answered': {
         if (!wantsHits && event.outcome.kind === 'hit' && event.complete) return;
-        const { outcome, type, why, ...rest } = event;
-        const line = {
-          ...rest,
-          ms: Math.round(rest.milliseconds),
-          ...outcome,
-          ...(why !== '' && { why }),
+        const { outcome, type, id, principal, project, subject, status, bytes, saved } = event;
+        const { why, complete } = event;
+        const ms = Math.round(event.milliseconds);
+        // Field by field: each spread costs as much as the rest of it (1 µs).
+        const line: Record<string, unknown> = {
+          id,
+          principal,
+          project,
+          subject,
+          status,
+          bytes,
+          saved,
+          complete,
+          ms,
         };
-        const level = outcome.kind === 'hit' && rest.complete ? 'debug' : 'info';
-        return log[level](withoutTimes(line), type);
+        Object.assign(line, outcome);
+        if (why !== '') line['why'] = why;
+        return log[outcome.kind === 'hit' && complete ? 'debug' : 'info'](line, type);
       }
       case 'api-answered': {
         const { type, changes, error, milliseconds, ...rest } = event;

@@ -1,4 +1,5 @@
 import type { BodyAccount } from '../body-account.ts';
+import { createTransientMap } from '../transient-map.ts';
 
 /**
  * Bodies of kept answers that somebody still needs. Each counts once, however many need it, and not while tier 1
@@ -20,7 +21,7 @@ interface Use {
 }
 
 export function createBodiesInUse(account: Pick<BodyAccount, 'countSending'>): BodiesInUse {
-  const uses = new Map<Buffer, Use>();
+  const uses = createTransientMap<Buffer, Use>();
 
   function change(body: Buffer, holders: number, kept: number): void {
     const use = uses.get(body) ?? { holders: 0, kept: 0 };

@@ -7,7 +7,7 @@ import { crc32 } from 'node:zlib';
  *
  *   0  4  magic: an entry, or a manifest
  *   4  1  version of this layout
- *   5  1  coding of the body: 0 as it is, 1 zstd; 128 more when description and body are sealed
+ *   5  1  coding of the body: 0 as it is, 1 zstd, 2 deflate (RFC 1951); 128 more when description and body are sealed
  *   6  2  length of the description
  *   8  8  requestedAt, ms: the tier compares it to keep the later fill, also with those of other versions
  *  16 32  key of the entry, so that a value can never answer for another key
@@ -17,7 +17,7 @@ import { crc32 } from 'node:zlib';
  *
  * An entry goes on with
  *
- *      n  description, JSON (see entry-codec.ts)
+ *      n  description (see entry-codec.ts)
  *         coded body
  *
  * where a sealed one has both sealed as one, bound to the whole head: nothing of it can be moved to another key or
@@ -33,7 +33,7 @@ import { crc32 } from 'node:zlib';
  * before him.
  */
 const MAGIC = { entry: 0x4d445847, manifest: 0x4d44584d } as const;
-const VERSION = 3;
+const VERSION = 4;
 const CHECKSUM_AT = 48;
 const MARKS_AT = 54;
 const MARK = 8;

@@ -198,13 +198,17 @@ export function createEpochs(options: {
       reads.set(name, started);
       return started;
     },
-    areCurrent(captured) {
-      const current = heldNow(captured.scopes);
-      return (
-        current !== undefined &&
-        current.keySecret === captured.keySecret &&
-        current.tokens.every((token, i) => token === captured.tokens[i])
-      );
+    areCurrent({ scopes, tokens, keySecret: captured }) {
+      if (owed.size > 0 || keySecret !== captured) return false;
+      // What was read together began together.
+      let holds: LeaseStart | undefined;
+      return scopes.every((scope, i) => {
+        const known = held.get(scope);
+        if (known === undefined || known.token !== tokens[i]) return false;
+        if (known.since !== holds && !leaseHolds(known.since, lease, clock)) return false;
+        holds = known.since;
+        return true;
+      });
     },
     renew,
     owe(scopes, purge) {

@@ -1,3 +1,4 @@
+import { createTransientMap } from '../transient-map.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
@@ -34,7 +35,7 @@ interface Landed {
  * A fill that is entered after another one ended began later; so only those that are under way are held.
  */
 export function createFillOrder(): FillOrder {
-  const underWay = new Map<string, Set<{ latest: Landed | undefined }>>();
+  const underWay = createTransientMap<string, Set<{ latest: Landed | undefined }>>();
   let entered = 0;
 
   return {

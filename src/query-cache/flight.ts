@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { createGate, type Gate } from '../gate.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
+import { createTransientMap } from '../transient-map.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** How a flight ended for those who waited. Without an answer they go to the engine themselves. */
@@ -61,7 +62,7 @@ interface Entry {
  */
 export function createFlights(options: { clock: Clock; deadline: number }): Flights {
   const { clock } = options;
-  const entries = new Map<string, Entry>();
+  const entries = createTransientMap<string, Entry>();
   let waiters = 0;
 
   function joinable(key: string, youngerThan = options.deadline): Entry | undefined {
@@ -103,7 +104,7 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
       entries.set(key, entry);
       return flight;
     },
-    usage: () => ({ flights: entries.size, waiters }),
+    usage: () => ({ flights: entries.size(), waiters }),
   };
 }
 

@@ -1,8 +1,8 @@
-import { createHmac } from 'node:crypto';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { CapturedEpochs } from './epochs.ts';
+import { hmac } from './hmac.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
 const KEY_VERSION = 2;
@@ -87,15 +87,27 @@ export const KEY_PARTS = [
 
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
+/** The JSON of each part, in the order of {@link KEY_PARTS}; undefined where requests of this method have no such part. */
+export type PartTexts = readonly (string | undefined)[];
+
+export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
+  return KEY_PARTS.map(([, value]) => JSON.stringify(value(parts, epochs)) as string | undefined);
+}
+
 /**
  * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43
  * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of
  * parts look alike (lone surrogates are escaped; no part that is there is null where it could be absent). Keyed
  * with a secret of the deployment, so that somebody who can read the Redis keys cannot test guesses of what was
  * asked.
+ * @param texts those of the parts, where they have been made already
  */
-export function queryKey(parts: KeyParts, epochs: CapturedEpochs): string {
-  const values = KEY_PARTS.map(([, value]) => value(parts, epochs));
-  const encoded = JSON.stringify([KEY_VERSION, ...values]);
-  return createHmac('sha256', epochs.keySecret).update(encoded).digest('base64url');
+export function queryKey(
+  parts: KeyParts,
+  epochs: CapturedEpochs,
+  texts: PartTexts = partTexts(parts, epochs),
+): string {
+  let encoded = `[${KEY_VERSION}`;
+  for (const text of texts) encoded += `,${text ?? 'null'}`;
+  return hmac(epochs.keySecret, `${encoded}]`);
 }

@@ -7,8 +7,9 @@ import type { SharedEntries } from './shared-entries.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** What a client is told of an answer that is replayed; milliseconds. */
-interface Recalled {
+export interface Recalled {
   readonly answer: StoredAnswer;
+  readonly source: Exclude<HitSource, 'coalesced'>;
   readonly ttl: number;
   readonly age: number;
 }
@@ -22,10 +23,17 @@ export interface FetchedQuery {
 /** Finds answers under keys that were made before, without the query that they were made of. */
 export interface KnownAnswers {
   /**
-   * The answer that memory holds under a key, where both may be used at this very moment. What it returns counts in
-   * this turn only.
+   * The answer that memory holds under a key, else the one that was brought, where it may be used at this very moment.
+   * What was brought is kept in memory then. What it returns counts in this turn only.
    */
-  recall(known: KnownKey): Recalled | undefined;
+  recall(known: KnownKey, brought?: StoredAnswer): Recalled | undefined;
+  /**
+   * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
+   * {@link KnownAnswers.recall}. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+   * @param beside what the asker keeps in memory meanwhile (bytes)
+   * @returns never rejects
+   */
+  bring(known: KnownKey, beside: number): Promise<StoredAnswer | undefined> | undefined;
   /**
    * Answers a client from memory or tier 2, if the key still counts when the answer is there. False when the client is
    * still to be answered.
@@ -52,27 +60,41 @@ export function createKnownAnswers(options: {
 }): KnownAnswers {
   const { epochs, memory, entries, clock, timeLeft, replay } = options;
 
+  function usable(
+    { key, captured, ttl, digests }: KnownKey,
+    inValues: StoredAnswer | undefined,
+  ): Omit<Recalled, 'age'> | undefined {
+    const inMemory = memory.get(key);
+    const answer = inMemory ?? inValues;
+    if (answer === undefined || !epochs.areCurrent(captured)) return undefined;
+    const left = timeLeft(answer, { ttl });
+    if (left <= 0) return undefined;
+    if (inMemory === undefined) memory.set(key, answer, digests);
+    return { answer, source: inMemory === undefined ? 'redis' : 'memory', ttl: left };
+  }
+
   return {
-    recall({ key, captured, ttl }) {
-      const answer = memory.get(key);
-      if (answer === undefined || !epochs.areCurrent(captured)) return undefined;
-      const left = timeLeft(answer, { ttl });
-      if (left <= 0) return undefined;
-      return { answer, ttl: left, age: Math.max(0, clock.wall() - answer.requestedAt) };
+    recall(known, brought) {
+      const found = usable(known, brought);
+      if (found === undefined) return undefined;
+      const { answer, source, ttl } = found;
+      return { answer, source, ttl, age: Math.max(0, clock.wall() - answer.requestedAt) };
     },
-    async fetch({ key, captured, digests }, query, client) {
+    bring({ key, captured }, beside) {
+      if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
+      return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
+    },
+    async fetch(known, query, client) {
+      const { key, captured } = known;
       if (!epochs.areCurrent(captured)) {
         await epochs.obtain(captured.scopes);
         if (!epochs.areCurrent(captured)) return false;
       }
       const inValues = memory.get(key) === undefined ? await entries?.find(key) : undefined;
       // The await may have outlived the lease, or brought a purge; or another request's fill has landed.
-      if (!epochs.areCurrent(captured)) return false;
-      const inMemory = memory.get(key);
-      const found = inMemory ?? inValues;
-      if (found === undefined || timeLeft(found, query) <= 0) return false;
-      if (inMemory === undefined) memory.set(key, found, digests);
-      replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
+      const found = usable({ ...known, ttl: query.ttl }, inValues);
+      if (found === undefined) return false;
+      replay(found.answer, found.source, key, query, client);
       return true;
     },
     gzipOf: memory.gzipOf,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { CapturedEpochs } from './epochs.ts';
-import { KEY_PARTS, type KeyPartName, type KeyParts } from './key.ts';
+import { KEY_PARTS, partTexts, type KeyPartName, type KeyParts, type PartTexts } from './key.ts';
 
 /** Of each digest: enough that no two parts in one memory meet by chance (bytes). */
 const BYTES = 8;
@@ -19,12 +19,17 @@ export type PartDigests = string;
 /**
  * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
  * itself, so that a dump of the memory or an explanation does not let anybody test guesses.
+ * @param texts those of the parts, where they have been made already
  */
-export function partDigests(parts: KeyParts, epochs: CapturedEpochs): PartDigests {
+export function partDigests(
+  parts: KeyParts,
+  epochs: CapturedEpochs,
+  texts: PartTexts = partTexts(parts, epochs),
+): PartDigests {
   const { keySecret } = epochs;
   if (remembered.keySecret !== keySecret) remembered = rememberFor(keySecret);
   let joined = '';
-  for (let i = 0; i < KEY_PARTS.length; i += 1) joined += digestOfPart(i, parts, epochs);
+  for (let i = 0; i < KEY_PARTS.length; i += 1) joined += digestOfPart(i, texts[i]);
   // As one text: what was joined would keep a tree of texts alive.
   return Buffer.from(joined, 'latin1').toString('latin1');
 }
@@ -35,36 +40,29 @@ export function partDigests(parts: KeyParts, epochs: CapturedEpochs): PartDigest
  */
 interface Remembered {
   readonly keySecret: string;
-  /** For each part its digests, by the text, or by the JSON of what is no text: two maps, as those may look alike. */
-  readonly ofTexts: readonly Map<string, string>[];
-  readonly ofOthers: readonly Map<string, string>[];
+  /** For each part its digests, by its JSON. */
+  readonly parts: readonly { readonly front: string; readonly digests: Map<string, string> }[];
 }
 
 let remembered = rememberFor('');
 
 function rememberFor(keySecret: string): Remembered {
-  return { keySecret, ofTexts: mapOfEach(), ofOthers: mapOfEach() };
+  return {
+    keySecret,
+    parts: KEY_PARTS.map(([name]) => ({ front: frontOf(keySecret, name), digests: new Map() })),
+  };
 }
 
-function mapOfEach(): readonly Map<string, string>[] {
-  return KEY_PARTS.map(() => new Map<string, string>());
-}
-
-function digestOfPart(i: number, parts: KeyParts, epochs: CapturedEpochs): string {
-  const part = KEY_PARTS[i];
-  const of = part?.[1](parts, epochs);
-  if (part === undefined || of === undefined) return ABSENT;
-  const isText = typeof of === 'string';
-  const by = isText ? of : JSON.stringify(of);
-  const known = isText ? remembered.ofTexts[i] : remembered.ofOthers[i];
-  if (known === undefined || by.length > LONGEST_REMEMBERED) {
-    return digest(epochs.keySecret, part[0], of);
-  }
-  const found = known.get(by);
+function digestOfPart(i: number, text: string | undefined): string {
+  const part = remembered.parts[i];
+  if (part === undefined || text === undefined) return ABSENT;
+  const { front, digests } = part;
+  if (text.length > LONGEST_REMEMBERED) return digest(front, text);
+  const found = digests.get(text);
   if (found !== undefined) return found;
-  const made = digest(epochs.keySecret, part[0], of);
-  if (known.size >= REMEMBERED) known.clear();
-  known.set(by, made);
+  const made = digest(front, text);
+  if (digests.size >= REMEMBERED) digests.clear();
+  digests.set(text, made);
   return made;
 }
 
@@ -92,15 +90,21 @@ export function differingParts(a: PartDigests, b: PartDigests): KeyPartName[] | 
 
 /** An epoch in a form that can be shown: equal for equal epochs, and of no use to whoever sees it. */
 export function tokenDigest(keySecret: string, token: string): string {
-  return Buffer.from(digest(keySecret, 'token', token), 'latin1').toString('base64url');
+  return Buffer.from(digest(frontOf(keySecret, 'token'), JSON.stringify(token)), 'latin1').toString(
+    'base64url',
+  );
 }
 
 /**
  * Keyed by the secret in front, which is enough for a digest that is cut off, and costs a quarter of an HMAC. What is
  * digested begins with the secret, the parts of a key with a block of the HMAC's own: the two never meet.
  */
-function digest(keySecret: string, name: string, of: unknown): string {
-  return hash('sha256', `${keySecret}\0${JSON.stringify([name, of])}`, 'latin1').slice(0, BYTES);
+function digest(front: string, text: string): string {
+  return hash('sha256', `${front}${text}]`, 'latin1').slice(0, BYTES);
+}
+
+function frontOf(keySecret: string, name: string): string {
+  return `${keySecret}\0[${JSON.stringify(name)},`;
 }
 
 function digestAt(digests: PartDigests, i: number): string {

@@ -11,7 +11,7 @@ import { fill, type FillJob } from './fill.ts';
 import type { Flight, Flights } from './flight.ts';
 import { createInspections } from './inspections.ts';
 import { inTurn } from './in-turn.ts';
-import { queryKey } from './key.ts';
+import { partTexts, queryKey, type PartTexts } from './key.ts';
 import { createKnownAnswers, type FetchedQuery, type KnownAnswers } from './known-answers.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import { partDigests } from './part-digests.ts';
@@ -41,7 +41,9 @@ export interface QueryCache extends KnownAnswers {
 /** Where an answer is looked for and kept. */
 interface Place {
   readonly key: string;
-  /** The epochs under which the key was made. */
+  /** What the key was made of. */
+  readonly texts: PartTexts;
+  /** The epochs under which it was made. */
   readonly captured: CapturedEpochs;
   /** What looking for it in tier 2 took (ms). */
   readonly spent: number;
@@ -90,15 +92,16 @@ export function createQueryCache(options: {
     query: Query,
     client: Client,
   ): Promise<boolean> {
-    const key = queryKey(query.parts, captured);
+    const texts = partTexts(query.parts, captured);
+    const key = queryKey(query.parts, captured, texts);
     if (query.fresh) {
-      await lead({ key, captured, spent: 0 }, query, client);
+      await lead({ key, texts, captured, spent: 0 }, query, client);
       return true;
     }
     const outside = memory.get(key) === undefined;
     const since = clock.now();
     const inValues = outside ? await entries?.find(key) : undefined;
-    const at = { key, captured, spent: clock.now() - since };
+    const at = { key, texts, captured, spent: clock.now() - since };
     // No await from here to the replay, the join or the lead: what is decided holds when it happens. The
     // await above may have outlived the lease, or brought a purge.
     if (!epochs.areCurrent(captured)) return false;
@@ -107,7 +110,7 @@ export function createQueryCache(options: {
     const inMemory = memory.get(key);
     const found = inMemory ?? inValues;
     if (found !== undefined && timeLeft(found, query) > 0) {
-      if (inMemory === undefined) memory.set(key, found, partDigests(query.parts, captured));
+      if (inMemory === undefined) memory.set(key, found, partDigests(query.parts, captured, texts));
       replay(found, inMemory === undefined ? 'redis' : 'memory', key, query, client);
       query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
       return true;
@@ -156,7 +159,7 @@ export function createQueryCache(options: {
     query: Query,
     client: Client,
   ): Promise<void> {
-    const { key, captured } = at;
+    const { key, texts, captured } = at;
     const entered = await shared.enter({
       place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
       ttl: query.ttl,
@@ -174,7 +177,8 @@ export function createQueryCache(options: {
       return turn.end(filled?.answer, await toTier2(key, filled));
     }
     const { answer } = entered;
-    if (memory.get(key) === undefined) memory.set(key, answer, partDigests(query.parts, captured));
+    if (memory.get(key) === undefined)
+      memory.set(key, answer, partDigests(query.parts, captured, texts));
     flight.land(answer);
     replay(answer, 'coalesced', key, query, client);
   }
@@ -209,7 +213,7 @@ export function createQueryCache(options: {
 
   /** Asks the engine and keeps its answer in memory. Undefined when it may not be kept. */
   async function fillAndKeep(
-    { key, captured }: Place,
+    { key, texts, captured }: Place,
     query: Query,
     client: Client,
     flight: Flight | undefined,
@@ -222,7 +226,8 @@ export function createQueryCache(options: {
       const latest = ordered.latest() ?? answer;
       // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
       if (latest !== answer && !replace) return;
-      memory.set(key, latest, partDigests(query.parts, captured), replace ? 'fresh' : 'usual');
+      const digests = partDigests(query.parts, captured, texts);
+      memory.set(key, latest, digests, replace ? 'fresh' : 'usual');
       emit({ type: 'stored', project: query.project, bytes: answer.body.length });
     };
     const refused = () => void unshareable.set(key, clock.now() + UNSHAREABLE_FOR);

@@ -30,8 +30,11 @@ export interface Filled {
 export interface SharedEntries {
   /** Looks at an entry, and tells nobody. @throws when tier 2 cannot say */
   peek(key: string): Promise<StoredAnswer | undefined>;
-  /** Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects. */
-  find(key: string): Promise<StoredAnswer | undefined>;
+  /**
+   * Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects.
+   * @param beside what the asker keeps in memory meanwhile, to be counted here (bytes)
+   */
+  find(key: string, beside?: number): Promise<StoredAnswer | undefined>;
   /**
    * Keeps the answer. Also when the lease of its epochs ran out meanwhile: whether they are still in force is asked
    * by those who look for it. Never rejects.
@@ -57,24 +60,43 @@ export function createSharedEntries(options: {
   const longWrites = createGate(1);
   const forEver = new AbortController().signal;
 
-  async function look(key: string): Promise<Decoded | undefined> {
-    const found = await values.get(key);
-    if (found === undefined) return undefined;
+  async function look(key: string, beside: number): Promise<Decoded | undefined> {
     const share = options.account?.open('value');
     const take = (bytes: number) => takeRoom(share, bytes);
     try {
+      if (beside > 0) take(beside);
+      const found = await values.get(key);
+      if (found === undefined || found === null) return undefined;
       take(found.length);
-      if (!looksLikeManifest(found)) return await decodeEntry(key, found, maxEntry, sealer, take);
-      const gathered = await chunks.gather(key, found, take);
-      return gathered.ok
-        ? await decodeEntry(key, gathered.value, maxEntry, sealer, take)
-        : gathered;
+      const decoded = looksLikeManifest(found)
+        ? gatherAndDecode(key, found, take)
+        : decodeEntry(key, found, maxEntry, sealer, take);
+      return decoded instanceof Promise ? await decoded : decoded;
     } catch (error) {
       if (error instanceof NoRoom) return undefined;
       throw error;
     } finally {
       share?.release();
     }
+  }
+
+  async function gatherAndDecode(
+    key: string,
+    manifest: Buffer,
+    take: (bytes: number) => void,
+  ): Promise<Decoded> {
+    const gathered = await chunks.gather(key, manifest, take);
+    return gathered.ok ? decodeEntry(key, gathered.value, maxEntry, sealer, take) : gathered;
+  }
+
+  function toAnswer(found: Decoded | undefined): StoredAnswer | undefined {
+    if (found?.ok === true) return found.answer;
+    if (found !== undefined) emit({ type: 'entry-rejected', why: found.why });
+    return undefined;
+  }
+
+  function toNothing(error: unknown): undefined {
+    emit({ type: 'redis-failed', operation: 'get', error });
   }
 
   /** What began later must not be overwritten: whether something has is looked at in the turn that sends the value. */
@@ -120,19 +142,10 @@ export function createSharedEntries(options: {
 
   return {
     async peek(key) {
-      const found = await look(key);
+      const found = await look(key, 0);
       return found?.ok === true ? found.answer : undefined;
     },
-    async find(key) {
-      try {
-        const found = await look(key);
-        if (found?.ok === true) return found.answer;
-        if (found !== undefined) emit({ type: 'entry-rejected', why: found.why });
-      } catch (error) {
-        emit({ type: 'redis-failed', operation: 'get', error });
-      }
-      return undefined;
-    },
+    find: (key, beside = 0) => look(key, beside).then(toAnswer, toNothing),
     async keep(key, filled) {
       try {
         await keepInTurn(key, filled);

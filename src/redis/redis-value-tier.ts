@@ -39,9 +39,7 @@ export function createRedisValueTier(options: {
   }
 
   return {
-    async get(key) {
-      return (await breaker.run(() => connections.reader.getBuffer(redisKey(key)))) ?? undefined;
-    },
+    get: (key) => breaker.run(() => connections.reader.getBuffer(redisKey(key))),
     async set(key, value, lifetime, { replace } = { replace: false }) {
       const milliseconds = Math.ceil(lifetime);
       if (milliseconds <= 0) return;

@@ -53,6 +53,7 @@ const COMMON = [
   'lease',
   'sealing',
   'fold-case',
+  'transient-map',
   'invalidation',
   'engine-kinds',
 ];
@@ -134,6 +135,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   lease: { values: [] },
   sealing: { values: [] },
   'fold-case': { values: [] },
+  'transient-map': { values: [] },
   invalidation: { values: [] },
   'engine-kinds': { values: [] },
 };

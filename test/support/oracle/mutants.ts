@@ -59,7 +59,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'query-cache/query-cache.ts',
-        find: `memory.set(key, latest, partDigests(query.parts, captured), replace ? 'fresh' : 'usual');`,
+        find: `memory.set(key, latest, digests, replace ? 'fresh' : 'usual');`,
         put: `const late = epochs.held(query.scopes) ?? captured;
       memory.set(queryKey(query.parts, late), latest, partDigests(query.parts, late), replace ? 'fresh' : 'usual');`,
       },
@@ -78,10 +78,10 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'query-cache/key.ts',
-        find: `  return createHmac('sha256', epochs.keySecret).update(encoded).digest('base64url');`,
-        put: `  const digest = (text: string) => createHmac('sha256', epochs.keySecret).update(text).digest('base64url');
-  const key = digest(encoded);
-  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify(values.slice(0, -1))));
+        find: '  return hmac(epochs.keySecret, `${encoded}]`);',
+        put: `  const digest = (text: string) => hmac(epochs.keySecret, text);
+  const key = digest(encoded + ']');
+  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify(texts.slice(0, -1))));
   return key;`,
       },
       {

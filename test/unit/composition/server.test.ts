@@ -20,10 +20,17 @@ const REQUEST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
 async function house() {
   const hot: ServerResponse[] = [];
   const handled: ServerResponse[] = [];
+  /** Each hands what the hot path took on to the handler. */
+  const giveBack: (() => void)[] = [];
   const server = createGatewayServer(
     LISTEN,
     (_request, response) => void handled.push(response),
-    () => ({ take: (_request, response) => void hot.push(response) }),
+    () => ({
+      take(_request, response, otherwise) {
+        hot.push(response);
+        giveBack.push(otherwise);
+      },
+    }),
   );
   const port = portOf(await server.listen());
   const socket = connect(port, '127.0.0.1').setNoDelay();
@@ -31,7 +38,7 @@ async function house() {
   let received = '';
   socket.on('data', (chunk: Buffer) => (received += chunk.toString()));
   const ended = once(socket, 'close');
-  return { server, hot, handled, socket, ended, received: () => received };
+  return { server, hot, handled, giveBack, socket, ended, received: () => received };
 }
 
 test('the hot path is asked first, and whatever it does not answer is handled', async () => {
@@ -42,6 +49,17 @@ test('the hot path is asked first, and whatever it does not answer is handled', 
   await until(() => received().endsWith('hot\r\n0\r\n\r\n') || received().endsWith('hot'));
   expect(handled).toEqual([]);
   socket.destroy();
+  await server.close();
+});
+
+test('what the hot path gives back when its client has gone is neither handled nor waited for', async () => {
+  const { server, hot, handled, giveBack, socket } = await house();
+  socket.write(REQUEST);
+  await until(() => hot.length === 1);
+  socket.destroy();
+  await until(() => hot[0]?.destroyed === true);
+  giveBack[0]?.();
+  expect(handled).toEqual([]);
   await server.close();
 });
 

@@ -15,8 +15,11 @@ interface Visit {
   giveUp(): void;
 }
 
-/** Asks for admission, and keeps the books of what became of it. */
-function visit(admission: Admission, user: string): Visit {
+/**
+ * Asks for admission, and keeps the books of what became of it.
+ * @param atOnce whether it first asks without a promise
+ */
+function visit(admission: Admission, user: string, atOnce = false): Visit {
   const controller = new AbortController();
   const made: Visit = {
     user,
@@ -24,19 +27,22 @@ function visit(admission: Admission, user: string): Visit {
     leave() {},
     giveUp: () => controller.abort(new Error('gave up')),
   };
-  admission.admit(user, controller.signal).then(
-    (leave) => {
-      made.state = 'inside';
-      made.leave = () => {
-        made.state = 'gone';
-        leave();
-      };
-    },
-    (error: unknown) => {
+  const enter = (leave: () => void) => {
+    made.state = 'inside';
+    made.leave = () => {
       made.state = 'gone';
-      made.refusal = error;
-    },
-  );
+      leave();
+    };
+  };
+  const admitted = atOnce ? admission.tryAdmit(user, controller.signal) : undefined;
+  if (admitted !== undefined) {
+    enter(admitted);
+    return made;
+  }
+  admission.admit(user, controller.signal).then(enter, (error: unknown) => {
+    made.state = 'gone';
+    made.refusal = error;
+  });
   return made;
 }
 
@@ -146,6 +152,25 @@ describe('admission to the engine', () => {
     expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
   });
 
+  test('lets in at once whoever need not wait, and nobody else', async () => {
+    const admission = createAdmission({ concurrency: 2, per_user: 1, queue: 5 });
+    const { signal } = new AbortController();
+    const leave = admission.tryAdmit('a', signal);
+    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
+    expect(admission.tryAdmit('a', signal)).toBeUndefined();
+    expect(admission.tryAdmit('b', AbortSignal.abort())).toBeUndefined();
+    // Its place is its own, though it has not been taken yet.
+    const other = visit(admission, 'b');
+    expect(admission.tryAdmit('c', signal)).toBeUndefined();
+    await quiet();
+    expect(other.state).toBe('inside');
+    leave?.();
+    leave?.();
+    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
+    expect(admission.tryAdmit('c', signal)).toBeDefined();
+    expect(admission.tryAdmit('d', signal)).toBeUndefined();
+  });
+
   test('keeps its limits whatever happens, wastes no place, and all leave', async () => {
     const limits = fc.record({
       concurrency: fc.integer({ min: 1, max: 5 }),
@@ -158,16 +183,17 @@ describe('admission to the engine', () => {
       who: fc.nat({ max: 1_000 }),
       // Several things may happen before anything else runs.
       pause: fc.boolean(),
+      atOnce: fc.boolean(),
     });
     await fc.assert(
       fc.asyncProperty(limits, fc.array(action, { maxLength: 50 }), async (limits, actions) => {
         const admission = createAdmission(limits);
         const all: Visit[] = [];
         const those = (state: Visit['state']) => all.filter((one) => one.state === state);
-        for (const { do: what, user, who, pause } of actions) {
+        for (const { do: what, user, who, pause, atOnce } of actions) {
           const inside = those('inside');
           const waiting = those('waiting');
-          if (what === 'come') all.push(visit(admission, user));
+          if (what === 'come') all.push(visit(admission, user, atOnce));
           else if (what === 'leave') inside[who % inside.length]?.leave();
           else waiting[who % waiting.length]?.giveUp();
           expect(those('inside').length).toBeLessThanOrEqual(limits.concurrency);

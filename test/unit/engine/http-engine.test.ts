@@ -233,7 +233,11 @@ describe('an engine', () => {
     const events: unknown[] = [];
     const engine = createHttpEngine({
       config: engineConfig([`${DEAD}/`, stub.url]),
-      admission: { admit: async () => () => {}, usage: () => ({ atEngine: 0, waiting: 0 }) },
+      admission: {
+        tryAdmit: () => undefined,
+        admit: async () => () => {},
+        usage: () => ({ atEngine: 0, waiting: 0 }),
+      },
       clock: { ...systemClock, ...clock },
       emit: (event) => events.push(event),
     });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -172,6 +172,32 @@ describe('a query on such a connection', () => {
     await send({ timeout: 50 });
     await until(() => over.length > 0);
     expect(over).toEqual([expect.any(ClientStall)]);
+  });
+
+  test('has all of its own time, whatever went before it on its connection', async () => {
+    jest.useFakeTimers({
+      doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'],
+    });
+    try {
+      for (const timeout of [5_000, 1_000])
+        expect(await textOf(await send({ timeout }))).toBe('<a/>');
+      jest.advanceTimersByTime(900);
+      let came = false;
+      const hasCome = () => came;
+      let ended: unknown;
+      engine.answerWith(() => void (came = true));
+      send({ timeout: 1_000 }).catch((error: unknown) => (ended = error));
+      while (!hasCome()) await new Promise((resolve) => setImmediate(resolve));
+      expect(engine.sockets.size).toBe(1);
+      jest.advanceTimersByTime(999);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(ended).toBeUndefined();
+      jest.advanceTimersByTime(1);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(ended).toBeInstanceOf(EngineSilence);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   test('brings a long answer whole, and leaves its connection to the next', async () => {

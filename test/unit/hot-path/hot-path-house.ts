@@ -15,13 +15,14 @@ import type { GatewayEvent } from '../../../src/events.ts';
 import { createHotPath, type HotPath } from '../../../src/hot-path/hot-path.ts';
 import type { Lesson } from '../../../src/hot-path/learning.ts';
 import type { GzipVariant } from '../../../src/query-cache/gzip-variant.ts';
+import { createKnownAnswers } from '../../../src/query-cache/known-answers.ts';
 import type { GzipSource, KnownKey } from '../../../src/query-cache/query.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { SessionRecord } from '../../../src/sessions/session-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { readAsked } from '../../../src/xmla-line/asked.ts';
 import { execute } from '../../support/envelopes.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { checkpoint, handClock, type Checkpoint, type HandClock } from '../query-cache/fakes.ts';
 import { answerWith } from '../query-cache/session-documents.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
@@ -71,15 +72,28 @@ interface Way {
 export interface House {
   /** What may have changed since a query was learnt. */
   login: Login;
+  /** What memory holds under the key of all queries here, and what tier 2 does. */
   stored: StoredAnswer | undefined;
+  inTier2: StoredAnswer | undefined;
+  /** Whether the epochs are in force. */
+  current: boolean;
   session: FoundSession | undefined;
   roles: string | undefined;
   gzip: GzipSource | undefined;
+  /** Where whoever asks tier 2 can be held. */
+  asking: Checkpoint;
   /** Called in the turn in which a request was taken, and with every event. */
   onTaken: (request: IncomingMessage, response: ServerResponse) => void;
   onEvent: (event: GatewayEvent) => void;
 
   readonly hotPath: HotPath;
+  readonly clock: HandClock;
+  /** What each who asked tier 2 kept meanwhile (bytes). */
+  readonly besides: (number | undefined)[];
+  /** What memory was told to keep. */
+  readonly kept: StoredAnswer[];
+  /** How many are told to be under way. */
+  readonly working: () => number;
   readonly url: string;
   readonly port: number;
   /** Of its session. */
@@ -107,6 +121,7 @@ export interface House {
 
 export async function openHouse(): Promise<House> {
   const clock = handClock();
+  let working = 0;
   const record: SessionRecord = {
     principal: 'alice',
     profile: 'p',
@@ -119,14 +134,32 @@ export async function openHouse(): Promise<House> {
   };
   const hotPath = createHotPath({
     authenticator: { remembered: (header) => (header === LOGIN ? house.login : undefined) },
-    cache: {
-      recall: ({ key }) =>
-        key === FOUND.key && house.stored !== undefined
-          ? { answer: house.stored, ttl: 900, age: 100 }
-          : undefined,
-      gzipOf: (key, answer) =>
-        key === FOUND.key && answer === house.stored ? house.gzip : undefined,
-    },
+    cache: createKnownAnswers({
+      epochs: {
+        areCurrent: () => house.current,
+        obtain: () => Promise.reject(new Error('the hot path reads no epochs')),
+      },
+      memory: {
+        get: (key) => (key === FOUND.key ? house.stored : undefined),
+        set(_key, answer) {
+          house.kept.push(answer);
+          house.stored = answer;
+        },
+        gzipOf: (key, answer) =>
+          key === FOUND.key && answer === house.stored ? house.gzip : undefined,
+      },
+      entries: {
+        async find(key, beside) {
+          house.besides.push(beside);
+          const found = key === FOUND.key ? house.inTier2 : undefined;
+          await house.asking.arrive();
+          return found;
+        },
+      },
+      clock,
+      timeLeft: (answer, { ttl }) => answer.requestedAt + ttl - clock.wall(),
+      replay: () => expect('a replay').toBe('of the line only'),
+    }),
     sessions: { handle: () => ({ find: () => house.session }) },
     roleSets: { heldName: () => house.roles },
     gzip: { prepare: (answer, keep) => void house.gzips.push({ answer, keep }) },
@@ -135,6 +168,10 @@ export async function openHouse(): Promise<House> {
         house.sending.push(body);
         return () => void house.sending.splice(house.sending.indexOf(body), 1);
       },
+    },
+    work: {
+      begin: () => void (working += 1),
+      end: () => void (working -= 1),
     },
     clock,
     secret: 's',
@@ -164,12 +201,19 @@ export async function openHouse(): Promise<House> {
   const house: House = {
     login: loggedIn(),
     stored: ANSWER,
+    inTier2: undefined,
+    current: true,
+    asking: checkpoint(),
     session: { kind: 'known', record },
     roles: undefined,
     gzip: undefined,
     onTaken() {},
     onEvent() {},
     hotPath,
+    clock,
+    besides: [],
+    kept: [],
+    working: () => working,
     url,
     port,
     record,
@@ -225,5 +269,6 @@ export async function openHouse(): Promise<House> {
       server.close();
     },
   };
+  house.asking.release();
   return house;
 }

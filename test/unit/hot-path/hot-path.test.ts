@@ -144,6 +144,28 @@ describe('goes the whole line, which gets the body as it came, when', () => {
     socket.destroy();
   });
 
+  test('its body goes on behind what is known, in another chunk that came with it', async () => {
+    const head = `POST /mdx/xmla HTTP/1.1\r\nhost: x\r\nauthorization: Basic YWxpY2U6YWxpY2U=\r\n`;
+    const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+    const [socket, received] = await connected();
+    const write = (...chunks: readonly string[]) =>
+      void socket.write(
+        `${head}transfer-encoding: chunked\r\n\r\n${[...chunks, ''].map(chunk).join('')}`,
+      );
+    for (const time of [1, 2]) {
+      write(`${asked()}`);
+      await until(() => house.line.length === time);
+      await house.learn();
+    }
+    write(`${asked()}`);
+    await until(() => received().includes('stored'));
+    write(`${asked()}`, '<more/>');
+    await until(() => house.line.length === 3 || received().split('stored').length > 2);
+    expect(`${house.line.at(-1)?.body}`).toBe(`${asked()}<more/>`);
+    expect(received().split('stored')).toHaveLength(2);
+    socket.destroy();
+  });
+
   test('its client has gone', async () => {
     await taught();
     const [socket] = await connected();

@@ -119,6 +119,17 @@ describe('a body that comes over a connection', () => {
     socket.destroy();
   });
 
+  test('in chunks is read whole where all of it is there before anybody asks', async () => {
+    before = async (request) => {
+      while (!request.complete) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
+    socket.write(`${chunked}3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n`);
+    await until(() => read.length === 1);
+    expect(read).toEqual([{ body: 'abcde', reason: undefined }]);
+    socket.destroy();
+  });
+
   test('in gzip is decoded', async () => {
     const coded = gzipSync('some text');
     socket.write(head(coded.length, 'Content-Encoding: gzip\r\n'));

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Readable } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { createZstdCompress, zstdCompressSync } from 'node:zlib';
+import { createDeflateRaw, createZstdCompress, deflateRawSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { decodeEntry, encodeEntry } from '../../../src/query-cache/entry-codec.ts';
@@ -49,9 +49,9 @@ const decode = (bytes: Buffer, key = KEY) => decodeEntry(key, bytes, MAX_BODY, N
 const encode = (kept: StoredAnswer) => encodeEntry(KEY, kept, TOKENS, NO_SEALER);
 
 /** So many MiB of zeros, compressed without ever being in memory. */
-function zerosPacked(mebibytes: number): Promise<Buffer> {
+function zerosPacked(mebibytes: number, packer: Transform): Promise<Buffer> {
   const zeros = Buffer.alloc(MIB);
-  return buffer(Readable.from(Array(mebibytes).fill(zeros)).pipe(createZstdCompress()));
+  return buffer(Readable.from(Array(mebibytes).fill(zeros)).pipe(packer));
 }
 
 describe('a value of tier 2', () => {
@@ -66,8 +66,13 @@ describe('a value of tier 2', () => {
 
   test('is read as documented, when it was made by hand', async () => {
     expect(await decode(value())).toEqual({ ok: true, answer: storedAnswer() });
-    const packed = value({ coding: 1, body: zstdCompressSync(Buffer.from('<root/>')) });
-    expect(await decode(packed)).toEqual({ ok: true, answer: storedAnswer() });
+    const plain = Buffer.from('<root/>');
+    for (const packed of [
+      value({ coding: 1, body: zstdCompressSync(plain) }),
+      value({ coding: 2, body: deflateRawSync(plain) }),
+    ]) {
+      expect(await decode(packed)).toEqual({ ok: true, answer: storedAnswer() });
+    }
   });
 
   test('is made as documented', async () => {
@@ -155,33 +160,45 @@ describe('a value of tier 2', () => {
 
   const unsound: readonly (readonly [what: string, made: Buffer, why: string])[] = [
     ['another magic', value({ magic: 1 }), 'not an entry of this gateway'],
-    ['an older version', value({ version: 2 }), 'another version'],
-    ['a later version', value({ version: 4 }), 'another version'],
+    ['an older version', value({ version: 3 }), 'another version'],
+    ['a later version', value({ version: 5 }), 'another version'],
     ['the magic of a manifest', value({ magic: 0x4d44584d }), 'a manifest'],
     ['a seal that it has not', value({ coding: 0x80 }), 'sealed'],
     ['more epochs than it has', value({ marks: 60 }), 'too short'],
     ['more epochs than anything has', value({ marks: 65 }), 'too many epochs'],
     ['fewer epochs than it has', value({ marks: 1 }), 'unreadable description'],
-    ['a coding that nobody knows', value({ coding: 2 }), 'unreadable body'],
+    ['a coding that nobody knows', value({ coding: 3 }), 'unreadable body'],
     ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
     ['a description that is null', value({ description: 'null' }), 'unreadable description'],
     ['a description without an end', value({ describedLength: 60_000 }), 'unreadable description'],
+    [
+      'a description that goes beyond its end',
+      value({ describedLength: 1_000, body: Buffer.of() }),
+      'unreadable description',
+    ],
+    ['a description of nothing', value({ describedLength: 0 }), 'unreadable description'],
+    ['a description without texts', value({ describedLength: 32 }), 'unreadable description'],
     ['a body that is too short', value({ body: Buffer.from('<root') }), 'unreadable body'],
     ['a body that is too long', value({ body: Buffer.from('<root/> ') }), 'unreadable body'],
-    ['a body that is not what its coding says', value({ coding: 1 }), 'unreadable body'],
+    ['a body that is not zstd as its coding says', value({ coding: 1 }), 'unreadable body'],
+    ['a body that is not deflate as its coding says', value({ coding: 2 }), 'unreadable body'],
   ];
   test.each(unsound)('with %s and a checksum that fits is refused', async (_what, made, why) => {
     expect(await decode(made)).toEqual({ ok: false, why });
   });
 
-  // One that is decompressed at once, and one that is on the thread pool.
-  test.each([7, 100_000])(
-    'that would inflate beyond the %i bytes that it claims is refused, without the memory for it',
-    async (bodyLength) => {
-      const packed = await zerosPacked(512);
+  // Deflate is undone at once, zstd on the thread pool.
+  test.each([
+    [65_536, 2, createDeflateRaw],
+    [7, 1, createZstdCompress],
+    [100_000, 1, createZstdCompress],
+  ])(
+    'that would inflate beyond the %i bytes that it claims is refused, without the memory for it, with coding %i',
+    async (bodyLength, coding, packer) => {
+      const packed = await zerosPacked(512, packer());
       expect(packed.length).toBeLessThan(MIB);
       const made = value({
-        coding: 1,
+        coding,
         description: { ...DESCRIPTION, bodyLength },
         body: packed,
       });
@@ -191,6 +208,17 @@ describe('a value of tier 2', () => {
       expect(process.resourceUsage().maxRSS - most).toBeLessThan(128 * 1024);
     },
   );
+
+  test('that is undone at once is refused when it is longer than may be done in one turn', async () => {
+    const ofLength = (bodyLength: number) =>
+      value({
+        coding: 2,
+        description: { ...DESCRIPTION, bodyLength },
+        body: deflateRawSync(Buffer.alloc(bodyLength)),
+      });
+    expect(await decode(ofLength(65_536))).toMatchObject({ ok: true });
+    expect(await decode(ofLength(65_537))).toEqual({ ok: false, why: 'unreadable body' });
+  });
 
   test('that claims to be larger than an entry may be is refused before it is inflated', async () => {
     const made = value({

@@ -62,6 +62,22 @@ describe('what a replica knows of epochs', () => {
     expect(epochs.areCurrent(second)).toBe(false);
   });
 
+  test('is not current when the lease of one of them ran out, though the others were read again', async () => {
+    const { clock, epochs, answerRead } = setUp();
+    const obtained = epochs.obtain(A);
+    await answerRead('one');
+    const captured = await obtained;
+    if (captured === undefined) throw new Error('no epochs');
+    clock.advance(LEASE - 1);
+    const others = epochs.obtain(B);
+    await answerRead('one');
+    expect((await others)?.tokens[0]).toBe(captured.tokens[0]);
+    expect(epochs.areCurrent(captured)).toBe(true);
+    clock.advance(1);
+    expect(epochs.held(B)).toBeDefined();
+    expect(epochs.areCurrent(captured)).toBe(false);
+  });
+
   test('is not used when the reply took as long as the lease; it is asked again', async () => {
     const { clock, epochs, store, answerRead } = setUp();
     const obtained = epochs.obtain(A);

@@ -26,6 +26,28 @@ export const headerValue = fc
   })
   .map((text) => text.replaceAll(/^[ \t]+|[ \t]+$/g, ''));
 
+/** Numbers as doubles, then the texts as JSON; a text stands for these. */
+function describe(description: object | string): Buffer {
+  const said = { ...DESCRIPTION, ...(typeof description === 'object' && description) };
+  const { contentType, contentLanguage, sessionHeader } = said;
+  const session: unknown = said.session;
+  const place = typeof session === 'object' && session !== null ? session : undefined;
+  const at = place !== undefined && 'at' in place ? place.at : session === null ? 0 : NaN;
+  const encoding = place === undefined ? session : 'encoding' in place ? place.encoding : undefined;
+  const numbers = Buffer.alloc(32);
+  for (const [i, number] of [
+    said.lifetime,
+    said.engineMilliseconds,
+    said.bodyLength,
+    at,
+  ].entries()) {
+    numbers.writeDoubleBE(typeof number === 'number' ? number : NaN, 8 * i);
+  }
+  const texts = { contentType, contentLanguage, sessionHeader, sessionEncoding: encoding };
+  const text = typeof description === 'string' ? description : JSON.stringify(texts);
+  return Buffer.concat([numbers, Buffer.from(text)]);
+}
+
 /** A value made by hand, with a checksum that fits. */
 export function value(
   changed: {
@@ -40,9 +62,7 @@ export function value(
   } = {},
 ): Buffer {
   const { description = DESCRIPTION } = changed;
-  const described = Buffer.from(
-    typeof description === 'string' ? description : JSON.stringify(description),
-  );
+  const described = describe(description);
   const head = Buffer.alloc(48);
   const marks = Buffer.concat(
     TOKENS.map((token) => createHash('sha256').update(token).digest().subarray(0, 8)),
@@ -50,7 +70,7 @@ export function value(
   const counted = Buffer.alloc(2);
   counted.writeUInt16BE(changed.marks ?? TOKENS.length);
   head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
-  head.writeUInt8(changed.version ?? 3, 4);
+  head.writeUInt8(changed.version ?? 4, 4);
   head.writeUInt8(changed.coding ?? 0, 5);
   head.writeUInt16BE(changed.describedLength ?? described.length, 6);
   head.writeBigUInt64BE(1_700_000_000_000n, 8);

@@ -28,6 +28,8 @@ let reads: Checkpoint;
 let obtained: (readonly string[])[];
 let replayed: unknown[];
 let kept: unknown[];
+/** What those who asked tier 2 kept meanwhile (bytes). */
+let besides: number[];
 let answers: KnownAnswers;
 let stored: StoredAnswer;
 
@@ -43,7 +45,7 @@ beforeEach(() => {
   [looks, reads] = [checkpoint(), checkpoint()];
   looks.release();
   reads.release();
-  [looked, obtained, replayed, kept] = [0, [], [], []];
+  [looked, obtained, replayed, kept, besides] = [0, [], [], [], []];
   [current, renewed] = [true, true];
   answers = createKnownAnswers({
     epochs: {
@@ -64,8 +66,9 @@ beforeEach(() => {
       gzipOf: () => undefined,
     },
     entries: {
-      async find(key) {
+      async find(key, beside) {
         looked += 1;
+        if (beside !== undefined) besides.push(beside);
         const found = shared.get(key);
         await looks.arrive();
         return found;
@@ -82,7 +85,7 @@ describe('an answer in memory is recalled', () => {
 
   test('as old as it is, with the time that is left', () => {
     memory.set('k', stored);
-    expect(recalled()).toEqual({ answer: stored, ttl: TTL - AGE, age: AGE });
+    expect(recalled()).toEqual({ answer: stored, source: 'memory', ttl: TTL - AGE, age: AGE });
     expect(recalled()?.answer).toBe(stored);
   });
 
@@ -102,6 +105,62 @@ describe('an answer in memory is recalled', () => {
     happen();
     expect(recalled()).toBeUndefined();
     expect(obtained).toEqual([]);
+  });
+});
+
+describe('an answer that memory does not hold is brought from tier 2', () => {
+  const BESIDE = 7;
+  async function brought() {
+    const bringing = answers.bring(KNOWN, BESIDE);
+    return bringing && (await bringing);
+  }
+
+  test('and recalled, which memory keeps', async () => {
+    shared.set('k', stored);
+    const answer = await brought();
+    expect(answer).toBe(stored);
+    // Not yet: it may have gone out of force by then.
+    expect([kept, besides]).toEqual([[], [BESIDE]]);
+    expect(answers.recall(KNOWN, answer)).toEqual({
+      answer: stored,
+      source: 'redis',
+      ttl: TTL - AGE,
+      age: AGE,
+    });
+    expect(kept).toEqual([['k', stored, 'digests']]);
+  });
+
+  test('and not recalled where memory holds another by then', async () => {
+    shared.set('k', stored);
+    const answer = await brought();
+    const newer = answerWith({ ...stored, body: Buffer.from('newer') });
+    memory.set('k', newer);
+    expect(answers.recall(KNOWN, answer)).toMatchObject({ answer: newer, source: 'memory' });
+    expect(kept).toEqual([]);
+  });
+
+  test.each<[string, () => void]>([
+    ['when it was purged meanwhile, or that cannot be known', () => (current = false)],
+    ['when its time is over by then', () => clock.advance(TTL - AGE)],
+  ])('and not recalled, nor kept, %s', async (_when, happen) => {
+    shared.set('k', stored);
+    const answer = await brought();
+    happen();
+    expect(answers.recall(KNOWN, answer)).toBeUndefined();
+    expect(kept).toEqual([]);
+  });
+
+  test.each<[string, () => void]>([
+    ['while memory holds one', () => memory.set('k', stored)],
+    [
+      'while memory holds one whose time is over',
+      () => memory.set('k', { ...stored, requestedAt: 0 }),
+    ],
+    ['when the epochs must be read first', () => (current = false)],
+  ])('but not asked for %s', (_when, happen) => {
+    happen();
+    expect(answers.bring(KNOWN, BESIDE)).toBeUndefined();
+    expect([looked, obtained]).toEqual([0, []]);
   });
 });
 

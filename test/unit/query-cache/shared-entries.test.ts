@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
+import { createBodyAccount } from '../../../src/body-account.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createFillOrder } from '../../../src/query-cache/fill-order.ts';
 import { createSharedEntries } from '../../../src/query-cache/shared-entries.ts';
@@ -7,24 +8,29 @@ import { CHUNK } from '../../../src/query-cache/value-chunks.ts';
 import { NO_SEALER } from '../../../src/sealing.ts';
 import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from './fakes.ts';
 
+/** Bytes; answers may take three quarters of it. */
+const IN_FLIGHT = 64 * 1024 * 1024;
+
 const newKey = () => randomBytes(32).toString('base64url');
 
 function house() {
   const values = fakeTier();
   const clock = handClock();
   const events: GatewayEvent[] = [];
+  const account = createBodyAccount(() => ({ in_flight: IN_FLIGHT, queue: 0 }));
   const entries = createSharedEntries({
     values,
     sealer: NO_SEALER,
     clock,
     maxEntry: 8 * 1024 * 1024,
     randomBytes,
+    account,
     emit: (event) => events.push(event),
   });
   const order = createFillOrder();
   const longAnswer = (ago = 0) =>
     storedAnswer({ body: randomBytes(CHUNK + 1), requestedAt: clock.wall() - ago });
-  return { values, clock, events, entries, order, longAnswer };
+  return { values, clock, events, account, entries, order, longAnswer };
 }
 
 describe('a long answer on its way to tier 2', () => {
@@ -121,4 +127,34 @@ test('an entry that lost a chunk is told once as refused, and not at all to who 
   expect(events).toEqual([]);
   expect(await entries.find(key)).toBeUndefined();
   expect(events).toEqual([{ type: 'entry-rejected', why: 'a chunk is missing' }]);
+});
+
+describe('what the asker keeps while tier 2 is asked', () => {
+  test('is counted until the answer is there', async () => {
+    const { values, entries, account } = house();
+    const asking = checkpoint();
+    values.beforeGet = asking.arrive;
+    const finding = entries.find(newKey(), 7);
+    await asking.arrived;
+    expect(account.usage().bytes.value).toBe(7);
+    asking.release();
+    expect(await finding).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('is counted until tier 2 could not say', async () => {
+    const { values, entries, account } = house();
+    values.beforeGet = () => Promise.reject(new Error('Redis is away'));
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('must find room: else tier 2 is not asked, and nothing is told', async () => {
+    const { values, entries, events, account } = house();
+    account.open('fill').grow(IN_FLIGHT * (3 / 4) - 6);
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect([values.gets, events]).toEqual([0, []]);
+    expect(await entries.find(newKey(), 6)).toBeUndefined();
+    expect(values.gets).toBe(1);
+  });
 });
