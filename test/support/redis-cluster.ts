@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import { freePort } from './free-port.ts';
 import { certain, onConnection } from './redis-client.ts';
 import { startRedis, type RedisServer, type RedisTls } from './redis-server.ts';
+import { onAnyPort } from './taken-port.ts';
 
 export interface ClusterOptions {
   /** Milliseconds after which a node that is silent counts as down; 1500 unless given. */
@@ -40,19 +41,22 @@ export async function startRedisCluster(options: ClusterOptions = {}): Promise<R
   async function startNode(): Promise<void> {
     const login =
       password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
-    const node = await startRedis({
-      ...(users !== undefined && { users }),
-      ...(tls !== undefined && { tls }),
-      args: [
-        ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
-        // The usual one, 10000 higher, may lie where Linux chooses ports by itself.
-        ...['--cluster-port', String(await freePort())],
-        ...['--cluster-node-timeout', String(nodeTimeout)],
-        ...['--repl-diskless-sync-delay', '0'],
-        ...login,
-        ...args,
-      ],
-    });
+    // The usual one, 10000 higher, may lie where Linux chooses ports by itself. One that somebody takes meanwhile is taken
+    // for good: another is tried.
+    const { running: node } = await onAnyPort(freePort, (clusterPort) =>
+      startRedis({
+        ...(users !== undefined && { users }),
+        ...(tls !== undefined && { tls }),
+        args: [
+          ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
+          ...['--cluster-port', String(clusterPort)],
+          ...['--cluster-node-timeout', String(nodeTimeout)],
+          ...['--repl-diskless-sync-delay', '0'],
+          ...login,
+          ...args,
+        ],
+      }),
+    );
     nodes.push(node);
   }
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
 import { neededReplicas } from '../../../src/redis/redis-conditions.ts';
 import { freePort } from '../../support/free-port.ts';
+import { onAnyPort } from '../../support/taken-port.ts';
 import { startRedisCluster } from '../../support/redis-cluster.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
@@ -69,9 +70,12 @@ describe('what an operator is told of a master with three replicas', () => {
     const id = (await askRedis(master.port, 'CLUSTER MYID')).trim().split('\r\n').at(-1);
     const replicas: RedisServer[] = [];
     for (let i = 0; i < 2; i += 1) {
-      const busPort = String(await freePort());
-      const args = [...SOUND, '--cluster-enabled', 'yes', '--cluster-port', busPort];
-      const node = await opened(startRedis({ args }));
+      const { port: busPort, running: node } = await onAnyPort(freePort, (bus) =>
+        startRedis({
+          args: [...SOUND, '--cluster-enabled', 'yes', '--cluster-port', String(bus)],
+        }),
+      );
+      await opened(node);
       await askRedis(master.port, `CLUSTER MEET 127.0.0.1 ${node.port} ${busPort}`);
       await until(
         () => askRedis(node.port, `CLUSTER REPLICATE ${id}`),
