@@ -92,7 +92,9 @@ export async function fill(
       method: query.parts.request.method,
       errorsAsData,
     });
-    const inspection = options.inspections.begin(inspector, announcedBy(head), refuse);
+    // What a fresh answer takes the place of would be found in memory until it is kept.
+    const how = { announced: announcedBy(head), atOnce: query.fresh };
+    const inspection = options.inspections.begin(inspector, how, refuse);
     const begun = tellBegun(query, head);
     let kept: Buffer[] = [];
     let size = 0;

@@ -22,15 +22,16 @@ export interface Inspection {
   stop(): void;
 }
 
-/** Inspects the answers of many clients, a slice in each turn of the event loop. */
+/** Inspects the answers of many clients. */
 export interface Inspections {
   /**
-   * @param announced how long the body will be (bytes), if that is known
-   * @param refused called once, in any turn, with what the inspector refused
+   * @param how.announced how long the body will be (bytes), if that is known
+   * @param how.atOnce whether all of it is inspected as it comes
+   * @param refused called in any turn with what the inspector refused, and no more after `stop`
    */
   begin(
     inspector: Pick<AnswerInspector, 'write' | 'refusal'>,
-    announced: number | undefined,
+    how: { readonly announced: number | undefined; readonly atOnce: boolean },
     refused: (reason: NonNullable<AnswerInspector['refusal']>) => void,
   ): Inspection;
   /** Resolves when there is room for more; undefined when there is. */
@@ -39,41 +40,51 @@ export interface Inspections {
 
 /**
  * A client need not wait for the inspection of a long answer, which takes several times as long as to hand it on. What
- * waits is inspected in the order in which it came, one slice in a turn of the event loop whoever's it is: others are
- * never kept waiting for longer than that. A turn in which more of some answer came is left to those who wait for that.
+ * waits is inspected in the order in which it came, some 64 KiB in a turn of the event loop whoever's they are: others are
+ * never kept waiting for longer than that. A turn in which more of some answer came is left to those who wait for it.
  */
 export function createInspections(): Inspections {
-  const queue: { readonly slice: Buffer; readonly inspect: (slice: Buffer) => void }[] = [];
+  const queue: { readonly slice: Buffer; readonly inspect: (slice: Buffer) => boolean }[] = [];
   let waiting = 0;
   let moreCame = false;
+  let isPlanned = false;
   let roomier: PromiseWithResolvers<void> | undefined;
 
+  function plan(): void {
+    if (isPlanned || queue.length === 0) return;
+    isPlanned = true;
+    setImmediate(look);
+  }
+
   function look(): void {
+    isPlanned = false;
     if (moreCame && waiting <= AT_LEISURE) {
       moreCame = false;
-      return void setImmediate(look);
+      return plan();
     }
     moreCame = false;
-    const next = queue.shift();
-    if (next === undefined) return;
-    if (queue.length > 0) setImmediate(look);
-    waiting -= next.slice.length;
-    next.inspect(next.slice);
+    for (let inspected = 0; inspected < INSPECTION_SLICE;) {
+      const next = queue.shift();
+      if (next === undefined) break;
+      waiting -= next.slice.length;
+      if (next.inspect(next.slice)) inspected += next.slice.length;
+    }
+    plan();
     if (waiting > MOST_WAITING) return;
     roomier?.resolve();
     roomier = undefined;
   }
 
-  function later(slice: Buffer, inspect: (slice: Buffer) => void): void {
+  function later(slice: Buffer, inspect: (slice: Buffer) => boolean): void {
     waiting += slice.length;
     moreCame = true;
     queue.push({ slice, inspect });
-    if (queue.length === 1) setImmediate(look);
+    plan();
   }
 
   return {
-    begin(inspector, announced = 0, refused) {
-      let atOnce = announced > AT_ONCE ? 0 : AT_ONCE;
+    begin(inspector, { announced = 0, atOnce }, refused) {
+      let leftAtOnce = atOnce ? Infinity : announced > AT_ONCE ? 0 : AT_ONCE;
       let slices = 0;
       let stopped = false;
       let failure: { readonly error: unknown } | undefined;
@@ -85,7 +96,9 @@ export function createInspections(): Inspections {
         if (inspector.refusal !== undefined) refused(inspector.refusal);
       }
 
-      function inspectLater(slice: Buffer): void {
+      /** False when nothing had to be done. */
+      function inspectLater(slice: Buffer): boolean {
+        const isWanted = !stopped;
         slices -= 1;
         try {
           inspect(slice);
@@ -94,15 +107,17 @@ export function createInspections(): Inspections {
           failure ??= { error };
         }
         if (slices === 0) end?.resolve();
+        return isWanted;
       }
 
       return {
         write(piece) {
-          if (slices === 0 && piece.length <= atOnce) {
-            atOnce -= piece.length;
+          if (slices === 0 && piece.length <= leftAtOnce) {
+            leftAtOnce -= piece.length;
             return inspect(piece);
           }
-          atOnce = 0;
+          leftAtOnce = 0;
+          if (stopped) return;
           for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
             slices += 1;
             later(piece.subarray(at, at + INSPECTION_SLICE), inspectLater);

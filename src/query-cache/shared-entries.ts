@@ -66,7 +66,7 @@ export function createSharedEntries(options: {
     try {
       if (beside > 0) take(beside);
       const found = await values.get(key);
-      if (found === undefined || found === null) return undefined;
+      if (found === null) return undefined;
       take(found.length);
       const decoded = looksLikeManifest(found)
         ? gatherAndDecode(key, found, take)

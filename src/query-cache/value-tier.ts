@@ -1,9 +1,9 @@
 /**
- * Port: a tier outside this process that keeps bytes by key. Not found is `undefined` or `null`; a tier that cannot be
+ * Port: a tier outside this process that keeps bytes by key. Not found is `null`; a tier that cannot be
  * reached, or is slower than its deadline, rejects. Whoever made it closes it.
  */
 export interface ValueTier {
-  get(key: string): Promise<Buffer | null | undefined>;
+  get(key: string): Promise<Buffer | null>;
   /**
    * Keeps the value for `lifetime` milliseconds, unless a value is there whose fill began later (bytes 8 to
    * 15 of both, compared as big-endian numbers; see entry-layout.ts). With `replace` it takes the place of any:

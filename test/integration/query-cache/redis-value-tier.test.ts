@@ -30,10 +30,10 @@ function value(began: bigint, text = 'text'): Buffer {
 describe('the tier in Redis', () => {
   test('gives the bytes that it was given, to every replica', async () => {
     const bytes = Buffer.concat([value(1n), randomBytes(100_000)]);
-    expect(await other.tier.get('key')).toBeUndefined();
+    expect(await other.tier.get('key')).toBeNull();
     await one.tier.set('key', bytes, 60_000);
     expect(await other.tier.get('key')).toEqual(bytes);
-    expect(await other.tier.get('other key')).toBeUndefined();
+    expect(await other.tier.get('other key')).toBeNull();
   });
 
   test('keeps the value whose fill began later, in whatever order they come', async () => {
@@ -90,7 +90,7 @@ describe('the tier in Redis', () => {
     await one.tier.set('short', value(1n), 0.5);
     await until(
       () => one.tier.get('short'),
-      (found) => found === undefined,
+      (found) => found === null,
     );
     await one.tier.set('long', value(1n), 60_000.5);
     const ttl = Number((await askRedis(redis.port, 'PTTL test:entry:long')).slice(1));

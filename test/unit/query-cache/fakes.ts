@@ -199,7 +199,7 @@ export function fakeTier(): FakeTier {
     async get(key) {
       gets += 1;
       await this.beforeGet();
-      return values.get(key);
+      return values.get(key) ?? null;
     },
     async set(key, value, _lifetime, options) {
       sets += 1;

@@ -21,11 +21,13 @@ function notingInspector(seen: Buffer[] = []) {
 }
 
 const nobody = () => {};
+const USUAL = { announced: undefined, atOnce: false } as const;
+const ANNOUNCED = { announced: SLICE + 1, atOnce: false } as const;
 
 describe('the inspection of answers', () => {
   test('a short answer is inspected as it comes, a long one when it is its turn', async () => {
     const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, undefined, nobody);
+    const inspection = createInspections().begin(inspector, USUAL, nobody);
     inspection.write(Buffer.alloc(SLICE - 1));
     expect(inspection.done()).toBeUndefined();
     expect(seen).toHaveLength(1);
@@ -39,7 +41,7 @@ describe('the inspection of answers', () => {
 
   test('an answer that is announced as long is not inspected while it comes', async () => {
     const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, SLICE + 1, nobody);
+    const inspection = createInspections().begin(inspector, ANNOUNCED, nobody);
     inspection.write(Buffer.alloc(10));
     expect(seen).toHaveLength(0);
     await inspection.done();
@@ -48,7 +50,7 @@ describe('the inspection of answers', () => {
 
   test('as long as more comes, nothing is inspected, unless much waits', async () => {
     const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, SLICE + 1, nobody);
+    const inspection = createInspections().begin(inspector, ANNOUNCED, nobody);
     for (let turn = 0; turn < 10; turn += 1) {
       inspection.write(Buffer.alloc(SLICE));
       await nextTurn();
@@ -76,7 +78,7 @@ describe('the inspection of answers', () => {
           return {
             seen,
             whole: [] as Buffer[],
-            inspection: inspections.begin(inspector, undefined, nobody),
+            inspection: inspections.begin(inspector, USUAL, nobody),
           };
         });
         let filler = 0;
@@ -100,7 +102,7 @@ describe('the inspection of answers', () => {
     const seen: Buffer[] = [];
     const inspections = createInspections();
     const all = Array.from({ length: 5 }, () =>
-      inspections.begin(notingInspector(seen).inspector, undefined, nobody),
+      inspections.begin(notingInspector(seen).inspector, USUAL, nobody),
     );
     for (const inspection of all) inspection.write(Buffer.alloc(3 * SLICE));
     const inTurns: number[] = [];
@@ -112,10 +114,34 @@ describe('the inspection of answers', () => {
     expect(Math.max(...inTurns)).toBe(1);
   });
 
+  test('short pieces share a turn, and those of an answer that was given up cost none', async () => {
+    const seen: Buffer[] = [];
+    const inspections = createInspections();
+    const [given, other] = [1, 2].map(() =>
+      inspections.begin(notingInspector(seen).inspector, ANNOUNCED, nobody),
+    );
+    for (let piece = 0; piece < 1_000; piece += 1) given?.write(Buffer.alloc(SLICE / 4));
+    for (let piece = 0; piece < 16; piece += 1) other?.write(Buffer.alloc(SLICE / 8));
+    given?.stop();
+    for (const inspected of [8, 16]) {
+      await nextTurn();
+      expect(seen).toHaveLength(inspected);
+    }
+    expect(other?.done()).toBeUndefined();
+  });
+
+  test('of one that must be kept before its client has it, all is inspected as it comes', () => {
+    const { inspector, seen } = notingInspector();
+    const how = { announced: 10 * SLICE, atOnce: true };
+    const inspection = createInspections().begin(inspector, how, nobody);
+    for (let piece = 0; piece < 10; piece += 1) inspection.write(Buffer.alloc(SLICE));
+    expect([seen.length, inspection.done()]).toEqual([10, undefined]);
+  });
+
   test('a refusal is told once, and nothing more of that answer is inspected', async () => {
     const { inspector, seen } = notingInspector();
     const refusals: RefusalReason[] = [];
-    const inspection = createInspections().begin(inspector, undefined, (reason) => {
+    const inspection = createInspections().begin(inspector, USUAL, (reason) => {
       refusals.push(reason);
       inspection.stop();
     });
@@ -129,7 +155,7 @@ describe('the inspection of answers', () => {
   test('where too much waits, those who write are told to wait until there is room', async () => {
     const { inspector, seen } = notingInspector();
     const inspections = createInspections();
-    const inspection = inspections.begin(inspector, undefined, nobody);
+    const inspection = inspections.begin(inspector, USUAL, nobody);
     inspection.write(Buffer.alloc(ROOM));
     expect(inspections.room()).toBeUndefined();
     inspection.write(Buffer.alloc(2 * SLICE));
@@ -150,11 +176,11 @@ describe('the inspection of answers', () => {
           throw new Error('a mistake');
         },
       },
-      undefined,
+      USUAL,
       nobody,
     );
     const { inspector, seen } = notingInspector();
-    const other = inspections.begin(inspector, undefined, nobody);
+    const other = inspections.begin(inspector, USUAL, nobody);
     broken.write(Buffer.alloc(3 * SLICE));
     other.write(Buffer.alloc(2 * SLICE));
     await expect(broken.done()).rejects.toThrow('a mistake');

@@ -102,6 +102,25 @@ describe('a long answer', () => {
     expect(engine.asked).toBe(2);
   });
 
+  test('that was asked for afresh takes the place of the stored one before its client has it', async () => {
+    const clock = handClock();
+    const one = replica({ clock });
+    const engine = fakeEngine((call) => engineAnswer(rowset(`${LONG} ${call}`), clock));
+    const query = (fresh: boolean) => queryOf(engine.ask, { fresh });
+    await one.answer(query(false));
+    const client = fakeClient();
+    let next: Promise<FakeClient> | undefined;
+    await one.answer(query(true), {
+      ...client,
+      end() {
+        client.end();
+        next = one.answer(query(false));
+      },
+    });
+    const found = await next;
+    expect(found && [told(found), found.body.includes(`${LONG} 2`)]).toEqual(['hit:memory', true]);
+  });
+
   test('of a session that changed while it was inspected is not stored', async () => {
     let clean = true;
     const { one, again, engine } = await long(
