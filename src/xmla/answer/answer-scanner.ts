@@ -146,16 +146,10 @@ export function answerScanner(
   }
 
   function readMarkup(bytes: Buffer, at: number): number {
-    switch (bytes[at + 1]) {
-      case undefined:
-        return UNFINISHED;
-      case BANG:
-        return readDeclaration(bytes, at);
-      case QUESTION:
-        return readInstruction(bytes, at);
-      default:
-        return readNewTag(bytes, at);
-    }
+    const second = bytes[at + 1];
+    if (second === undefined) return UNFINISHED;
+    if (second === BANG) return readDeclaration(bytes, at);
+    return second === QUESTION ? readInstruction(bytes, at) : readNewTag(bytes, at);
   }
 
   /** Reads known tags as long as they come, and whatever else begins with `<` but no end tag. */
