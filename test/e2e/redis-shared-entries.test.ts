@@ -77,10 +77,12 @@ describe('gateways that share a Redis', () => {
     const [one, other] = [await gatewayOn(redis.url), await gatewayOn(redis.url)];
     await askKnown(one);
     await stored(1);
-    await askRedis(
-      redis.port,
-      "EVAL \"return redis.call('SETRANGE', redis.call('KEYS', ARGV[1])[1], 80, ARGV[2])\" 0 mdx:entry:* x",
-    );
+    // Another byte than the one that stands there, whatever that is.
+    const spoil =
+      "local key = redis.call('KEYS', ARGV[1])[1] " +
+      "local byte = redis.call('GETRANGE', key, 80, 80):byte() " +
+      "return redis.call('SETRANGE', key, 80, string.char((byte + 1) % 256))";
+    await askRedis(redis.port, `EVAL "${spoil}" 0 mdx:entry:*`);
     const { cache, body } = await askKnown(other);
     expect([cache, body]).toEqual(['fwd=miss; stored', dataAnswer('old')]);
     expect(other.events).toContainEqual({ type: 'entry-rejected', why: 'wrong checksum' });
