@@ -1,5 +1,6 @@
-import { Cluster, Redis, type Command, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { ConnectionOptions } from 'node:tls';
+import { holdToDeadline } from './cluster-deadline.ts';
 import { tellFailures, type OnConnectionError } from './connection-failures.ts';
 import { gatherWrites } from './gathered-writes.ts';
 import { shareDeadline } from './shared-deadline.ts';
@@ -21,12 +22,20 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Makes clients that connect in the background and for ever. */
+/** Makes clients that connect in the background and for ever, that is until they are closed. */
 export interface RedisClients {
   /** For commands, each of which is rejected when it takes longer than so many milliseconds. */
   client(name: string, deadline: number): RedisClient;
   /** For messages. With a cluster, of any of its nodes: they hand messages on to each other. */
   subscriber(name: string): Redis;
+  /** Disconnects all of them, for good. */
+  close(): void;
+}
+
+/** Where clients are made, and ended. */
+interface Making {
+  readonly isClosed: () => boolean;
+  readonly atClose: (end: () => void) => void;
 }
 
 /** A connection on which nothing comes back for so long, while something is owed, is torn down (ms). */
@@ -41,8 +50,6 @@ const HEARTBEAT = 2_000;
 const DISCOVERY_DEADLINE = 1_000;
 /** How often a command may be sent on to another node. */
 const MAX_REDIRECTIONS = 4;
-/** The least time between two looks at who serves which slots (ms). */
-const REFRESH_PAUSE = 500;
 const SENTINEL_PORT = 26_379;
 /** What happens to a connection that somebody waits for. */
 const SIGNS = ['ready', 'end'] as const;
@@ -59,6 +66,13 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
     target.mode === 'sentinel' || target.password !== undefined ? target : first;
   const { secure } = first;
   const tls = secure ? { tls: { ...target.tls } } : {};
+  const ends: (() => void)[] = [];
+  let closed = false;
+  const making: Making = { isClosed: () => closed, atClose: (end) => void ends.push(end) };
+  const close = () => {
+    closed = true;
+    for (const end of ends) end();
+  };
 
   const common = (name: string) => ({
     connectionName: `mdx-gateway-${name}`,
@@ -89,6 +103,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
+    reviveUntilClosed(redis, making);
     if (deadline !== undefined) {
       gatherWrites(redis);
       shareDeadline(redis, deadline);
@@ -100,7 +115,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
   switch (target.mode) {
     case 'standalone': {
       const where = { host: first.host, port: first.port };
-      return withHeartbeat((name, deadline) => oneServer(name, deadline, where));
+      return { ...withHeartbeat(making, (...named) => oneServer(...named, where)), close };
     }
     case 'sentinel': {
       const where: Settings = {
@@ -115,7 +130,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
         // Without it nobody would notice that a master was replaced that still answers.
         failoverDetector: true,
       };
-      return withHeartbeat((name, deadline) => oneServer(name, deadline, where));
+      return { ...withHeartbeat(making, (...named) => oneServer(...named, where)), close };
     }
     case 'cluster': {
       const members: Cluster[] = [];
@@ -123,7 +138,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
         ...members.flatMap((cluster) => cluster.nodes().map(({ options }) => options)),
         ...addresses,
       ];
-      const { subscriber } = withHeartbeat((name) => {
+      const { subscriber } = withHeartbeat(making, (name) => {
         const redis = oneServer(name, undefined, { host: first.host, port: first.port });
         // Its node may be gone for good: each try goes to another one.
         let tries = 0;
@@ -137,6 +152,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
       });
       return {
         subscriber,
+        close,
         client(name, deadline) {
           const cluster = new Cluster(
             addresses.map(({ host, port }) => ({ host, port })),
@@ -162,6 +178,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
           // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
           cluster.on('node error', (error) => onError(error, cluster.status !== 'ready'));
           holdToDeadline(cluster, deadline);
+          making.atClose(() => cluster.disconnect());
           members.push(cluster);
           return cluster;
         },
@@ -226,8 +243,9 @@ const sentinelAddresses = ({ url }: RedisTarget) =>
   url.map((text) => readAddress(text, SENTINEL_PORT));
 
 function withHeartbeat(
+  { atClose }: Making,
   connect: (name: string, deadline: number | undefined) => Redis,
-): RedisClients {
+): Omit<RedisClients, 'close'> {
   return {
     client: connect,
     subscriber(name) {
@@ -235,34 +253,25 @@ function withHeartbeat(
       const heartbeat = setInterval(() => {
         if (redis.status === 'ready') redis.ping().catch(() => {});
       }, HEARTBEAT).unref();
-      redis.once('end', () => clearInterval(heartbeat));
+      atClose(() => clearInterval(heartbeat));
       return redis;
     },
   };
 }
 
 /**
- * The time of a command runs from when it is given to the client, not from when a node gets it. A command that
- * nobody answered, or found no connection, makes the client ask who serves which slots: a node that is silent
- * does not say that another one has taken its place.
+ * Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
+ * master is, it drops the answer and never tries again.
  */
-function holdToDeadline(cluster: Cluster, deadline: number): void {
-  const send = cluster.sendCommand.bind(cluster);
-  let resting = false;
-  const refresh = () => {
-    if (resting || cluster.status !== 'ready') return;
-    resting = true;
-    setTimeout(() => (resting = false), REFRESH_PAUSE).unref();
-    cluster.refreshSlotsCache();
-  };
-  cluster.sendCommand = (command: Command, ...rest) => {
-    command.setTimeout(deadline);
-    const sent = send(command, ...rest);
-    command.promise.catch((error: unknown) => {
-      if (error instanceof Error && /timed out|closed|isn't/iu.test(error.message)) refresh();
-    });
-    return sent;
-  };
+function reviveUntilClosed(redis: Redis, { isClosed, atClose }: Making): void {
+  let revival: NodeJS.Timeout | undefined;
+  redis.on('end', () => {
+    if (!isClosed()) revival = setTimeout(() => redis.connect().catch(() => {}), retryDelay(1));
+  });
+  atClose(() => {
+    clearTimeout(revival);
+    redis.disconnect();
+  });
 }
 
 function readAddress(text: string, usualPort = 6379) {

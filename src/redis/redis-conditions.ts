@@ -85,7 +85,8 @@ export function watchRedisConditions(options: {
 
 /** Looks once, on connections of its own. Rejects when a server does not answer. */
 async function readConditions(target: RedisTarget, namespace: string): Promise<readonly string[]> {
-  const client = redisClients(target, () => {}).client('conditions', DEADLINE);
+  const clients = redisClients(target, () => {});
+  const client = clients.client('conditions', DEADLINE);
   try {
     await whenReady(client, AbortSignal.timeout(DEADLINE));
     if (!isReady(client)) throw new Error('Redis is not ready');
@@ -101,7 +102,7 @@ async function readConditions(target: RedisTarget, namespace: string): Promise<r
       ...servers.flat(),
     ];
   } finally {
-    client.disconnect();
+    clients.close();
   }
 }
 

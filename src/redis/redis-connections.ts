@@ -58,7 +58,7 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError): R
       await Promise.all(all.map((redis) => whenReady(redis, signal)));
     },
     async close() {
-      for (const redis of all) redis.disconnect();
+      clients.close();
     },
   };
 }

@@ -118,7 +118,7 @@ const SMALL: Sizes = {
   startRounds: 2,
   startProcesses: 2,
   outageTimeout: 1_000,
-  loadedDocument: 4 * 1024 * 1024,
+  loadedDocument: 2 * 1024 * 1024,
   loadedTimeout: 60_000,
   outagesFromTheStart: false,
   matrixQuestions: 3,
