@@ -46,7 +46,8 @@ async function newPlace(url?: string): Promise<Place> {
   const storage =
     url === undefined
       ? { driver: 'sqlite', path: join(folder.path, 'gateway.sqlite') }
-      : { driver: 'postgres', url };
+      : // A busy machine may take its time.
+        { driver: 'postgres', url, timeout: '10s' };
   return { path: folder.path, config: folder.write({ storage }), storage };
 }
 

@@ -11,7 +11,7 @@ import {
 import { send } from '../support/http-client.ts';
 import { fuzzSeed, randomFrom } from '../support/mutate.ts';
 import { otherVersion, type Otherwise } from '../support/other-version.ts';
-import { startRedis, type RedisServer } from '../support/redis-server.ts';
+import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
 import { sizes } from '../support/sizes.ts';
 import { askStamped, inSession, type StampedAnswer } from '../support/stamped-client.ts';
@@ -78,6 +78,9 @@ describe.each(VARIANTS)('two versions that differ in %s, on one Redis', (_what, 
   const told = ({ process }: Version, message: string) =>
     process.log.filter(({ msg }) => msg === message);
 
+  const entries = () =>
+    askRedis(redis.port, 'EVAL "return #redis.call(\'KEYS\', ARGV[1])" 0 mdx:entry:*');
+
   /** Asks until Redis was there in time. */
   async function askKnown(version: Version, statement: string): Promise<StampedAnswer> {
     for (;;) {
@@ -106,8 +109,15 @@ describe.each(VARIANTS)('two versions that differ in %s, on one Redis', (_what, 
   /** Why what the first one stored was refused by the second; undefined when that was too busy to look, or to say. */
   async function rejectionsOf(first: Version, second: Version, cube: string) {
     const [before, failed] = [told(second, 'entry-rejected'), told(second, 'redis-failed')];
+    const failedToStore = told(first, 'redis-failed').length;
+    const entriesBefore = await entries();
     const statement = `SELECT FROM [${cube}]`;
     while ((await askKnown(first, statement)).status !== 'hit') await delay(1);
+    // It is written there after its client has its answer.
+    while ((await entries()) === entriesBefore) {
+      if (told(first, 'redis-failed').length > failedToStore) return undefined;
+      await delay(1);
+    }
     const { status } = await askKnown(second, statement);
     expect([second.name, status]).toEqual([
       second.name,

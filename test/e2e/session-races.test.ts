@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { execute } from '../support/envelopes.ts';
 import { send, until } from '../support/http-client.ts';
 import { interleavings } from '../support/interleavings.ts';
+import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
 import {

@@ -74,6 +74,29 @@ async function xmlaTraffic(stopped: () => boolean): Promise<Set<string>> {
   return seen;
 }
 
+/** The first answer of a storage that was there in time: a busy machine may pass its deadline. */
+async function inTime(operation: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    const answer = await operation();
+    if (answer.status !== 503) return answer;
+    expect(failureOf(answer)).toBe('503 storage-unavailable');
+    await delay(20);
+  }
+}
+
+/** What is looked at during an outage, made by somebody who has more patience. */
+async function prepared(url: string): Promise<number> {
+  const other = await startTestGateway({ storage: { driver: 'postgres', url, timeout: '1m' } });
+  try {
+    const made = apiOf(other.url);
+    const id = await made.created(ROLE);
+    dataOf(await made.import(documentOf('p', 'd')));
+    return id;
+  } finally {
+    await other.close();
+  }
+}
+
 async function untilStorageIsBack(): Promise<void> {
   while ((await api.list(PAGE)).status !== 200) await delay(20);
 }
@@ -83,11 +106,16 @@ describe.each<[string, () => Promise<void>, () => Promise<void> | void]>([
   ['is killed', () => postgres.stop('SIGKILL'), () => postgres.restart()],
   ['stands still', () => postgres.pause(), () => postgres.resume()],
 ])('while PostgreSQL %s', (_, end, begin) => {
-  beforeEach(async () => startGateway((await postgres.house()).url));
+  let id: number;
+  beforeEach(async () => {
+    const { url } = await postgres.house();
+    id = await prepared(url);
+    await startGateway(url);
+    // Some connections of it are open when the storage goes away.
+    await untilStorageIsBack();
+  });
 
   test('the API says so within two seconds, queries are unharmed, and it recovers by itself', async () => {
-    const id = await api.created(ROLE);
-    dataOf(await api.import(documentOf('p', 'd')));
     await askXmla(gateway.url, query('cached'));
 
     await end();
@@ -108,11 +136,12 @@ describe.each<[string, () => Promise<void>, () => Promise<void> | void]>([
 
     await begin();
     await untilStorageIsBack();
-    const role = dataOf(await api.read(1)) as { name: string };
+    const role = dataOf(await inTime(() => api.read(1))) as { name: string };
     expect(role.name).toBe('Admin');
-    const answers = [await api.create({ ...ROLE, name: 'after' }), await api.datasets('p')];
+    const create = () => api.create({ ...ROLE, name: `after ${(count += 1)}` });
+    const answers = [await inTime(create), await inTime(() => api.datasets('p'))];
     expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-    expect((await api.export('p', 'd')).text).toBe(documentOf('p', 'd'));
+    expect((await inTime(() => api.export('p', 'd'))).text).toBe(documentOf('p', 'd'));
   });
 });
 
@@ -124,5 +153,9 @@ test('a gateway that starts before its PostgreSQL answers queries, and the API w
   expect(failureOf(await withinTwoSeconds(() => api.list(PAGE)))).toBe('503 storage-unavailable');
   await postgres.restart();
   await untilStorageIsBack();
-  expect(await api.created(ROLE)).toBe(2);
+  // What was not acknowledged in time may be done all the same.
+  let tries = 0;
+  const create = () => api.create({ ...ROLE, name: `after ${(tries += 1)}` });
+  const { role_id: made } = dataOf(await inTime(create)) as { role_id: number };
+  expect([made >= 2, made <= tries + 1]).toEqual([true, true]);
 });

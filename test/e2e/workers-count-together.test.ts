@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { WRITE_DEADLINE } from '../../src/workers/deadlines.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import {
@@ -47,6 +48,16 @@ async function serve() {
   return { url, metrics, process: running };
 }
 
+/** The first page for which all workers answered in time: the figures of one that did not are those of before. */
+async function pageOfAll(metrics: () => Promise<string>): Promise<string> {
+  for (;;) {
+    const page = await metrics();
+    const workers = total(page, 'workers');
+    if (workers === WORKERS) return page;
+    expect(workers).toBeLessThan(WORKERS);
+  }
+}
+
 /** The sum of all series of a metric. */
 function total(page: string, name: string): number {
   return page
@@ -60,18 +71,22 @@ function total(page: string, name: string): number {
 test('who guesses a password has no more tries at several workers than at one', async () => {
   const { url, metrics } = await serve();
   const begun = performance.now();
+  /** Those for which the primary process, which counts, may have been too late: their workers decide alone. */
+  let alone = 0;
   const statuses: number[] = [];
   for (let guess = 0; guess < 15 * WORKERS; guess += 1) {
     const authorization = `Basic ${Buffer.from(`alice:guess ${guess}`).toString('base64')}`;
+    const asked = performance.now();
     statuses.push((await askXmla(url, query, { headers: { authorization } })).status);
+    if (performance.now() - asked >= WRITE_DEADLINE) alone += 1;
   }
   const refilled = Math.ceil((performance.now() - begun) / 6_000);
   const tried = statuses.filter((status) => status === 401).length;
   expect(tried).toBeGreaterThanOrEqual(10);
-  expect(tried).toBeLessThanOrEqual(10 + refilled);
+  expect(tried).toBeLessThanOrEqual(10 + refilled + alone);
   expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - tried);
   // All of them were counted, wherever they came to.
-  expect(total(await metrics(), 'logins_refused_total')).toBe(statuses.length);
+  expect(total(await pageOfAll(metrics), 'logins_refused_total')).toBe(statuses.length);
 });
 
 describe('GET /metrics', () => {
@@ -81,19 +96,18 @@ describe('GET /metrics', () => {
       expect((await askXmla(url, query)).status).toBe(200);
     }
     for (let asked = 0; asked < 2 * WORKERS; asked += 1) {
-      const page = await metrics();
+      const page = await pageOfAll(metrics);
       expect(total(page, 'xmla_requests_total')).toBe(10 * WORKERS);
       expect(total(page, 'xmla_seconds_count')).toBe(10 * WORKERS);
       expect(total(page, 'stored_total')).toBe(WORKERS);
       expect(total(page, 'memory_entries')).toBe(WORKERS);
-      expect(total(page, 'workers')).toBe(WORKERS);
     }
   });
 
   test('shows no counter that goes back when a worker stands still, is killed or is replaced', async () => {
     const { url, metrics, process } = await serve();
     for (let asked = 0; asked < 10 * WORKERS; asked += 1) await askXmla(url, query);
-    const seen = [total(await metrics(), 'xmla_requests_total')];
+    const seen = [total(await pageOfAll(metrics), 'xmla_requests_total')];
     const look = async () => {
       const page = await metrics();
       seen.push(total(page, 'xmla_requests_total'));
@@ -107,7 +121,14 @@ describe('GET /metrics', () => {
     signalProcess(victim, 'SIGSTOP');
     // What came to the one that stands still waits for it; the others answer.
     const asked = [look(), look(), look(), look()];
-    expect(await Promise.race(asked)).toBe(WORKERS - 1);
+    let workers = await Promise.race(asked);
+    while (workers < WORKERS - 1) {
+      // Another one was late as well.
+      const more = [look(), look()];
+      asked.push(...more);
+      workers = await Promise.race(more);
+    }
+    expect(workers).toBe(WORKERS - 1);
     signalProcess(victim, 'SIGCONT');
     await Promise.all(asked);
     signalProcess(victim, 'SIGKILL');
@@ -116,7 +137,7 @@ describe('GET /metrics', () => {
     await until(() => process.log.some(({ msg }) => msg === 'worker-listens'));
     while ((await look()) !== WORKERS);
     await askXmla(url, query);
-    await look();
+    while ((await look()) !== WORKERS);
     expect(seen).toEqual([...seen].sort((one, other) => one - other));
     expect(seen.at(-1)).toBe(10 * WORKERS + 1);
   });

@@ -17,6 +17,8 @@ import { checkpoint, type Checkpoint } from '../unit/query-cache/fakes.ts';
 
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
 const KINDS = ['emondrian', 'mondrian'] as const;
+/** For longer than any machine stands still (ms). */
+const PATIENCE = 60_000;
 
 /** A worker, its link to the primary process, and where its waits for leases can be held. */
 interface Worker extends TestGateway {
@@ -42,7 +44,7 @@ function newPrimary(): Primary {
 }
 
 async function join(primary: Primary, kind: (typeof KINDS)[number]): Promise<Worker> {
-  const pair = linkPair();
+  const pair = linkPair(PATIENCE);
   primary.attach(pair.primary);
   let worker: Worker | undefined;
   const gateway = await startTestGateway(
@@ -141,6 +143,7 @@ describe.each(KINDS)('a session of %s that was begun at one worker', (kind) => {
   test('is never served from memory by a worker that is cut off, once it was made dirty', async () => {
     const { one, other } = await crew(kind);
     const { id, statement } = await sharedSession(one, other);
+    other.pair.within = undefined;
     other.pair.toPrimary.hold();
     other.pair.toWorker.hold();
     await askUntil(
@@ -153,6 +156,7 @@ describe.each(KINDS)('a session of %s that was begun at one worker', (kind) => {
     // What was said before it was made dirty arrives late, and counts for nothing.
     other.pair.toPrimary.release();
     other.pair.toWorker.release();
+    other.pair.within = PATIENCE;
     const back = await askUntil(isSure, () => ask(other, id, statement));
     expect([back.status, back.stamp?.created]).toEqual(['bypass dirty-session', [MEMBER]]);
   });
@@ -160,12 +164,14 @@ describe.each(KINDS)('a session of %s that was begun at one worker', (kind) => {
   test('is made dirty by nothing that a worker says that is cut off: it refuses', async () => {
     const { one, other } = await crew(kind);
     const { id, statement } = await sharedSession(one, other);
+    one.pair.within = undefined;
     one.pair.toPrimary.lose();
     const refused = await ask(one, id, MEMBER);
     expect([refused.status, refused.answer.status]).toEqual(['gateway session-unavailable', 503]);
     expect(isSent()).toBe(false);
     expect((await ask(other, id, statement)).stamp?.created).toEqual([]);
     one.pair.toPrimary.release();
+    one.pair.within = PATIENCE;
     const done = await askUntil(isSure, () => ask(one, id, MEMBER));
     expect(done.status).toBe('bypass not-a-query');
     expect((await ask(other, id, statement)).stamp?.created).toEqual([MEMBER]);

@@ -113,15 +113,16 @@ describe('workers without Redis', () => {
     expect(linesOf(running, 'listening')).toEqual([expect.objectContaining({ url, workers: 2 })]);
     await warm(running, url);
     expect(whoStored(running)).toEqual(new Set([1, 2]));
-    const fetched = engine.seen.length;
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, async () => await askXmla(url, query)),
-    );
-    expect(new Set(answers.map(({ text }) => text))).toEqual(new Set([OLD]));
-    expect(answers.filter((answer) => shortStatus(answer) === 'hit').length).toBeGreaterThan(0);
-    // Whoever could not ask for the epochs in time asked the engine; nobody else did.
-    const passed = answers.filter((answer) => shortStatus(answer) !== 'hit').length;
-    expect(engine.seen.length - fetched).toBeLessThanOrEqual(passed);
+    for (let hits = 0; hits === 0;) {
+      const fetched = engine.seen.length;
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, async () => await askXmla(url, query)),
+      );
+      expect(new Set(answers.map(({ text }) => text))).toEqual(new Set([OLD]));
+      hits = answers.filter((answer) => shortStatus(answer) === 'hit').length;
+      // Whoever could not ask for the epochs in time asked the engine; nobody else did.
+      expect(engine.seen.length - fetched).toBeLessThanOrEqual(answers.length - hits);
+    }
     const refused = await askXmla(url, query, { headers: { authorization: basic('nobody') } });
     expect(refused.status).toBe(401);
   });
@@ -145,8 +146,13 @@ describe('workers without Redis', () => {
     await clearCache(url);
     const headers = { authorization: basic('ADMIN') };
     for (let turn = 0; turn < 6; turn += 1) {
-      const { text } = await send(url, { path: '/admin/purges', headers });
-      expect(JSON.parse(text)).toMatchObject({ complete: true, purges: [{ principal: 'ADMIN' }] });
+      let told: { complete: boolean; purges: readonly unknown[] };
+      // It is written after the answer, and not whole where the primary process is asked in vain.
+      do {
+        const { text } = await send(url, { path: '/admin/purges', headers });
+        told = JSON.parse(text) as typeof told;
+      } while (!told.complete || told.purges.length === 0);
+      expect(told).toMatchObject({ complete: true, purges: [{ principal: 'ADMIN' }] });
     }
   });
 

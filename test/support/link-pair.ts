@@ -7,6 +7,8 @@ export interface LinkPair {
   /** What is on its way, in one direction. */
   readonly toPrimary: WireHandle;
   readonly toWorker: WireHandle;
+  /** The deadline of every call, in both directions (ms); undefined: what the call asks for. */
+  within: number | undefined;
 }
 
 export interface WireHandle {
@@ -22,10 +24,7 @@ export interface WireHandle {
   filter: (message: unknown) => boolean;
 }
 
-/**
- * @param within the deadline of every call of the worker (ms), whatever it asks for: long where a test is about
- * something else, since a busy machine may take its time
- */
+/** @param within long where a test is about something else, since a busy machine may take its time */
 export function linkPair(within?: number): LinkPair {
   const [toPrimary, toWorker] = [createDirection(), createDirection()];
   const wire = (sends: Direction, hears: Direction): Wire => ({
@@ -33,16 +32,18 @@ export function linkPair(within?: number): LinkPair {
     onMessage: (listener) => (hears.listener = listener),
     crowded: () => false,
   });
-  const worker = createLink(wire(toPrimary, toWorker), 'the primary process');
-  return {
-    worker: {
-      ...worker,
-      call: (service, method, args, asked) => worker.call(service, method, args, within ?? asked),
-    },
-    primary: createLink(wire(toWorker, toPrimary), 'the worker'),
+  const patient = (link: Link): Link => ({
+    ...link,
+    call: (service, method, args, asked) => link.call(service, method, args, pair.within ?? asked),
+  });
+  const pair: LinkPair = {
+    worker: patient(createLink(wire(toPrimary, toWorker), 'the primary process')),
+    primary: patient(createLink(wire(toWorker, toPrimary), 'the worker')),
     toPrimary,
     toWorker,
+    within,
   };
+  return pair;
 }
 
 interface Direction extends WireHandle {

@@ -52,6 +52,11 @@ export async function startRawEngine(first: RawAnswer): Promise<RawEngine> {
   };
 }
 
+/** Resets a connection some turns of the event loop later, however late they come: in each, what was written can be read. */
+export function resetLater(socket: Socket, turns = 10): void {
+  setTimeout(() => (turns === 0 ? socket.resetAndDestroy() : resetLater(socket, turns - 1)), 10);
+}
+
 /** A whole answer in the old way, which keeps the connection open. */
 export function wholeAnswer(body: string): string {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/xml; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;

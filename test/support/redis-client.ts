@@ -9,12 +9,20 @@ export async function certain(condition: () => Promise<boolean>, otherwise: stri
   if (!(await until(condition, PATIENCE))) throw new Error(`${otherwise} after ${PATIENCE} ms`);
 }
 
-/** On a connection of its own that is tried once and given up when the server is silent. */
+/**
+ * On a connection of its own that is tried once and given up when the server is silent.
+ * @param login.patience for how long it may be silent (ms); 2000 unless given
+ */
 export async function onConnection<T>(
   port: number,
-  login: { readonly password?: string | undefined; readonly tls?: RedisTls | undefined },
+  login: {
+    readonly password?: string | undefined;
+    readonly tls?: RedisTls | undefined;
+    readonly patience?: number | undefined;
+  },
   work: (redis: Redis) => Promise<T>,
 ): Promise<T> {
+  const { patience = 2_000 } = login;
   const redis = new Redis({
     port,
     host: '127.0.0.1',
@@ -22,8 +30,8 @@ export async function onConnection<T>(
     ...(login.tls !== undefined && { tls: tlsOptions(login.tls) }),
     lazyConnect: true,
     retryStrategy: () => null,
-    connectTimeout: 2_000,
-    commandTimeout: 2_000,
+    connectTimeout: patience,
+    commandTimeout: patience,
     enableReadyCheck: false,
     protocol: 2,
   });

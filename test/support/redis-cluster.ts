@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { freePort } from './free-port.ts';
 import { certain, onConnection } from './redis-client.ts';
+import { until } from './redis-process.ts';
 import { startRedis, type RedisServer, type RedisTls } from './redis-server.ts';
 import { onAnyPort } from './taken-port.ts';
 
@@ -32,6 +33,8 @@ export interface RedisCluster {
 }
 
 const SLOTS = 16_384;
+const TELLING_MS = 30_000;
+const MEETING_MS = 15_000;
 
 export async function startRedisCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { nodeTimeout = 1_500, password, users, tls, args = [] } = options;
@@ -60,8 +63,8 @@ export async function startRedisCluster(options: ClusterOptions = {}): Promise<R
     nodes.push(node);
   }
 
-  const ask = <T>(node: RedisServer, work: (redis: Redis) => Promise<T>) =>
-    onConnection(node.port, { password, tls }, work);
+  const ask = <T>(node: RedisServer, work: (redis: Redis) => Promise<T>, patience?: number) =>
+    onConnection(node.port, { password, tls, patience }, work);
 
   /** What each node that runs tells; a paused one tells nothing. */
   async function told<T>(work: (redis: Redis) => Promise<T>): Promise<readonly T[]> {
@@ -123,12 +126,15 @@ export async function startRedisCluster(options: ClusterOptions = {}): Promise<R
   }
 
   async function meet(): Promise<void> {
+    // What cannot be done twice must not be given up because a node stands still.
+    const tell = <T>(node: RedisServer, work: (redis: Redis) => Promise<T>) =>
+      ask(node, work, TELLING_MS);
     const ids = await Promise.all(
-      nodes.map((node) => ask(node, async (redis) => String(await redis.cluster('MYID')))),
+      nodes.map((node) => tell(node, async (redis) => String(await redis.cluster('MYID')))),
     );
     const busPorts = await Promise.all(
       nodes.map((node) =>
-        ask(node, async (redis) =>
+        tell(node, async (redis) =>
           String(((await redis.config('GET', 'cluster-port')) as string[])[1]),
         ),
       ),
@@ -136,7 +142,7 @@ export async function startRedisCluster(options: ClusterOptions = {}): Promise<R
     const masters = nodes.slice(0, 3);
     await Promise.all(
       masters.map((node, i) =>
-        ask(node, async (redis) => {
+        tell(node, async (redis) => {
           const from = Math.floor((SLOTS * i) / 3);
           const to = Math.floor((SLOTS * (i + 1)) / 3) - 1;
           await redis.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
@@ -146,15 +152,20 @@ export async function startRedisCluster(options: ClusterOptions = {}): Promise<R
       ),
     );
     const [first, ...others] = nodes as [RedisServer, ...RedisServer[]];
-    await ask(first, async (redis) => {
-      for (const [i, node] of others.entries()) {
-        await redis.call('CLUSTER', 'MEET', '127.0.0.1', node.port, busPorts[i + 1] ?? '');
-      }
-    });
-    await certain(async () => {
+    const introduce = () =>
+      tell(first, async (redis) => {
+        for (const [i, node] of others.entries()) {
+          await redis.call('CLUSTER', 'MEET', '127.0.0.1', node.port, busPorts[i + 1] ?? '');
+        }
+      });
+    const areAcquainted = async () => {
       const texts = await told((redis) => redis.cluster('INFO'));
-      return texts.every((text) => text.includes('cluster_known_nodes:6'));
-    }, 'the nodes do not know each other');
+      return texts.filter((text) => text.includes('cluster_known_nodes:6')).length === 6;
+    };
+    // A node that stands still for longer than its timeout is forgotten again.
+    await introduce();
+    if (!(await until(areAcquainted, MEETING_MS))) await introduce();
+    await certain(areAcquainted, 'the nodes do not know each other');
     await Promise.all(
       nodes.slice(3).map((node, i) =>
         certain(

@@ -82,6 +82,15 @@ async function epochOfEverything({ store }: House): Promise<string | undefined> 
   return reading?.tokens[0];
 }
 
+/** What both find. A slow machine may have its master replaced between the one and the other. */
+async function commonEpoch(one: House, other: House): Promise<string | undefined> {
+  const [epoch] = await until(
+    async () => [await epochOfEverything(one), await epochOfEverything(other)],
+    ([here, there]) => here === there,
+  );
+  return epoch;
+}
+
 describe('with sentinels', () => {
   const target = ({ urls, master }: RedisSentinels): RedisTarget => ({
     url: urls,
@@ -108,8 +117,7 @@ describe('with sentinels', () => {
     const master = await redis.failedOver(old);
     for (const gateway of [one, other]) await goesThrough(gateway);
     expect(await askRedis(master.port, 'EXISTS {test}:incarnation')).toBe(':1\r\n');
-    expect(await epochOfEverything(one)).not.toBe(epoch);
-    expect(await epochOfEverything(other)).toBe(await epochOfEverything(one));
+    expect(await commonEpoch(one, other)).not.toBe(epoch);
     await hearEachOther(one, other);
   });
 
@@ -188,8 +196,7 @@ describe('with a cluster', () => {
     );
     await redis.failedOver(NAMESPACE, master);
     for (const gateway of [one, other]) await goesThrough(gateway);
-    expect(await epochOfEverything(one)).not.toBe(epoch);
-    expect(await epochOfEverything(other)).toBe(await epochOfEverything(one));
+    expect(await commonEpoch(one, other)).not.toBe(epoch);
     await hearEachOther(one, other);
   });
 
@@ -243,8 +250,7 @@ describe('with a cluster', () => {
     const next = await redis.masterOf(`test:entry:${(await begunElsewhere(redis, master)).key}`);
     await moveSlot(slot, master, next);
     for (const gateway of [one, other]) await goesThrough(gateway);
-    expect(await epochOfEverything(one)).not.toBe(epoch);
-    expect(await epochOfEverything(other)).toBe(await epochOfEverything(one));
+    expect(await commonEpoch(one, other)).not.toBe(epoch);
   });
 });
 

@@ -12,6 +12,10 @@ jest.setTimeout(120_000);
 
 const ALL = ['on', '~*', '&*', '+@all'];
 
+/** No master is replaced, or refuses writes, because this machine stands still for a while. */
+const STEADY = { downAfter: 60_000, args: ['--min-replicas-max-lag', '60'] };
+const STEADY_CLUSTER = { nodeTimeout: 60_000 };
+
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
@@ -134,7 +138,7 @@ describe('a standalone Redis', () => {
 describe('Redis with sentinels', () => {
   test('serves, with the login of the sentinels in the URLs and that of the servers beside them', async () => {
     const redis = await opened(
-      startRedisSentinels({ passwords: { servers: 'one', sentinels: 'o/ther' } }),
+      startRedisSentinels({ ...STEADY, passwords: { servers: 'one', sentinels: 'o/ther' } }),
     );
     const { master, urls: url } = redis;
     await serves({ url, mode: 'sentinel', master, password: 'one' });
@@ -148,7 +152,7 @@ describe('Redis with sentinels', () => {
   });
 
   test('serves when two of the addresses lead nowhere', async () => {
-    const { master, urls } = await opened(startRedisSentinels());
+    const { master, urls } = await opened(startRedisSentinels(STEADY));
     const [one] = urls as [string];
     await serves({
       url: ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', one],
@@ -160,7 +164,7 @@ describe('Redis with sentinels', () => {
 
 describe('a Redis cluster', () => {
   test('serves, known by one address, with a password', async () => {
-    const { urls } = await opened(startRedisCluster({ password: 'one' }));
+    const { urls } = await opened(startRedisCluster({ ...STEADY_CLUSTER, password: 'one' }));
     const [first, ...others] = urls as [string, ...string[]];
     await serves({ url: [first], mode: 'cluster', password: 'one' });
     await serves({ url: ['redis://127.0.0.1:1', ...others], mode: 'cluster', password: 'one' });
@@ -170,7 +174,7 @@ describe('a Redis cluster', () => {
 
   test('serves over TLS with a client certificate', async () => {
     const tls: RedisTls = { ca: authority, server, client };
-    const { urls } = await opened(startRedisCluster({ tls }));
+    const { urls } = await opened(startRedisCluster({ ...STEADY_CLUSTER, tls }));
     await serves({
       url: urls,
       mode: 'cluster',
@@ -179,7 +183,7 @@ describe('a Redis cluster', () => {
   });
 
   test('hears messages that are published through any node', async () => {
-    const { urls } = await opened(startRedisCluster());
+    const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));
     const gateways = await Promise.all(
       Array.from({ length: 4 }, () => opened(house({ url: urls, mode: 'cluster' }))),
     );

@@ -30,20 +30,24 @@ const READ = READS[2];
 let remote: RawEngine;
 let house: RemoteHouse;
 let impatient: RemoteHouse;
+/** Waits for so long that a head comes before it is over, also on a busy machine. */
+let lessImpatient: RemoteHouse;
 
 beforeAll(async () => {
   remote = await startRawEngine(() => {});
   house = await openRemoteHouse(remote.url);
   impatient = await openRemoteHouse(remote.url, { timeout: 500 });
+  lessImpatient = await openRemoteHouse(remote.url, { timeout: 2_000 });
 });
 afterAll(async () => {
   await house.close();
   await impatient.close();
+  await lessImpatient.close();
   await remote.close();
 });
 afterEach(() => {
   remote.seen.length = 0;
-  for (const one of [house, impatient]) {
+  for (const one of [house, impatient, lessImpatient]) {
     one.invalidated.length = 0;
     one.events.length = 0;
   }
@@ -51,6 +55,17 @@ afterEach(() => {
 
 const finals = ({ invalidated }: RemoteHouse) =>
   invalidated.filter(([, , state]) => state !== 'before').map(([stale]) => stale);
+
+/** What comes of a change for which there is little time. Where that is over before anything was sent, it is asked again. */
+async function askInHaste([method, path, body]: (typeof CHANGES)[number]): Promise<string> {
+  for (;;) {
+    const failure = failureOf(await ask(impatient, method, path, body));
+    await until(() => remote.sockets.size === 0);
+    if (remote.seen.length > 0) return failure;
+    expect([NOTHING_DONE, UNKNOWN]).toContain(failure);
+    impatient.invalidated.length = 0;
+  }
+}
 
 const OF_A_DATASET = [{ project: 'Mart' }];
 
@@ -96,7 +111,8 @@ const SILENCES: readonly (readonly [string, RawServerAnswer])[] = [
   ['in the body', (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"st')],
 ];
 
-describe.each(CHANGES)('a change by %s %s', (method, path, body, ofDataset) => {
+describe.each(CHANGES)('a change by %s %s', (...change) => {
+  const [method, path, body, ofDataset] = change;
   const stale = ofDataset ? OF_A_DATASET : [];
 
   test.each([...NO_HEAD, ...IN_THE_BODY])(
@@ -113,10 +129,9 @@ describe.each(CHANGES)('a change by %s %s', (method, path, body, ofDataset) => {
     'has an unknown outcome when the server is silent %s, and is sent once',
     async (_where, answer) => {
       remote.answerWith(answer);
-      expect(failureOf(await ask(impatient, method, path, body))).toBe(UNKNOWN);
+      expect(await askInHaste(change)).toBe(UNKNOWN);
       expect(finals(impatient)).toEqual(stale);
       expect(remote.seen).toHaveLength(1);
-      await until(() => remote.sockets.size === 0);
     },
   );
 
@@ -211,10 +226,10 @@ describe('a read', () => {
 
   test.each([
     ...IN_THE_BODY.map(([what, answer]) => [what, answer, 'house'] as const),
-    [...(SILENCES[2] as (typeof SILENCES)[0]), 'impatient'] as const,
+    [...(SILENCES[2] as (typeof SILENCES)[0]), 'less impatient'] as const,
   ])('never looks whole to any client when it breaks off in %s', async (_what, answer, which) => {
     remote.answerWith(answer);
-    const { url, events } = which === 'house' ? house : impatient;
+    const { url, events } = which === 'house' ? house : lessImpatient;
     for (const version of ['HTTP/1.1', 'HTTP/1.0']) {
       const raw = await sendRaw(
         portOf(url),

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import type { Dataset } from '../../../src/datasets/dataset.ts';
+import { StorageUnavailable } from '../../../src/errors.ts';
 import { createSqliteStorage } from '../../../src/storage/sqlite/sqlite-storage.ts';
 
 const [what, path] = process.argv.slice(2);
@@ -37,9 +38,20 @@ const storage = createSqliteStorage({
 });
 const { roles, datasets } = storage;
 
+/** Asks again where another process stood still with its lock for longer than is waited for it. */
+async function idOf(): Promise<string> {
+  for (;;) {
+    try {
+      return await storage.id();
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable) || error.outcome !== 'nothing-done') throw error;
+    }
+  }
+}
+
 switch (what) {
   case 'id':
-    tell(await storage.id());
+    tell(await idOf());
     await storage.close();
     break;
 

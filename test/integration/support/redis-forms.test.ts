@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { makeAuthority } from '../../support/certificates.ts';
+import { certain } from '../../support/redis-client.ts';
 import { startRedisCluster } from '../../support/redis-cluster.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { askRedis, startRedis } from '../../support/redis-server.ts';
@@ -19,7 +20,12 @@ describe('sentinels of the test’s own', () => {
   test('name another master when theirs is killed, and take the old one back as a replica', async () => {
     const redis = await opened(startRedisSentinels());
     const old = await redis.masterNow();
-    await askRedis(old.port, 'SET key value');
+    for (const { port } of [old, ...redis.servers]) {
+      await certain(async () => {
+        if (port === old.port) await askRedis(port, 'SET key value');
+        return (await askRedis(port, 'GET key')).includes('value');
+      }, 'a server does not have the value');
+    }
     await old.stop('SIGKILL');
     const master = await redis.failedOver(old);
     await redis.settled();

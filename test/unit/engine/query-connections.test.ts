@@ -35,6 +35,8 @@ afterEach(async () => {
 });
 
 const LONG = 60_000;
+/** So long that a connection is made, and a head comes, before it is over, also on a busy machine (ms). */
+const SILENCE = 1_000;
 
 function send(changed: Partial<QueryRequest> = {}, connectLimit?: number) {
   const query: QueryRequest = {
@@ -155,13 +157,13 @@ describe('a query on such a connection', () => {
     ['stops in the head', (socket: Socket) => socket.write('HTTP/1.1 200 OK\r\nConte')],
   ])('ends when the engine %s', async (_what, act) => {
     engine.answerWith(act);
-    await expect(send({ timeout: 50 })).rejects.toBeInstanceOf(EngineSilence);
+    await expect(send({ timeout: SILENCE })).rejects.toBeInstanceOf(EngineSilence);
     await until(() => engine.sockets.size === 0);
   });
 
   test('ends when the engine stops in the body', async () => {
     engine.answerWith((socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')));
-    const answer = await send({ timeout: 50 });
+    const answer = await send({ timeout: SILENCE });
     await expect(textOf(answer)).rejects.toBeInstanceOf(EngineSilence);
     expect(over).toEqual([expect.any(EngineSilence)]);
   });
@@ -169,7 +171,7 @@ describe('a query on such a connection', () => {
   test('ends, and blames its client, when that takes nothing of what is there', async () => {
     const long = 'x'.repeat(1_000_000);
     engine.answerWith((socket) => socket.write(wholeAnswer(long)));
-    await send({ timeout: 50 });
+    await send({ timeout: SILENCE });
     await until(() => over.length > 0);
     expect(over).toEqual([expect.any(ClientStall)]);
   });

@@ -8,6 +8,9 @@ import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/s
 import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
 import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
 
+/** So long that a request is sent, and its answer begins, before it is over, also on a busy machine (ms). */
+const SILENCE = 1_000;
+
 let stub: StubEngine;
 let house: EngineHouse;
 let front: Front | undefined;
@@ -98,7 +101,7 @@ describe('a request whose watched answer never begins', () => {
       502,
       'not-sent',
     ],
-    ['finds a silent engine', undefined, { timeout: 50 }, 504, 'broken'],
+    ['finds a silent engine', undefined, { timeout: SILENCE }, 504, 'broken'],
   ])(
     'because it %s tells the watch once, before the client',
     async (_what, urls, changed, status, outcome) => {
@@ -240,7 +243,7 @@ test('a client that stops reading a watched answer is broken off, and not the en
       end: (outcome) => void told.push(outcome),
     },
     [stub.url],
-    { timeout: 300 },
+    { timeout: SILENCE },
   );
   const asked = request({ host: '127.0.0.1', port: portOf(url), method: 'POST', agent: false });
   asked.on('error', () => {});

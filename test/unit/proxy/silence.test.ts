@@ -21,7 +21,7 @@ const errorOf = async (request: ClientRequest) => (await once(request, 'error'))
 class Silence extends Error {}
 
 /** So long that the head of an answer comes before it is over, also on a busy machine (ms). */
-const BODY_SILENCE = 500;
+const BODY_SILENCE = 1_000;
 
 describe('a request to an upstream that is silent', () => {
   test('ends while the connection is still being made', async () => {

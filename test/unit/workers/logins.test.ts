@@ -3,18 +3,20 @@ import type { Admission } from '../../../src/auth/login-admission.ts';
 import { createLoginThrottle } from '../../../src/auth/login-throttle.ts';
 import { LOGINS, loginsService } from '../../../src/workers/primary-logins.ts';
 import { loginsAtPrimary } from '../../../src/workers/worker-logins.ts';
-import { linkPair } from '../../support/link-pair.ts';
+import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { createTestClock } from '../auth/support.ts';
 import { quiet } from '../query-cache/fakes.ts';
 
 const HERE = '192.0.2.1';
+/** Longer than any test, and as long as who gets no answer waits (ms). */
+const [LONG, BRIEF] = [60_000, 20];
 
 /** One primary process and so many workers. */
 function crew(workers = 2) {
   const clock = createTestClock();
   const service = loginsService(createLoginThrottle({ clock }));
   const links = Array.from({ length: workers }, () => {
-    const pair = linkPair();
+    const pair = linkPair(LONG);
     pair.primary.serve(LOGINS, service);
     return pair;
   });
@@ -95,7 +97,10 @@ describe('a login that is right at one worker', () => {
 describe('while the primary process does not answer', () => {
   test('a worker lets no more through than one process would, and hurries nobody', async () => {
     const { admit, links, clock } = crew(2);
-    for (const { toPrimary } of links) toPrimary.lose();
+    for (const pair of links) {
+      pair.toPrimary.lose();
+      pair.within = BRIEF;
+    }
     const all = await Promise.all(Array.from({ length: 60 }, (_, turn) => admit(turn)));
     // Ten at each.
     expect(all.filter(({ wait }) => wait === 0)).toHaveLength(20);
@@ -106,11 +111,14 @@ describe('while the primary process does not answer', () => {
 
   test('it is told nothing of what it did not count, when it answers again', async () => {
     const { admit, links } = crew(1);
+    const [pair] = links as [LinkPair];
     await letThrough(10, (turn) => admit(turn));
-    links[0]?.toPrimary.lose();
+    pair.toPrimary.lose();
+    pair.within = BRIEF;
     const own = await admit(0);
     expect(own.wait).toBe(0);
-    links[0]?.toPrimary.release();
+    pair.toPrimary.release();
+    pair.within = LONG;
     own.abandoned();
     own.succeeded();
     await quiet();
@@ -124,11 +132,13 @@ describe('while the primary process does not answer', () => {
     ['a failure', { admit: () => Promise.reject(new Error('no')) }],
   ])('or answers with %s, guessing is never free', async (_what, service) => {
     const { admit, links } = crew(1);
-    const [pair] = links;
-    if (service === undefined) pair?.toWorker.hold();
-    else pair?.primary.serve(LOGINS, service);
+    const [pair] = links as [LinkPair];
+    if (service === undefined) {
+      pair.toWorker.hold();
+      pair.within = BRIEF;
+    } else pair.primary.serve(LOGINS, service);
     const all = await Promise.all(Array.from({ length: 60 }, (_, turn) => admit(turn)));
-    pair?.toWorker.release();
+    pair.toWorker.release();
     expect(all.filter(({ wait }) => wait === 0)).toHaveLength(10);
   });
 

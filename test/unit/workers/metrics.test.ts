@@ -16,16 +16,20 @@ function ownMetrics() {
   });
 }
 
+/** Longer than any test, and as long as is waited for who stands still (ms). */
+const [LONG, BRIEF] = [60_000, 20];
+
 function crew() {
   const primary = createPrimaryMetrics();
   return {
     join() {
-      const pair = linkPair();
+      const pair = linkPair(LONG);
       pair.primary.serve(METRICS, primary.service);
       const leave = primary.join(pair.primary);
       const metrics = metricsOfAll(pair.worker, ownMetrics());
       return {
         ...pair,
+        pair,
         leave,
         page: metrics.page,
         refuse: () =>
@@ -66,11 +70,13 @@ describe('GET /metrics of any worker', () => {
     two.refuse();
     expect(figure(await one.page(), REFUSED)).toBe(1);
     two.toWorker.hold();
+    two.pair.within = BRIEF;
     one.refuse();
     const text = await one.page();
     expect(figure(text, REFUSED)).toBe(2);
     expect(figure(text, 'workers')).toBe(1);
     two.toWorker.release();
+    two.pair.within = LONG;
     two.refuse();
     const again = await one.page();
     expect(figure(again, REFUSED)).toBe(3);
