@@ -9,10 +9,18 @@ import { ClientStall } from './upstream-failure.ts';
  * @param silence what the request is ended with
  */
 export function endOnSilence(request: ClientRequest, limit: number, silence: () => Error): void {
-  const waiting = setTimeout(() => request.destroy(silence()), limit);
-  request.once('close', () => clearTimeout(waiting));
-  request.once('response', (answer: IncomingMessage) => {
+  let late: NodeJS.Immediate | undefined;
+  // What has come while this process stood still is read first.
+  const waiting = setTimeout(() => {
+    late = setImmediate(() => request.destroy(silence()));
+  }, limit);
+  const stopWaiting = () => {
     clearTimeout(waiting);
+    clearImmediate(late);
+  };
+  request.once('close', stopWaiting);
+  request.once('response', (answer: IncomingMessage) => {
+    stopWaiting();
     const { socket } = answer;
     const end = () => {
       // What the upstream sent still lies here: it is the client who does not go on.

@@ -131,7 +131,9 @@ export function createRoleSets(options: {
 async function inTime<T>(promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('the roles took too long')), DEADLINE);
+    const end = () => reject(new Error('the roles took too long'));
+    // What has come while this process stood still is read first.
+    timer = setTimeout(() => setImmediate(end), DEADLINE);
   });
   try {
     return await Promise.race([promise, late]);

@@ -96,11 +96,13 @@ export function createLink(wire: Wire, other: string): Link {
       if (closed) return Promise.reject(new Error(`the link to ${other} is closed`));
       return new Promise((resolve, reject) => {
         const id = (calls += 1);
-        const timer = setTimeout(() => {
+        const end = () => {
           take(id)?.reject(
             new Error(`${other} did not answer ${service}.${method} within ${within} ms`),
           );
-        }, within);
+        };
+        // What has come while this process stood still is read first.
+        const timer = setTimeout(() => setImmediate(end), within);
         timer.unref();
         waiting.set(id, { resolve, reject, timer });
         send({ kind: 'call', id, service, method, args }, (error) => take(id)?.reject(error));

@@ -47,6 +47,23 @@ describe('a request to an upstream that is silent', () => {
     server.close();
   });
 
+  test('is answered when the head came while this process stood still', async () => {
+    const limit = 1_000;
+    const { server, port } = await listen((socket) => {
+      socket.write('HTTP/1.1 204 No Content\r\n\r\n');
+      // From here the loop comes to the timer before it comes to the head.
+      const until = performance.now() + limit;
+      while (performance.now() < until);
+    });
+    const asked = request({ port, host: '127.0.0.1', agent: false });
+    endOnSilence(asked, limit, () => new Silence());
+    asked.end();
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect(answer.statusCode).toBe(204);
+    server.close();
+  });
+
   test('ends when the body stops', async () => {
     const { server, port } = await listen((socket) =>
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),

@@ -182,6 +182,21 @@ describe('without what it takes to know the roles', () => {
     },
   );
 
+  test('what the storage said while this process stood still counts', async () => {
+    const { storage, nameFor } = setUp({ alice: [2] });
+    storage.slowSets = gate();
+    const name = await new Promise((resolve, reject) => {
+      // From here the loop comes to the timer of the deadline before it comes to what the storage says.
+      setImmediate(() => {
+        nameFor('alice').then(resolve, reject);
+        setImmediate(storage.slowSets.open);
+        const until = performance.now() + 250;
+        while (performance.now() < until);
+      });
+    });
+    expect(name).toMatch(/:2$/);
+  });
+
   test('what was read before counts until the lease is over', async () => {
     const { clock, storage, nameFor } = setUp({ alice: [2] });
     const name = await nameFor('alice');

@@ -67,6 +67,29 @@ describe('a call over a link', () => {
     await quiet();
   });
 
+  test('that was answered while this process stood still is answered', async () => {
+    const { worker, primary } = linkPair();
+    const slow = checkpoint();
+    primary.serve('texts', {
+      slow: async () => {
+        await slow.arrive();
+        return 'in time';
+      },
+    });
+    const answer = await new Promise((resolve, reject) => {
+      worker.call('texts', 'slow', [], 100).then(resolve, reject);
+      void slow.arrived.then(() => {
+        // From here the loop comes to the timer of the deadline before it comes to the answer.
+        setImmediate(() => {
+          slow.release();
+          const until = performance.now() + 120;
+          while (performance.now() < until);
+        });
+      });
+    });
+    expect(answer).toBe('in time');
+  });
+
   test('is done in the order in which it was sent', async () => {
     const { worker, primary } = linkPair();
     const done: unknown[] = [];
