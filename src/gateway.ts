@@ -12,7 +12,7 @@ import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
-import type { EngineClearing, Purges } from './query-cache/purge.ts';
+import type { EngineClearing, Purges } from './query-cache/purge/purge.ts';
 import type { Storage } from './storage/storage.ts';
 import { metricsOfAll } from './workers/worker-metrics.ts';
 

@@ -1,10 +1,10 @@
 import type { Config, RedisConfig } from '../config/config.ts';
-import type { EpochStore } from '../query-cache/epoch-store.ts';
-import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
-import type { PurgeLines } from '../query-cache/purge-log.ts';
+import type { EpochStore } from '../query-cache/purge/epoch-store.ts';
+import { createMemoryEpochStore } from '../query-cache/purge/memory-epoch-store.ts';
+import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
 import type { FlightPlaces } from '../query-cache/shared-flights.ts';
-import type { SweepStore } from '../query-cache/sweep.ts';
-import type { ValueTier } from '../query-cache/value-tier.ts';
+import type { SweepStore } from '../query-cache/purge/sweep.ts';
+import type { ValueTier } from '../query-cache/entries/value-tier.ts';
 import { createMemorySessionStore } from '../sessions/memory-session-store.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../sealing.ts';
 import { SESSION_LIFE, type SessionStore } from '../sessions/session-store.ts';

@@ -1,17 +1,20 @@
 import { LRUCache } from 'lru-cache';
 import type { RedisConfig } from '../config/config.ts';
-import { createEpochs } from '../query-cache/epochs.ts';
+import { createEpochs } from '../query-cache/purge/epochs.ts';
 import { createFlights } from '../query-cache/flight.ts';
-import { createMemoryTier } from '../query-cache/memory-tier.ts';
-import { createPurges, type EngineClearing, type OwingPurges } from '../query-cache/purge.ts';
-import { createMemoryPurgeLog } from '../query-cache/memory-purge-log.ts';
-import type { PurgeLog } from '../query-cache/purge-log.ts';
-import { createSharedPurgeLog, type SharedPurgeLog } from '../query-cache/shared-purge-log.ts';
+import { createMemoryTier } from '../query-cache/entries/memory-tier.ts';
+import { createPurges, type EngineClearing, type OwingPurges } from '../query-cache/purge/purge.ts';
+import { createMemoryPurgeLog } from '../query-cache/purge/memory-purge-log.ts';
+import type { PurgeLog } from '../query-cache/purge/purge-log.ts';
+import {
+  createSharedPurgeLog,
+  type SharedPurgeLog,
+} from '../query-cache/purge/shared-purge-log.ts';
 import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
-import type { Scope } from '../query-cache/scopes.ts';
-import { createSharedEntries } from '../query-cache/shared-entries.ts';
+import type { Scope } from '../query-cache/purge/scopes.ts';
+import { createSharedEntries } from '../query-cache/entries/shared-entries.ts';
 import { createSharedFlights } from '../query-cache/shared-flights.ts';
-import { createSweep } from '../query-cache/sweep.ts';
+import { createSweep } from '../query-cache/purge/sweep.ts';
 import { createSessions } from '../sessions/registry.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Sealer } from '../sealing.ts';

@@ -2,8 +2,8 @@ import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
-import type { ClearEngines } from '../query-cache/engine-clear.ts';
-import { projectScope } from '../query-cache/scopes.ts';
+import type { ClearEngines } from '../query-cache/purge/engine-clear.ts';
+import { projectScope } from '../query-cache/purge/scopes.ts';
 import type { ChosenEngine, EngineOf } from '../xmla-line/destination.ts';
 import type { Parts } from './parts.ts';
 

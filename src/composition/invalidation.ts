@@ -1,6 +1,6 @@
 import type { Invalidate, Stale } from '../invalidation.ts';
-import type { Purges } from '../query-cache/purge.ts';
-import { purgedScopes } from '../query-cache/scopes.ts';
+import type { Purges } from '../query-cache/purge/purge.ts';
+import { purgedScopes } from '../query-cache/purge/scopes.ts';
 
 /**
  * A change of which nobody knows whether it was made may still be made: by a database that hangs, a remote server

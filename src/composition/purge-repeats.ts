@@ -1,6 +1,6 @@
 import type { Emit } from '../events.ts';
 import type { Stale } from '../invalidation.ts';
-import type { Purge } from '../query-cache/purge.ts';
+import type { Purge } from '../query-cache/purge/purge.ts';
 
 /** So many purges may wait for their repetition. */
 const MAX_REPEATS = 2_000;

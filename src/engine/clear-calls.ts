@@ -2,7 +2,7 @@ import type { EngineConfig } from '../config/config.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { serviceAuthorization } from '../proxy/upstream-login.ts';
-import type { EngineClear } from '../query-cache/engine-clear.ts';
+import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
 import type { GatewayReason } from '../reasons.ts';
 import { readClearAnswer } from './clear-answer.ts';
 import { clearTarget } from './clear-target.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { QueryParameter } from '../proxy/forwarded-query.ts';
-import type { EngineClear } from '../query-cache/engine-clear.ts';
+import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
 import type { AnswerHead, EngineAnswer } from '../query-cache/query.ts';
 
 /** Where a request goes and in whose name. */

@@ -3,7 +3,7 @@ import { canonicalAuthorization } from '../auth/canonical-authorization.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
-import type { Purge } from '../query-cache/purge.ts';
+import type { Purge } from '../query-cache/purge/purge.ts';
 import { asGatewayError, sendError } from './error-answer.ts';
 import { forgery } from './forgery.ts';
 import type { Login } from './login.ts';

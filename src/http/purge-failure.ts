@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import type { Stale } from '../invalidation.ts';
-import type { EngineClear } from '../query-cache/engine-clear.ts';
-import type { PurgeOutcome } from '../query-cache/purge.ts';
+import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
+import type { PurgeOutcome } from '../query-cache/purge/purge.ts';
 
 /** Seconds after which it is worth to call again. */
 const RETRY_AFTER = 5;

@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { Permissions } from '../auth/permissions.ts';
 import { GatewayError } from '../errors.ts';
-import type { PurgeLog, PurgeRecord } from '../query-cache/purge-log.ts';
+import type { PurgeLog, PurgeRecord } from '../query-cache/purge/purge-log.ts';
 import { queryParameters } from './api/query-parameters.ts';
 import { refuseDelegation } from './delegation.ts';
 import type { Login } from './login.ts';

@@ -1,8 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { HitSource } from '../reasons.ts';
-import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../query-cache/gzip-variant.ts';
-import { withSession } from '../query-cache/session-place.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
+import {
+  GZIP_FROM,
+  gzipWithSession,
+  type GzipVariant,
+} from '../query-cache/entries/gzip-variant.ts';
+import { withSession } from '../query-cache/entries/session-place.ts';
+import { HEADER_VALUE, type StoredAnswer } from '../query-cache/entries/stored-answer.ts';
 import { cacheStatus } from './cache-status.ts';
 
 export const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';

@@ -1,19 +1,19 @@
 import type { Clock } from '../clock.ts';
-import type { CapturedEpochs, Epochs } from './epochs.ts';
+import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
 import type { Flights } from './flight.ts';
-import { queryKey, type KeyPartName } from './key.ts';
-import type { MemoryTier } from './memory-tier.ts';
+import { queryKey, type KeyPartName } from './key/key.ts';
+import type { MemoryTier } from './entries/memory-tier.ts';
 import {
   describeParts,
   differingParts,
   partDigests,
   tokenDigest,
   type PartDigests,
-} from './part-digests.ts';
+} from './key/part-digests.ts';
 import type { Query } from './query.ts';
-import type { Scope } from './scopes.ts';
-import type { StoredAnswer } from './stored-answer.ts';
-import type { SharedEntries } from './shared-entries.ts';
+import type { Scope } from './purge/scopes.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
+import type { SharedEntries } from './entries/shared-entries.ts';
 
 /** An entry of a tier. Times in milliseconds. */
 export interface EntryFacts {

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import { createGate, type Gate } from '../gate.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
 import { createTransientMap } from '../transient-map.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
 
 /** How a flight ended for those who waited. Without an answer they go to the engine themselves. */
 export type Landing =

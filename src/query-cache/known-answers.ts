@@ -1,10 +1,10 @@
 import type { Clock } from '../clock.ts';
 import type { HitSource } from '../reasons.ts';
-import type { Epochs } from './epochs.ts';
-import type { MemoryTier } from './memory-tier.ts';
+import type { Epochs } from './purge/epochs.ts';
+import type { MemoryTier } from './entries/memory-tier.ts';
 import type { Client, GzipSource, KnownKey } from './query.ts';
-import type { SharedEntries } from './shared-entries.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { SharedEntries } from './entries/shared-entries.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
 
 /** What a client is told of an answer that is replayed; milliseconds. */
 export interface Recalled {

@@ -1,7 +1,7 @@
 import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
 import { foldCase } from '../fold-case.ts';
 import type { NamedCubes } from '../xmla/request/cubes.ts';
-import { projectScope } from './scopes.ts';
+import { projectScope } from './purge/scopes.ts';
 
 export interface QueryPolicy {
   readonly cache: 'on' | 'off';

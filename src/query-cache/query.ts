@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { Outcome } from '../events.ts';
-import type { CapturedEpochs } from './epochs.ts';
-import type { GzipVariant } from './gzip-variant.ts';
-import type { KeyParts } from './key.ts';
-import type { PartDigests } from './part-digests.ts';
-import type { Scope } from './scopes.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { CapturedEpochs } from './purge/epochs.ts';
+import type { GzipVariant } from './entries/gzip-variant.ts';
+import type { KeyParts } from './key/key.ts';
+import type { PartDigests } from './key/part-digests.ts';
+import type { Scope } from './purge/scopes.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
 
 /** One cacheable request, understood and ready to be looked up or asked. */
 export interface Query {

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Emit } from '../events.ts';
 import type { Flight } from './flight.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
 
 /** Where the gateways meet that ask the same. */
 export interface FlightPlace {

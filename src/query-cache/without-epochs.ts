@@ -1,11 +1,11 @@
 import type { Outcome } from '../events.ts';
-import type { CapturedEpochs } from './epochs.ts';
-import type { FillJob } from './fill.ts';
+import type { CapturedEpochs } from './purge/epochs.ts';
+import type { FillJob } from './fill/fill.ts';
 import type { Flights } from './flight.ts';
 import { inTurn } from './in-turn.ts';
-import { queryKey } from './key.ts';
+import { queryKey } from './key/key.ts';
 import type { Client, Query } from './query.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { StoredAnswer } from './entries/stored-answer.ts';
 
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 

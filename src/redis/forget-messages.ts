@@ -1,4 +1,4 @@
-import type { Scope } from '../query-cache/scopes.ts';
+import type { Scope } from '../query-cache/purge/scopes.ts';
 
 /** What a message says that tells gateways to forget. */
 interface Forget {

@@ -1,6 +1,6 @@
 import type { PurgeCause, PurgeResult } from '../events.ts';
 import type { Stale } from '../invalidation.ts';
-import type { PurgeLine, PurgeRecord } from '../query-cache/purge-log.ts';
+import type { PurgeLine, PurgeRecord } from '../query-cache/purge/purge-log.ts';
 
 /* Records, so that a word that is added to the types must be added here. */
 const CAUSES: Readonly<Record<PurgeCause, true>> = {

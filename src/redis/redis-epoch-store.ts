@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { EpochStore } from '../query-cache/epoch-store.ts';
-import type { Scope } from '../query-cache/scopes.ts';
+import type { EpochStore } from '../query-cache/purge/epoch-store.ts';
+import type { Scope } from '../query-cache/purge/scopes.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { readAcknowledgement, readForget } from './forget-messages.ts';
 import type { RedisConnections } from './redis-connections.ts';

@@ -1,4 +1,4 @@
-import type { PurgeLine, PurgeLines } from '../query-cache/purge-log.ts';
+import type { PurgeLine, PurgeLines } from '../query-cache/purge/purge-log.ts';
 import type { Sealer } from '../sealing.ts';
 import { readPurgeLine } from './purge-line.ts';
 import type { RedisConnections } from './redis-connections.ts';

@@ -1,4 +1,4 @@
-import type { SweepStore } from '../query-cache/sweep.ts';
+import type { SweepStore } from '../query-cache/purge/sweep.ts';
 import type { RedisClient } from './redis-clients.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';

@@ -1,4 +1,4 @@
-import type { ValueTier } from '../query-cache/value-tier.ts';
+import type { ValueTier } from '../query-cache/entries/value-tier.ts';
 import { CircuitOpenError, type CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';

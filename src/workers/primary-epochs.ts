@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
-import { createMemoryEpochStore } from '../query-cache/memory-epoch-store.ts';
+import { createMemoryEpochStore } from '../query-cache/purge/memory-epoch-store.ts';
 import { createLeaseNotes } from './lease-notes.ts';
 import type { Link } from './link.ts';
 import { readAcknowledgement, readAnnouncement, readHolder, readScopes } from './reading.ts';

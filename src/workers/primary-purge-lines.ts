@@ -1,4 +1,4 @@
-import { MAX_PURGES } from '../query-cache/purge-log.ts';
+import { MAX_PURGES } from '../query-cache/purge/purge-log.ts';
 import type { Service } from './link.ts';
 import { readNumber, readTexts } from './reading.ts';
 

@@ -1,6 +1,6 @@
 /* What comes over a link, read strictly: each function throws for what is not as it should be. */
 
-import type { Scope } from '../query-cache/scopes.ts';
+import type { Scope } from '../query-cache/purge/scopes.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 
 /** Who calls, and for how long he uses what he reads (ms). */

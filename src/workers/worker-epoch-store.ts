@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { EpochStore } from '../query-cache/epoch-store.ts';
+import type { EpochStore } from '../query-cache/purge/epoch-store.ts';
 import { READ_DEADLINE, WRITE_DEADLINE } from './deadlines.ts';
 import type { Link } from './link.ts';
 import { readAcknowledgement, readAnnouncement, readEpochReading, readNumber } from './reading.ts';

@@ -1,4 +1,4 @@
-import type { PurgeLine, PurgeLines } from '../query-cache/purge-log.ts';
+import type { PurgeLine, PurgeLines } from '../query-cache/purge/purge-log.ts';
 import { READ_DEADLINE, WRITE_DEADLINE } from './deadlines.ts';
 import type { Link } from './link.ts';
 import { readTexts } from './reading.ts';

@@ -5,7 +5,7 @@ import type { QueryHeaders } from '../engine/engine.ts';
 import { GatewayError } from '../errors.ts';
 import { acceptedType, userAgentClass } from '../http/client-class.ts';
 import { canonicalContentType } from '../http/content-type.ts';
-import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
+import { SESSION_HEADER } from '../query-cache/fill/answer-sessions.ts';
 import type { BypassReason } from '../reasons.ts';
 import { classify, leavesState } from '../xmla/request/classify.ts';
 import {

@@ -4,7 +4,7 @@ import { sortedQuery } from '../engine/engine-target.ts';
 import type { EngineAddressee } from '../engine/engine.ts';
 import type { QueryPolicy } from '../query-cache/project-policy.ts';
 import type { Query } from '../query-cache/query.ts';
-import { entryScopes } from '../query-cache/scopes.ts';
+import { entryScopes } from '../query-cache/purge/scopes.ts';
 import type { BypassReason } from '../reasons.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { EpochStore } from '../../src/query-cache/epoch-store.ts';
+import type { EpochStore } from '../../src/query-cache/purge/epoch-store.ts';
 import { readPurgeLine } from '../../src/redis/purge-line.ts';
-import type { PurgeLines } from '../../src/query-cache/purge-log.ts';
+import type { PurgeLines } from '../../src/query-cache/purge/purge-log.ts';
 import type { SessionStore } from '../../src/sessions/session-store.ts';
 import { createPrimary } from '../../src/workers/primary.ts';
 import { createWorkerEpochStore } from '../../src/workers/worker-epoch-store.ts';

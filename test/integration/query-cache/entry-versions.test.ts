@@ -3,13 +3,13 @@ import { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/clock.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { createFillOrder } from '../../../src/query-cache/fill-order.ts';
-import { createSharedEntries } from '../../../src/query-cache/shared-entries.ts';
-import { CHUNK } from '../../../src/query-cache/value-chunks.ts';
+import { createFillOrder } from '../../../src/query-cache/fill/fill-order.ts';
+import { createSharedEntries } from '../../../src/query-cache/entries/shared-entries.ts';
+import { CHUNK } from '../../../src/query-cache/entries/value-chunks.ts';
 import { createSealer, NO_SEALER } from '../../../src/sealing.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { storedAnswer } from '../../unit/query-cache/fakes.ts';
-import { BEGAN, KEY, PACKED, PLAIN } from '../../unit/query-cache/older-entries.ts';
+import { BEGAN, KEY, PACKED, PLAIN } from '../../unit/query-cache/entries/older-entries.ts';
 import { house, type House } from './redis-house.ts';
 
 /** As gateways of layout version 2 run it. */

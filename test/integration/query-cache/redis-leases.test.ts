@@ -1,6 +1,6 @@
 import { afterEach, afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { Scope } from '../../../src/query-cache/scopes.ts';
+import type { Scope } from '../../../src/query-cache/purge/scopes.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { readAsOlder } from './older-gateway.ts';

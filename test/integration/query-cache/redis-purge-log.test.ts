@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { PurgeLine } from '../../../src/query-cache/purge-log.ts';
+import type { PurgeLine } from '../../../src/query-cache/purge/purge-log.ts';
 import { createRedisPurgeLines } from '../../../src/redis/redis-purge-log.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../../../src/sealing.ts';
 import '../../support/patient-redis.ts';

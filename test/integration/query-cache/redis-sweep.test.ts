@@ -3,10 +3,10 @@ import { Cluster, Redis } from 'ioredis';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { systemClock } from '../../../src/clock.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { createFillOrder } from '../../../src/query-cache/fill-order.ts';
-import { purgedScopes, type Scope } from '../../../src/query-cache/scopes.ts';
-import { createSharedEntries } from '../../../src/query-cache/shared-entries.ts';
-import { createSweep, type SweepStore } from '../../../src/query-cache/sweep.ts';
+import { createFillOrder } from '../../../src/query-cache/fill/fill-order.ts';
+import { purgedScopes, type Scope } from '../../../src/query-cache/purge/scopes.ts';
+import { createSharedEntries } from '../../../src/query-cache/entries/shared-entries.ts';
+import { createSweep, type SweepStore } from '../../../src/query-cache/purge/sweep.ts';
 import { createRedisSweepStore } from '../../../src/redis/redis-sweep-store.ts';
 import type { RedisClient } from '../../../src/redis/redis-clients.ts';
 import { NO_SEALER } from '../../../src/sealing.ts';
@@ -15,7 +15,7 @@ import { startRedisCluster, type RedisCluster } from '../../support/redis-cluste
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { checkpoint, storedAnswer } from '../../unit/query-cache/fakes.ts';
-import { PLAIN } from '../../unit/query-cache/older-entries.ts';
+import { PLAIN } from '../../unit/query-cache/entries/older-entries.ts';
 import { house, until, type House } from './redis-house.ts';
 
 const SALES: readonly Scope[] = ['everything', 'project:sales'];

@@ -68,7 +68,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a purge does not wait for the lease': {
     replacements: [
       {
-        file: 'query-cache/purge.ts',
+        file: 'query-cache/purge/purge.ts',
         find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
         put: ``,
       },
@@ -77,7 +77,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'entries in memory do not carry epochs': {
     replacements: [
       {
-        file: 'query-cache/key.ts',
+        file: 'query-cache/key/key.ts',
         find: '  return hmac(epochs.keySecret, `${encoded}]`);',
         put: `  const digest = (text: string) => hmac(epochs.keySecret, text);
   const key = digest(encoded + ']');
@@ -85,7 +85,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   return key;`,
       },
       {
-        file: 'query-cache/memory-tier.ts',
+        file: 'query-cache/entries/memory-tier.ts',
         find: `new LRUCache<string, Entry>({`,
         put: `new (class extends LRUCache<string, Entry> {
     override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
@@ -98,14 +98,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a purge shares one that began before it came': {
     replacements: [
       {
-        file: 'query-cache/shared-runs.ts',
+        file: 'query-cache/purge/shared-runs.ts',
         find: `return begin(acted).finally(acted);`,
         put: `const run = begin(acted).finally(acted).finally(() => globalThis.begunRuns.delete(key));
     (globalThis.begunRuns ??= new Map()).set(key, run);
     return run;`,
       },
       {
-        file: 'query-cache/shared-runs.ts',
+        file: 'query-cache/purge/shared-runs.ts',
         find: `if (!acting.has(key)) return start(key, begin);`,
         put: `if (acting !== undefined) return globalThis.begunRuns?.get(key) ?? start(key, begin);`,
       },

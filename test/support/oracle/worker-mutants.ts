@@ -26,7 +26,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a purge does not wait for the lease': {
     replacements: [
       {
-        file: 'query-cache/purge.ts',
+        file: 'query-cache/purge/purge.ts',
         find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
         put: ``,
       },
@@ -46,7 +46,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a worker counts its lease from the answer': {
     replacements: [
       {
-        file: 'query-cache/epochs.ts',
+        file: 'query-cache/purge/epochs.ts',
         find: `      const since = leaseStart(clock);
       const announcementsBefore = announcements;
       const reading = await store.read(scopes);`,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { createInvalidation } from '../../../src/composition/invalidation.ts';
 import type { Stale } from '../../../src/invalidation.ts';
-import { purgedScopes } from '../../../src/query-cache/scopes.ts';
+import { purgedScopes } from '../../../src/query-cache/purge/scopes.ts';
 
 const SALES = { project: 'Sales' };
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { createPurgeRepeats } from '../../../src/composition/purge-repeats.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
 import type { Stale } from '../../../src/invalidation.ts';
-import type { PurgeOrder, PurgeOutcome } from '../../../src/query-cache/purge.ts';
+import type { PurgeOrder, PurgeOutcome } from '../../../src/query-cache/purge/purge.ts';
 
 const SALES = { project: 'Sales' };
 const ORDER = { principal: 'ADMIN', cause: 'clear-cache', authorization: 'Basic x' } as const;

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import type { SessionRecord } from '../../../src/sessions/session-store.ts';
 import { until } from '../../support/http-client.ts';
 import { checkpoint, quiet } from '../query-cache/fakes.ts';
-import { answerWith } from '../query-cache/session-documents.ts';
+import { answerWith } from '../query-cache/entries/session-documents.ts';
 import {
   ANSWER,
   asked,

@@ -8,7 +8,7 @@ import type { GatewayEvent } from '../../../src/events.ts';
 import { loginError } from '../../../src/http/error-answer.ts';
 import { errorMapper, onlyMethods } from '../../../src/http/guards.ts';
 import { createPurgesHandler } from '../../../src/http/purges.ts';
-import type { PurgeLog, PurgeRecord } from '../../../src/query-cache/purge-log.ts';
+import type { PurgeLog, PurgeRecord } from '../../../src/query-cache/purge/purge-log.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
 const RECORD: PurgeRecord = {

@@ -2,15 +2,15 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createXmlaClient, type XmlaClient } from '../../../src/http/xmla-client.ts';
-import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
-import { createGzipMaker } from '../../../src/query-cache/gzip-maker.ts';
-import { makeGzip, type GzipVariant } from '../../../src/query-cache/gzip-variant.ts';
+import { createBodiesInUse } from '../../../src/query-cache/entries/bodies-in-use.ts';
+import { createGzipMaker } from '../../../src/query-cache/entries/gzip-maker.ts';
+import { makeGzip, type GzipVariant } from '../../../src/query-cache/entries/gzip-variant.ts';
 import type { GzipSource } from '../../../src/query-cache/query.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
 import { bodyAccount, handClock } from '../query-cache/fakes.ts';
-import { answerWith } from '../query-cache/session-documents.ts';
+import { answerWith } from '../query-cache/entries/session-documents.ts';
 
 export const WHOLE = mddatasetAnswer({
   cells: 100,

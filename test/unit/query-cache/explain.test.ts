@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import type { KeyParts } from '../../../src/query-cache/key.ts';
+import type { KeyParts } from '../../../src/query-cache/key/key.ts';
 import type { Query } from '../../../src/query-cache/query.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
-import { sharedEpochs } from './fake-epoch-stores.ts';
+import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { told } from './fake-client.ts';
 import {
   checkpoint,
@@ -14,7 +14,7 @@ import {
   rowset,
   sessionOf,
 } from './fakes.ts';
-import { fakeEngine, ORDER, replica, unknownEpochs } from './replica.ts';
+import { fakeEngine, ORDER, replica, unknownEpochs } from './purge/replica.ts';
 
 const LEASE = 1_000;
 

@@ -1,11 +1,11 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/body-account.ts';
 import type { Clock } from '../../../src/clock.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
-import type { KeyParts } from '../../../src/query-cache/key.ts';
+import type { KeyParts } from '../../../src/query-cache/key/key.ts';
 import type { EngineAnswer, Query, QuerySession } from '../../../src/query-cache/query.ts';
-import { entryScopes } from '../../../src/query-cache/scopes.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
-import type { ValueTier } from '../../../src/query-cache/value-tier.ts';
+import { entryScopes } from '../../../src/query-cache/purge/scopes.ts';
+import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import type { ValueTier } from '../../../src/query-cache/entries/value-tier.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';

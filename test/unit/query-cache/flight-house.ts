@@ -1,11 +1,11 @@
-import { queryKey } from '../../../src/query-cache/key.ts';
+import { queryKey } from '../../../src/query-cache/key/key.ts';
 import type { Query } from '../../../src/query-cache/query.ts';
 import type { FlightPlace } from '../../../src/query-cache/shared-flights.ts';
 import { until } from '../../support/http-client.ts';
-import { sharedEpochs } from './fake-epoch-stores.ts';
-import { fakePlaces, handSleep } from './fake-places.ts';
+import { sharedEpochs } from './purge/fake-epoch-stores.ts';
+import { fakePlaces, handSleep } from './purge/fake-places.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, rowset } from './fakes.ts';
-import { fakeEngine, replica, type Replica } from './replica.ts';
+import { fakeEngine, replica, type Replica } from './purge/replica.ts';
 
 const LEASE = 1_000;
 /** What the engine needs for an answer in these tests, unless told otherwise (ms). */

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createKnownAnswers, type KnownAnswers } from '../../../src/query-cache/known-answers.ts';
 import type { KnownKey } from '../../../src/query-cache/query.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
 import { fakeClient } from './fake-client.ts';
 import { checkpoint, handClock, type Checkpoint, type HandClock } from './fakes.ts';
-import { answerWith } from './session-documents.ts';
+import { answerWith } from './entries/session-documents.ts';
 
 const TTL = 1_000;
 const AGE = 100;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { GatewayError } from '../../../src/errors.ts';
-import { sharedEpochs } from './fake-epoch-stores.ts';
+import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { fakeClient, told } from './fake-client.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';
-import { fakeEngine, ORDER, replica } from './replica.ts';
+import { fakeEngine, ORDER, replica } from './purge/replica.ts';
 
 const LEASE = 1_000;
 

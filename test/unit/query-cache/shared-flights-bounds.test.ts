@@ -3,7 +3,7 @@ import type { GatewayEvent } from '../../../src/events.ts';
 import { createSharedFlights, type Missed } from '../../../src/query-cache/shared-flights.ts';
 import { until } from '../../support/http-client.ts';
 import { told } from './fake-client.ts';
-import { fakePlaces, handSleep } from './fake-places.ts';
+import { fakePlaces, handSleep } from './purge/fake-places.ts';
 import { handClock, quiet, rowset, storedAnswer } from './fakes.ts';
 import { endsOf, flightHouse } from './flight-house.ts';
 

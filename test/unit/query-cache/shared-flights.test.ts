@@ -3,7 +3,7 @@ import { until } from '../../support/http-client.ts';
 import { fakeClient, sent, told } from './fake-client.ts';
 import { checkpoint, queryOf, quiet, rowset, sessionElement, sessionOf } from './fakes.ts';
 import { endsOf, flightHouse } from './flight-house.ts';
-import { ORDER } from './replica.ts';
+import { ORDER } from './purge/replica.ts';
 
 describe('a query that is not known to be slow', () => {
   test('is asked by each gateway, and waits for nobody', async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { GatewayError } from '../../../src/errors.ts';
-import type { Epochs } from '../../../src/query-cache/epochs.ts';
-import { sharedEpochs } from './fake-epoch-stores.ts';
+import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
+import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { fakeClient, told } from './fake-client.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';
-import { fakeEngine, replica, unknownEpochs } from './replica.ts';
+import { fakeEngine, replica, unknownEpochs } from './purge/replica.ts';
 
 const LEASE = 1_000;
 

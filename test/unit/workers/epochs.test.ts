@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { createEpochs } from '../../../src/query-cache/epochs.ts';
-import type { Scope } from '../../../src/query-cache/scopes.ts';
+import { createEpochs } from '../../../src/query-cache/purge/epochs.ts';
+import type { Scope } from '../../../src/query-cache/purge/scopes.ts';
 import { workerHouse, type WorkerParts } from '../../support/worker-house.ts';
 import { handClock, quiet } from '../query-cache/fakes.ts';
 

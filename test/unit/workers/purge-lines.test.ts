@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { MAX_PURGES, type PurgeLine } from '../../../src/query-cache/purge-log.ts';
+import { MAX_PURGES, type PurgeLine } from '../../../src/query-cache/purge/purge-log.ts';
 import { workerHouse } from '../../support/worker-house.ts';
 
 const line = (number: number): PurgeLine => ({

@@ -1,0 +1,113 @@
+import type { XmlaRequest } from '../../xmla/request/xmla-request.ts';
+import { normalizeStatement } from '../../xmla/mdx/statement-policy.ts';
+import { keyedProperties } from '../../xmla/request/property-policy.ts';
+import type { CapturedEpochs } from '../purge/epochs.ts';
+import { hmac } from './hmac.ts';
+
+/** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
+const KEY_VERSION = 2;
+
+/**
+ * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
+ * here nor stripped on the way is a security bug.
+ */
+export interface KeyParts {
+  /** Which engine is asked: its URL template and how the gateway logs in there. */
+  readonly engine: string;
+  /** The project of the request path, decoded once, exactly as spelt; null when the path names none. */
+  readonly project: string | null;
+  /** The query parameters that are forwarded, in the order in which they are. */
+  readonly query: readonly string[];
+  /** Whose answers these are: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone` (design: sharing). */
+  readonly identity: string;
+  /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
+  readonly userAgentClass: string | null;
+  /** The media type that the engine is asked for. */
+  readonly accept: string | null;
+  /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
+  readonly contentType: string;
+  /**
+   * What the session of the request adds (its profile, how it is named); null without a session. Never its id:
+   * sessions with equal profiles share.
+   */
+  readonly session: string | null;
+  /** Method, request type or statement, parameters, restrictions, properties. */
+  readonly request: XmlaRequest;
+}
+
+type Part = readonly [
+  name: string,
+  /** Undefined where requests of this method have no such part. */
+  value: (parts: KeyParts, epochs: CapturedEpochs) => unknown,
+];
+
+/**
+ * The parts by the names under which they are explained, each with what the key takes of it. Only a Discover has
+ * `request-type` and `restrictions`, only an Execute `statement` and `parameters`, which tells the two apart.
+ */
+export const KEY_PARTS = [
+  ['engine', ({ engine }) => engine],
+  ['project', ({ project }) => project],
+  ['query', ({ query }) => query],
+  ['identity', ({ identity }) => identity],
+  ['user-agent', ({ userAgentClass }) => userAgentClass],
+  ['accept', ({ accept }) => accept],
+  ['content-type', ({ contentType }) => contentType],
+  ['session', ({ session }) => session],
+  [
+    'headers',
+    ({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content]),
+  ],
+  [
+    'statement',
+    ({ request }) =>
+      request.method === 'Execute' ? normalizeStatement(request.statement) : undefined,
+  ],
+  ['request-type', ({ request: r }) => (r.method === 'Discover' ? r.requestType : undefined)],
+  [
+    'restrictions',
+    ({ request }) =>
+      request.method === 'Discover'
+        ? request.restrictions.map(({ name, form, values }) => [name, form, values])
+        : undefined,
+  ],
+  [
+    'parameters',
+    ({ request }) =>
+      request.method === 'Execute'
+        ? request.parameters.map(({ name, type, value }) => [name, type, value])
+        : undefined,
+  ],
+  [
+    'properties',
+    ({ request }) => keyedProperties(request.properties).map(({ name, value }) => [name, value]),
+  ],
+  ['epochs', (_parts, { scopes, tokens }) => [scopes, tokens]],
+] as const satisfies readonly Part[];
+
+export type KeyPartName = (typeof KEY_PARTS)[number][0];
+
+/** The JSON of each part, in the order of {@link KEY_PARTS}; undefined where requests of this method have no such part. */
+export type PartTexts = readonly (string | undefined)[];
+
+export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
+  return KEY_PARTS.map(([, value]) => JSON.stringify(value(parts, epochs)) as string | undefined);
+}
+
+/**
+ * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43
+ * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of
+ * parts look alike (lone surrogates are escaped; no part that is there is null where it could be absent). Keyed
+ * with a secret of the deployment, so that somebody who can read the Redis keys cannot test guesses of what was
+ * asked.
+ * @param texts those of the parts, where they have been made already
+ */
+export function queryKey(
+  parts: KeyParts,
+  epochs: CapturedEpochs,
+  texts: PartTexts = partTexts(parts, epochs),
+): string {
+  let encoded = `[${KEY_VERSION}`;
+  for (const text of texts) encoded += `,${text ?? 'null'}`;
+  return hmac(epochs.keySecret, `${encoded}]`);
+}

@@ -1,0 +1,35 @@
+import { foldCase } from '../../fold-case.ts';
+import type { Stale } from '../../invalidation.ts';
+
+/**
+ * What a purge can name. A scope has one epoch; an entry carries the epochs of all the scopes it belongs to.
+ * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
+ * and so is renewed by every purge.
+ */
+export type Scope = 'everything' | 'unassigned' | `project:${string}`;
+
+/**
+ * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
+ * same project share one scope: purging too much is safe, purging too little is not.
+ */
+export function projectScope(name: string): Scope {
+  return `project:${foldCase(name.trim())}`;
+}
+
+/** The scopes that a purge renews in one atomic step. */
+export function purgedScopes(stale: Stale): readonly Scope[] {
+  if (stale === 'everything') return ['everything', 'unassigned'];
+  return [projectScope(stale.project), 'unassigned'];
+}
+
+/**
+ * The scopes of an entry.
+ * @param projects every project that the request names: path, Catalog property, catalog restrictions
+ * @param spans whether its answer may hold data of projects that it does not name
+ */
+export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
+  const named = new Set(projects.map(projectScope));
+  const scopes: Scope[] = ['everything', ...[...named].sort()];
+  if (spans || named.size === 0) scopes.push('unassigned');
+  return scopes;
+}

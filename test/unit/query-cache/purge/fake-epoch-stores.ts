@@ -1,0 +1,172 @@
+import type {
+  Announcement,
+  EpochReading,
+  EpochStore,
+} from '../../../../src/query-cache/purge/epoch-store.ts';
+import type { Scope } from '../../../../src/query-cache/purge/scopes.ts';
+
+interface Pending<T> {
+  readonly scopes: readonly Scope[];
+  answer(value: T): void;
+  fail(): void;
+}
+
+export interface HandStore extends EpochStore {
+  /** Calls that have not been answered, oldest first. */
+  readonly reads: Pending<EpochReading>[];
+  readonly renewals: Pending<number>[];
+  readonly announced: Announcement[];
+  /** How many replicas have acknowledged a purge; set by a test. */
+  readonly acknowledgements: Map<string, number>;
+  /** What {@link EpochStore.incarnation} answers next, or the error with which it fails. */
+  incarnationNow: string | Error;
+  /** Delivers an announcement. */
+  tell(scopes: readonly Scope[]): void;
+  readonly closed: boolean;
+}
+
+/** An epoch store whose every reply a test releases by hand. */
+export function handStore(): HandStore {
+  const reads: Pending<EpochReading>[] = [];
+  const renewals: Pending<number>[] = [];
+  const announced: Announcement[] = [];
+  const acknowledgements = new Map<string, number>();
+  let listener: ((scopes: readonly Scope[]) => void) | undefined;
+  let closed = false;
+
+  function ask<T>(queue: Pending<T>[], scopes: readonly Scope[]): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const leaveQueue = () => queue.splice(queue.indexOf(pending), 1);
+    const pending: Pending<T> = {
+      scopes,
+      answer(value) {
+        leaveQueue();
+        resolve(value);
+      },
+      fail() {
+        leaveQueue();
+        reject(new Error('the store does not answer'));
+      },
+    };
+    queue.push(pending);
+    return promise;
+  }
+
+  const store: HandStore = {
+    reads,
+    renewals,
+    announced,
+    incarnationNow: 'first',
+    async incarnation() {
+      if (typeof store.incarnationNow === 'string') return store.incarnationNow;
+      throw store.incarnationNow;
+    },
+    read: (scopes) => ask(reads, scopes),
+    renew: (scopes) => ask(renewals, scopes),
+    acknowledgements,
+    async announce(announcement) {
+      announced.push(announcement);
+    },
+    acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
+    onAnnouncement(heard) {
+      listener = heard;
+    },
+    tell: (scopes) => listener?.(scopes),
+    async close() {
+      closed = true;
+    },
+    get closed() {
+      return closed;
+    },
+  };
+  return store;
+}
+
+/** The epoch of every scope is one and the same text. */
+export function reading(scopes: readonly Scope[], token: string): EpochReading {
+  return { tokens: scopes.map((scope) => `${scope}=${token}`), keySecret: 'secret' };
+}
+
+export interface SharedEpochs {
+  /** The store as one more replica sees it. */
+  replica(lease: number): EpochStore;
+  /** Whether announcements are delivered: at once, never, or when {@link SharedEpochs.deliver} is called. */
+  messages: 'delivered' | 'lost' | 'late';
+  /** Delivers those that are late. */
+  deliver(): void;
+  /** Held here: before the store renews epochs, and before the replica is told that it has. */
+  beforeRenewal: () => Promise<void>;
+  afterRenewal: () => Promise<void>;
+  /** Whether the store can be reached. */
+  reachable: boolean;
+  /** What keeps the epochs. */
+  incarnation: string;
+  /** The secret of the keys, which the store may lose and make anew. */
+  keySecret: string;
+}
+
+/** One set of epochs that several replicas use, as in Redis. */
+export function sharedEpochs(): SharedEpochs {
+  const tokens = new Map<Scope, string>();
+  const listeners: ((scopes: readonly Scope[]) => void)[] = [];
+  let made = 0;
+  let longest = 0;
+  let late: Announcement[] = [];
+  const acknowledgements = new Map<string, number>();
+  const tellAll = ({ purge, scopes }: Announcement) => {
+    for (const listener of listeners) listener(scopes);
+    acknowledgements.set(purge, listeners.length);
+  };
+  const fresh = () => `token ${(made += 1)}`;
+  const shared: SharedEpochs = {
+    messages: 'delivered',
+    reachable: true,
+    incarnation: 'first',
+    keySecret: 'secret',
+    beforeRenewal: async () => {},
+    afterRenewal: async () => {},
+    deliver() {
+      for (const announcement of late) tellAll(announcement);
+      late = [];
+    },
+    replica(lease) {
+      const reached = () => {
+        if (!shared.reachable) throw new Error('the store cannot be reached');
+        longest = Math.max(longest, lease);
+      };
+      return {
+        async read(scopes) {
+          reached();
+          return {
+            keySecret: shared.keySecret,
+            tokens: scopes.map((scope) => {
+              const token = tokens.get(scope) ?? fresh();
+              tokens.set(scope, token);
+              return token;
+            }),
+          };
+        },
+        async renew(scopes) {
+          await shared.beforeRenewal();
+          reached();
+          for (const scope of scopes) tokens.set(scope, fresh());
+          const lease = longest;
+          await shared.afterRenewal();
+          return lease;
+        },
+        async incarnation() {
+          reached();
+          return shared.incarnation;
+        },
+        async announce(announcement) {
+          if (shared.messages === 'delivered') tellAll(announcement);
+          if (shared.messages === 'late') late.push(announcement);
+        },
+        acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
+        onAnnouncement: (listener) => void listeners.push(listener),
+        async close() {},
+      };
+    },
+  };
+  return shared;
+}
