@@ -265,8 +265,12 @@ function withHeartbeat(
  */
 function reviveUntilClosed(redis: Redis, { isClosed, atClose }: Making): void {
   let revival: NodeJS.Timeout | undefined;
+  let revivals = 0;
+  redis.on('ready', () => (revivals = 0));
   redis.on('end', () => {
-    if (!isClosed()) revival = setTimeout(() => redis.connect().catch(() => {}), retryDelay(1));
+    if (isClosed()) return;
+    revivals += 1;
+    revival = setTimeout(() => redis.connect().catch(() => {}), retryDelay(revivals));
   });
   atClose(() => {
     clearTimeout(revival);
