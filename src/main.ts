@@ -3,7 +3,6 @@ import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
-import { resolve as resolvePath } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { hash } from 'bcrypt';
@@ -13,11 +12,11 @@ import { HELP } from './cli/help.ts';
 import type { StoreCommandParts } from './cli/store-command.ts';
 import { systemClock } from './clock.ts';
 import { configWarnings } from './composition/config-warnings.ts';
-import { leadWorkers, type ReadConfig } from './composition/lead-workers.ts';
+import { leadWorkers } from './composition/lead-workers.ts';
 import { workerShare } from './composition/worker-share.ts';
+import { createConfigFile, type ConfigFile, type ReadConfig } from './config/config-file.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
-import { loadConfig } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
 import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
@@ -104,11 +103,12 @@ async function run(command: Command): Promise<number> {
 
 async function serve(file: string | undefined): Promise<number> {
   if (cluster.isWorker && process.env[WORKER_MARK] !== undefined) return serveAsWorker(file);
-  const initial = read(file);
-  return initial.config.workers === 1 ? serveAlone(file, initial.config) : lead(file, initial);
+  const source = configFile(file);
+  const initial = source.read();
+  return initial.config.workers === 1 ? serveAlone(source, initial.config) : lead(source, initial);
 }
 
-async function serveAlone(file: string | undefined, config: Config): Promise<number> {
+async function serveAlone(source: ConfigFile, config: Config): Promise<number> {
   const log = openLog(config);
   const starting = buildGateway(config, parts, logEvents(log));
   // Before anything is awaited: the signal would end the process.
@@ -123,7 +123,7 @@ async function serveAlone(file: string | undefined, config: Config): Promise<num
 
   async function reload(running: Gateway): Promise<void> {
     try {
-      await running.reload(load(file));
+      await running.reload((await source.readAgain()).config);
       log.info('configuration read again');
     } catch (error) {
       log.error({ problem: messageOf(error) }, 'the configuration of before stays');
@@ -132,12 +132,12 @@ async function serveAlone(file: string | undefined, config: Config): Promise<num
 }
 
 /** The primary process, where several serve. */
-async function lead(file: string | undefined, initial: ReadConfig): Promise<number> {
+async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
   // With the other policy connections would also come to a worker that stalls, and not be shared out evenly.
   cluster.schedulingPolicy = cluster.SCHED_RR;
   await leadWorkers({
     initial,
-    read: () => read(file),
+    read: source.readAgain,
     fork: forkWorker,
     log: openLog(initial.config),
     version: version(),
@@ -188,7 +188,8 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     await gateway.reload(configOf(text));
   });
   let workers = 1;
-  const configOf = (text: string | undefined) => workerShare(read(file, text).config, workers);
+  const source = configFile(file);
+  const configOf = (text: string | undefined) => workerShare(source.read(text).config, workers);
   try {
     const given = await post.configuration();
     workers = given.workers;
@@ -253,29 +254,15 @@ async function storeParts(file: string): Promise<StoreCommandParts> {
 }
 
 function load(file: string | undefined): Config {
-  return read(file).config;
+  return configFile(file).read().config;
 }
 
-/**
- * @param given the text of the file, where it was read before; the files that it names are read in any case
- * @returns the text too; undefined where there is no file
- */
-function read(file: string | undefined, given?: string): ReadConfig {
-  const workingFolder = process.cwd();
-  const itself = file === undefined ? undefined : resolvePath(workingFolder, file);
-  let text = given;
-  const config = loadConfig({
-    file,
+function configFile(file: string | undefined): ConfigFile {
+  return createConfigFile(file, {
     env: process.env,
-    workingFolder,
-    readFile(path) {
-      if (path !== itself) return readFileSync(path);
-      const bytes = given === undefined ? readFileSync(path) : Buffer.from(given);
-      text = bytes.toString();
-      return bytes;
-    },
+    workingFolder: process.cwd(),
+    sleep: parts.sleep,
   });
-  return { config, text };
 }
 
 /** Resolves to the name of the signal that asks the process to stop. */

@@ -1,16 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ReadConfig } from '../config/config-file.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { createLog } from '../observability/log.ts';
 import { createCrew, type CrewEvent, type WorkerProcess } from '../workers/crew.ts';
 import { createPrimary } from '../workers/primary.ts';
 import { configWarnings } from './config-warnings.ts';
 import { newToken, type Parts } from './parts.ts';
-
-/** A configuration, and the text from which it was read; undefined where there is no file. */
-export interface ReadConfig {
-  readonly config: Config;
-  readonly text: string | undefined;
-}
 
 /** What is under way at a shutdown has this long, and workers a little more to end by themselves (ms). */
 const SHUTDOWN_MARGIN = 2_000;
@@ -22,8 +17,8 @@ const SHUTDOWN_MARGIN = 2_000;
  */
 export async function leadWorkers(options: {
   initial: ReadConfig;
-  /** Reads the configuration again. @throws when it is wrong */
-  read: () => ReadConfig;
+  /** Reads the configuration again. Rejects when it is wrong. */
+  read: () => Promise<ReadConfig>;
   fork: () => WorkerProcess;
   log: ReturnType<typeof createLog>;
   version: string;
@@ -78,7 +73,7 @@ export async function leadWorkers(options: {
 
   async function reload(): Promise<void> {
     try {
-      const next = options.read();
+      const next = await options.read();
       if (next.config.workers !== workers) {
         log.warn('a change of workers counts after a restart only');
       }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -90,7 +90,9 @@ export async function configFolder(): Promise<ConfigFolder> {
         }),
       ),
     writeText(text) {
-      writeFileSync(file, text);
+      // At once, as editors do: a gateway that is told of the one before may be reading.
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
       return file;
     },
     async writeUsers(names = USERS) {
