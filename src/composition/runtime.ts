@@ -139,6 +139,8 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
       // Express serves XMLA only where the hot path is switched off, so that the two can be compared.
       if (hotPath !== undefined && xmlaRoutes(request, response)) return;
       pages ??= loadPages();
+      work.begin();
+      response.once('close', work.end);
       pages.then((loaded) => loaded.handle(request, response)).catch(giveUp);
     } catch (error) {
       giveUp(error);
