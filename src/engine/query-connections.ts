@@ -255,7 +255,16 @@ function listen(connection: Connection, patience: number, onSilence: () => void)
   if (silence !== undefined && connection.patience === patience) return silence.refresh();
   clearTimeout(silence);
   connection.patience = patience;
-  connection.silence = setTimeout(() => connection.onSilence?.(), patience);
+  connection.silence = setTimeout(() => {
+    const { onSilence: told, socket } = connection;
+    const read = socket?.bytesRead;
+    // What has come while this process stood still is read first. By then another request may be waiting.
+    setImmediate(() => {
+      if (told === undefined || connection.onSilence !== told) return;
+      if (socket?.bytesRead === read) told();
+      else connection.silence?.refresh();
+    });
+  }, patience);
   // While a request is under way, its socket keeps the process alive.
   return connection.silence.unref();
 }

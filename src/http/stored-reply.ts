@@ -6,7 +6,11 @@ import {
   type GzipVariant,
 } from '../query-cache/entries/gzip-variant.ts';
 import { withSession } from '../query-cache/entries/session-place.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../query-cache/entries/stored-answer.ts';
+import {
+  HEADER_VALUE,
+  type SessionPlace,
+  type StoredAnswer,
+} from '../query-cache/entries/stored-answer.ts';
 import { cacheStatus } from './cache-status.ts';
 
 export const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
@@ -15,6 +19,12 @@ const SESSION_ID = 'x-as-sessionid';
 
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
+
+/**
+ * A body of that many bytes goes out as text, in one piece with the head, which Node.js keeps as text: one write
+ * instead of a gathering one saves up to 3 µs of 19. From about 4 KB on the copies cost more than that.
+ */
+const SHORT = 3 * 1024;
 
 /** How a stored answer is given to one client. */
 export interface StoredReply {
@@ -31,8 +41,8 @@ export interface StoredReply {
 }
 
 /**
- * Sends a stored answer, head and body, in one call of the system, and ends the response. The stored bytes are not
- * copied.
+ * Sends a stored answer, head and body, in one call of the system, and ends the response. The bytes of a long one are
+ * not copied.
  * @returns the bytes of the body
  * @throws as `withSession` does: then nothing was sent
  */
@@ -43,17 +53,20 @@ export function sendStored(
 ): number {
   const { sessionId, variant } = reply;
   const { body, session } = answer;
-  if (variant === undefined && session !== undefined && sessionId !== undefined) {
-    const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
-    if (isAscii && PLAIN_ID.test(sessionId)) {
-      const bytes = body.length + sessionId.length;
-      response.cork();
-      response.writeHead(200, headOf(answer, bytes, reply));
-      // As text it goes into one piece with the head, which Node.js keeps as text.
-      response.write(body.toString('latin1', 0, session.at) + sessionId, 'latin1');
-      response.end(body.subarray(session.at));
-      return bytes;
-    }
+  const short = variant === undefined ? shortText(answer, sessionId) : undefined;
+  if (short !== undefined) {
+    response.writeHead(200, headOf(answer, short.length, reply));
+    response.end(short, 'latin1');
+    return short.length;
+  }
+  if (variant === undefined && session !== undefined && isPlain(session, sessionId)) {
+    const bytes = body.length + sessionId.length;
+    response.cork();
+    response.writeHead(200, headOf(answer, bytes, reply));
+    // As text it goes into one piece with the head.
+    response.write(body.toString('latin1', 0, session.at) + sessionId, 'latin1');
+    response.end(body.subarray(session.at));
+    return bytes;
   }
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   const pieces =
@@ -66,6 +79,19 @@ export function sendStored(
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return bytes;
+}
+
+/** Each byte of a short answer as one letter; undefined where it is long, or its session takes more than that. */
+function shortText({ body, session }: StoredAnswer, id: string | undefined): string | undefined {
+  if (body.length > SHORT) return undefined;
+  if (session === undefined) return body.toString('latin1');
+  if (!isPlain(session, id)) return undefined;
+  return body.toString('latin1', 0, session.at) + id + body.toString('latin1', session.at);
+}
+
+function isPlain({ encoding }: SessionPlace, id: string | undefined): id is string {
+  const isAscii = encoding === 'utf-8' || encoding === 'iso-8859-1';
+  return isAscii && id !== undefined && PLAIN_ID.test(id);
 }
 
 /** Names and values in turn. */

@@ -10,7 +10,7 @@ import { ClientStall } from './upstream-failure.ts';
  */
 export function endOnSilence(request: ClientRequest, limit: number, silence: () => Error): void {
   let late: NodeJS.Immediate | undefined;
-  // What has come while this process stood still is read first.
+  // Each time what has come while this process stood still is read first.
   const waiting = setTimeout(() => {
     late = setImmediate(() => request.destroy(silence()));
   }, limit);
@@ -27,8 +27,17 @@ export function endOnSilence(request: ClientRequest, limit: number, silence: () 
       const unread = answer.readableLength > 0;
       answer.destroy(unread ? new ClientStall() : silence());
     };
+    const endUnlessHeard = () => {
+      const { bytesRead } = socket;
+      late = setImmediate(() => {
+        if (socket.bytesRead === bytesRead) end();
+      });
+    };
     socket.setTimeout(limit);
-    socket.once('timeout', end);
-    answer.once('close', () => socket.off('timeout', end));
+    socket.on('timeout', endUnlessHeard);
+    answer.once('close', () => {
+      clearImmediate(late);
+      socket.off('timeout', endUnlessHeard);
+    });
   });
 }

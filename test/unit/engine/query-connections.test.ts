@@ -122,6 +122,28 @@ describe('connections for queries', () => {
     await until(() => engine.sockets.size === 0);
   });
 
+  test.each([
+    ['the head', 0, wholeAnswer('<late/>').length],
+    ['a part of the head', 0, 10],
+    ['the rest of the body', wholeAnswer('<late/>').length - 3, wholeAnswer('<late/>').length],
+  ])('read first what came while this process stood still: %s', async (_, from, to) => {
+    const whole = wholeAnswer('<late/>');
+    const asked = Promise.withResolvers<Socket>();
+    engine.answerWith((socket) => asked.resolve(socket));
+    const sent = send({ timeout: SILENCE });
+    const socket = await asked.promise;
+    if (from > 0) {
+      socket.write(whole.slice(0, from));
+      await sent;
+    }
+    socket.write(whole.slice(from, to));
+    const until = performance.now() + SILENCE;
+    while (performance.now() < until);
+    // Once the timer was heard.
+    setTimeout(() => socket.write(whole.slice(to)), 1);
+    expect(await textOf(await sent)).toBe('<late/>');
+  });
+
   test('know the engine by its authority, and show the certificate of the gateway', async () => {
     const authority = makeAuthority();
     const { certificate, key } = authority.issue('engine');

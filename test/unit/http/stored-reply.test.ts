@@ -14,9 +14,16 @@ const IN_ENCODING: Readonly<Record<AnswerEncoding, (text: string) => Buffer>> = 
   'us-ascii': (text) => Buffer.from(text, 'latin1'),
 };
 
-describe.each(Object.entries(IN_ENCODING))('an answer in %s', (name, inEncoding) => {
+/** Short answers and long ones are sent in two ways. */
+const FILLERS = { short: '', long: 'x'.repeat(5_000) };
+
+const cases = Object.entries(FILLERS).flatMap(([length, filler]) =>
+  Object.entries(IN_ENCODING).map(([name, inEncoding]) => ({ length, filler, name, inEncoding })),
+);
+
+describe.each(cases)('a $length answer in $name', ({ filler, name, inEncoding }) => {
   const encoding = name as AnswerEncoding;
-  const [before, behind] = ['<Session SessionId="', '"/><a>xyz</a>'].map(inEncoding);
+  const [before, behind] = ['<Session SessionId="', `"/><a>xyz${filler}</a>`].map(inEncoding);
   if (before === undefined || behind === undefined) throw new Error('no answer');
   const answer = answerWith({
     body: Buffer.concat([before, behind]),
@@ -36,4 +43,16 @@ describe.each(Object.entries(IN_ENCODING))('an answer in %s', (name, inEncoding)
     const { ask } = await serve((client) => replay(client, answer, { sessionId: 'Plain-id_09' }));
     expect((await ask()).body).toEqual(Buffer.concat([before, inEncoding('Plain-id_09'), behind]));
   });
+});
+
+test('every byte of an answer arrives as it was stored, whatever its length', async () => {
+  const { ask } = await serve((client) => replay(client, stored));
+  let stored = answerWith({ body: Buffer.alloc(0), session: undefined });
+  for (const length of [0, 1, 256, 3_071, 3_072, 3_073, 70_000]) {
+    const body = Buffer.from(Array.from({ length }, (_, at) => at % 256));
+    stored = answerWith({ body, session: undefined });
+    const answer = await ask();
+    expect([answer.status, answer.headers['content-length']]).toEqual([200, String(length)]);
+    expect(answer.body.equals(body)).toBe(true);
+  }
 });

@@ -23,6 +23,11 @@ class Silence extends Error {}
 /** So long that the head of an answer comes before it is over, also on a busy machine (ms). */
 const BODY_SILENCE = 1_000;
 
+function standStill(milliseconds: number): void {
+  const until = performance.now() + milliseconds;
+  while (performance.now() < until);
+}
+
 describe('a request to an upstream that is silent', () => {
   test('ends while the connection is still being made', async () => {
     const asked = request({ createConnection: () => new Socket() });
@@ -52,8 +57,7 @@ describe('a request to an upstream that is silent', () => {
     const { server, port } = await listen((socket) => {
       socket.write('HTTP/1.1 204 No Content\r\n\r\n');
       // From here the loop comes to the timer before it comes to the head.
-      const until = performance.now() + limit;
-      while (performance.now() < until);
+      standStill(limit);
     });
     const asked = request({ port, host: '127.0.0.1', agent: false });
     endOnSilence(asked, limit, () => new Silence());
@@ -61,6 +65,26 @@ describe('a request to an upstream that is silent', () => {
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     answer.resume();
     expect(answer.statusCode).toBe(204);
+    server.close();
+  });
+
+  test('is answered whole when the rest of the body came while this process stood still', async () => {
+    const { server, port } = await listen((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na');
+      rest = () => socket.write('bc');
+    });
+    let rest = (): unknown => undefined;
+    const asked = request({ port, host: '127.0.0.1', agent: false });
+    endOnSilence(asked, BODY_SILENCE, () => new Silence());
+    asked.end();
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    const chunks: string[] = [];
+    answer.setEncoding('utf8').on('data', (chunk: string) => chunks.push(chunk));
+    const ended = once(answer, 'end');
+    rest();
+    standStill(BODY_SILENCE);
+    await ended;
+    expect(chunks.join('')).toBe('abc');
     server.close();
   });
 
@@ -106,7 +130,9 @@ describe('a request to an upstream that is silent', () => {
       const { socket } = answer;
       answer.resume();
       await once(answer, 'close');
-      expect(socket.listeners('timeout').filter(({ name }) => name === 'end')).toEqual([]);
+      expect(socket.listeners('timeout').filter(({ name }) => name === 'endUnlessHeard')).toEqual(
+        [],
+      );
     }
     agent.destroy();
     server.close();
