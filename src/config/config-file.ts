@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Config } from './config.ts';
@@ -18,7 +19,11 @@ export interface ConfigFile {
    * @throws ConfigError
    */
   read(given?: string): ReadConfig;
-  /** For a process that runs: a file that is still being written is waited for. Rejects with a ConfigError. */
+  /**
+   * For a process that runs: a file that is still being written is waited for, and so are those that it names: the first
+   * half of a users file lets only some in, that of a list of authorities trusts only some engines. Rejects with a
+   * ConfigError.
+   */
   readAgain(): Promise<ReadConfig>;
 }
 
@@ -50,11 +55,37 @@ export function createConfigFile(
     return { config, text };
   }
 
+  /** Tells apart what the files hold that it names. */
+  function named(content: Uint8Array): string {
+    const digest = createHash('sha256');
+    try {
+      loadConfig({
+        file,
+        env,
+        workingFolder,
+        readFile(path) {
+          if (path === itself) return content;
+          const { mtimeMs } = statSync(path);
+          const bytes = readFileSync(path);
+          digest.update(`${path} ${mtimeMs} ${bytes.length} `).update(bytes);
+          return bytes;
+        },
+      });
+    } catch {
+      // What is wrong is told when it is loaded.
+    }
+    return digest.digest('base64');
+  }
+
   return {
     read: (given) => load(given === undefined ? undefined : Buffer.from(given)),
     async readAgain() {
       if (file === undefined || itself === undefined) return load(undefined);
-      const read = () => ({ written: statSync(itself).mtimeMs, content: readFileSync(itself) });
+      const read = () => {
+        const { mtimeMs: written } = statSync(itself);
+        const content = readFileSync(itself);
+        return { written, content, named: named(content) };
+      };
       return load(await readSettled(file, { read, sleep }));
     },
   };

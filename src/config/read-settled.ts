@@ -10,6 +10,8 @@ export interface Reading {
   /** When the file was last written (ms since 1970), looked up before it was read. */
   readonly written: number;
   readonly content: Uint8Array;
+  /** Tells apart what the files hold that it names. */
+  readonly named?: string;
 }
 
 /**
@@ -46,5 +48,9 @@ function attempt(read: () => Reading): Reading | undefined {
 /** Of two empty readings the file may have been whole in between: each was then written at another time. */
 function isSame(one: Reading | undefined, other: Reading | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
-  return one.written === other.written && Buffer.compare(one.content, other.content) === 0;
+  return (
+    one.written === other.written &&
+    one.named === other.named &&
+    Buffer.compare(one.content, other.content) === 0
+  );
 }

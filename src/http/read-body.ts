@@ -130,7 +130,8 @@ async function readPieces(
   let size = 0;
   const timer = watchPace(request, room, () => size);
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+    // Of one that is refused the rest is dropped as it comes: its client reads the answer when it has sent all.
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       timer.goOn();
       size += chunk.length;
       if (size > limit) throw tooBig();
@@ -149,6 +150,9 @@ async function readPieces(
     const decoded = await decode(body, coding, limit, tooBig);
     room?.shrinkTo(decoded.length);
     return decoded;
+  } catch (error) {
+    request.resume();
+    throw error;
   } finally {
     timer.end();
   }

@@ -68,7 +68,13 @@ test('damaged requests crash nothing, hang nowhere, and are stored only when the
   const random = randomFrom(seed);
   const agent = new Agent({ keepAlive: true });
   const counts = { seed, runs: sizes.fuzzedEnvelopes, stored: 0, hits: 0, passed: 0, refused: 0 };
-  for (let run = 0; run < counts.runs; run += 1) {
+  const reached = () => [counts.stored, counts.hits, counts.passed, counts.refused];
+  // What is rare, such as a document type, may come late: then it goes on until it has come.
+  for (
+    let run = 0;
+    run < counts.runs || (reached().includes(0) && run < 10 * counts.runs);
+    run += 1
+  ) {
     const body = mutate(SEEDS[run % SEEDS.length] ?? Buffer.alloc(0), random);
     const before = engine.seen.length;
     const answer = await askXmla(gateway.url, body, { agent });
@@ -97,7 +103,5 @@ test('damaged requests crash nothing, hang nowhere, and are stored only when the
   expect(gateway.events.filter(({ type }) => type === 'internal-error')).toEqual([]);
   expect(rejections).toEqual([]);
   // A fuzz that reaches only one side of the question asks nothing.
-  for (const count of [counts.stored, counts.hits, counts.passed, counts.refused]) {
-    expect(count).toBeGreaterThan(0);
-  }
+  expect(reached()).not.toContain(0);
 }, 180_000);

@@ -145,11 +145,12 @@ describe('a change that was never sent purges nothing', () => {
     };
     const first = sendChange(statement('COMMIT'));
     await arrived.opened;
-    const second = sendChange(statement('COMMIT'));
-    expect((await sendChange(statement('COMMIT'))).status).toBe(503);
+    // One of them waits: whichever comes first.
+    const others = [sendChange(statement('COMMIT')), sendChange(statement('COMMIT'))];
+    expect((await Promise.race(others)).status).toBe(503);
     expect(purges()).toEqual([]);
     release.open();
-    await Promise.all([first, second]);
+    await Promise.all([first, ...others]);
     expect([purges(), await askQuery()]).toEqual([[], 'hit']);
   });
 });

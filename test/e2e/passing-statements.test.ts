@@ -150,6 +150,15 @@ const OF_EVERYTHING = [
 
 const sendChange = (body: Buffer, user = 'ADMIN') => askXmla(changing.url, body, { user });
 
+// First of all: what breaks off below is purged again some seconds later, in the middle of whatever is asked then.
+test('a statement in passing of somebody who may not purge purges nothing', async () => {
+  const { old } = await filled();
+  for (const [, bodyOf] of [...OF_ONE_CATALOG, ...OF_EVERYTHING]) {
+    expect((await sendChange(bodyOf(), 'alice')).text).toBe(DONE);
+  }
+  expect(await allCached()).toEqual({ A: [old, old], B: [old, old] });
+});
+
 describe('a statement in passing of somebody who may purge', () => {
   test.each(OF_ONE_CATALOG)(
     '%s purges its catalog at both gateways and leaves others',
@@ -284,12 +293,4 @@ describe('a statement in passing of somebody who may purge', () => {
     // The other gateway forgets within its lease what was purged late.
     while ((await cached(other, 'A')) !== now);
   });
-});
-
-test('a statement in passing of somebody who may not purge purges nothing', async () => {
-  const { old } = await filled();
-  for (const [, bodyOf] of [...OF_ONE_CATALOG, ...OF_EVERYTHING]) {
-    expect((await sendChange(bodyOf(), 'alice')).text).toBe(DONE);
-  }
-  expect(await allCached()).toEqual({ A: [old, old], B: [old, old] });
 });

@@ -3,7 +3,7 @@ import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
 import { mutantProgram, type MutantProgram } from '../support/oracle/mutants.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
-import { searchFault } from '../support/oracle/search.ts';
+import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
 import { servedWorkers } from '../support/oracle/served-workers.ts';
 import { workersOfOne } from '../support/oracle/worker-forms.ts';
 import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
@@ -65,6 +65,6 @@ describe('the oracle finds it when', () => {
       });
       expect(found).toContainEqual(expect.stringContaining('instead of at least'));
     },
-    DEADLINE,
+    SEARCH_DEADLINE,
   );
 });

@@ -8,7 +8,7 @@ import {
   standaloneRedis,
 } from '../support/oracle/redis-forms.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
-import { searchFault } from '../support/oracle/search.ts';
+import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
 import { sizes } from '../support/sizes.ts';
 
 /** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
@@ -78,6 +78,6 @@ describe('the oracle finds it when', () => {
       });
       expect(found).toContainEqual(expect.stringContaining('instead of at least'));
     },
-    DEADLINE,
+    SEARCH_DEADLINE,
   );
 });

@@ -263,12 +263,16 @@ async function launchPostgres(data: string, port: number): Promise<Running> {
     log: () => output,
     resume,
     async pause() {
-      // The main process first: it then makes no more of the others.
-      for (const one of [pid, ...childrenOf(pid)]) signalTo(one, 'SIGSTOP');
-      for (const one of all()) signalTo(one, 'SIGSTOP');
-      while (!all().every((one) => ['T', 'Z', undefined].includes(stateOf(one)))) await delay(1);
+      for (;;) {
+        // The main process first: it then makes no more of the others, but for one that it was making.
+        for (const one of all()) signalTo(one, 'SIGSTOP');
+        if (all().every((one) => ['T', 'Z', undefined].includes(stateOf(one)))) return;
+        await delay(1);
+      }
     },
     async stop(name = 'SIGINT') {
+      // One that it made meanwhile would outlive it, and hold the memory that the next start needs.
+      if (name === 'SIGKILL') await running.pause();
       const processes = all();
       for (const one of name === 'SIGKILL' ? processes : [pid]) signalTo(one, name);
       // A stopped process sees no signal but SIGKILL until it goes on.

@@ -13,7 +13,7 @@ import { livedTime } from '../../support/lived-time.ts';
 import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { sizes } from '../../support/sizes.ts';
-import { storageAt } from './postgres-house.ts';
+import { commitsWait, storageAt } from './postgres-house.ts';
 
 /** What the program has as a default (ms). */
 const DEFAULT_TIMEOUT = 1_500;
@@ -258,6 +258,7 @@ test('a commit whose answer does not come has an unknown outcome', async () => {
   await server.ask(`ALTER SYSTEM SET synchronous_standby_names = 'none'`);
   await storage.close();
   await server.ask('SELECT pg_reload_conf()');
+  await commitsWait(server);
   start(sizes.outageTimeout);
   try {
     const create = async () => {

@@ -244,8 +244,9 @@ describe('encryption', () => {
   test('takes no certificate of another host', async () => {
     const house = await tlsServer.house();
     const front = createServer((client) => {
-      client.on('error', () => client.destroy());
-      client.pipe(connect(tlsServer.port, '127.0.0.1')).pipe(client);
+      const behind = connect(tlsServer.port, '127.0.0.1');
+      for (const socket of [client, behind]) socket.on('error', () => socket.destroy());
+      client.pipe(behind).pipe(client);
     });
     front.listen(0, '127.0.0.2');
     await once(front, 'listening');

@@ -136,8 +136,9 @@ export function startCrew(options: { main: string | undefined; longestLease: num
         const started = await asked.start(config, deaf);
         if (started !== undefined) return started;
         if (closed) throw new Error('the crew is closed');
-        const { exitCode, signalCode } = asked.child;
-        if (exitCode === null && signalCode === null) {
+        // Of one that was killed, the end of its channel may be known before its own end.
+        const { connected, exitCode, signalCode } = asked.child;
+        if (connected && exitCode === null && signalCode === null) {
           throw new Error(`a worker did not start: ${stderr}`);
         }
         // Killed; the next one comes soon.

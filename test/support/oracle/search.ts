@@ -1,9 +1,15 @@
 import { fuzzSeed } from '../mutate.ts';
+import { sizes } from '../sizes.ts';
 import type { OracleForm } from './forms.ts';
 import { counts, runOracle, told } from './run.ts';
 
-/** A run that found nothing soon rarely finds anything later: its draws do not lead there. The next one draws anew. */
-const RUNS = 8;
+/**
+ * A run that found nothing soon rarely finds anything later: its draws do not lead there. The next one draws anew. Some
+ * faults are found by no more than one run in two: of so many one finds each.
+ */
+const RUNS = 40;
+/** Of a search; nobody waits for it unless something hangs, or a fault is found by no run (ms). */
+export const SEARCH_DEADLINE = 4 * sizes.oracle.deadline;
 
 /**
  * Runs the oracle, each time from the beginning and with a seed of its own, until it finds something.
