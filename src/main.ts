@@ -261,7 +261,8 @@ function configFile(file: string | undefined): ConfigFile {
   return createConfigFile(file, {
     env: process.env,
     workingFolder: process.cwd(),
-    sleep: parts.sleep,
+    // A reload that waits for a file holds up no shutdown.
+    sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
   });
 }
 

@@ -53,12 +53,18 @@ export async function leadWorkers(options: {
   const starting = crew.start();
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
+  let reloadWaits = false;
+  let stopping = false;
   options.onReload(() => {
+    // It will read what stands there then.
+    if (reloadWaits) return;
+    reloadWaits = true;
     lastReload = lastReload.then(reload);
   });
   const url = await starting;
   log.info({ url, version, workers, pid: options.pid }, 'listening');
   const signal = await options.untilStopped();
+  stopping = true;
   log.info({ signal }, 'shutting down');
   await crew.stop(options.deadline + SHUTDOWN_MARGIN);
 
@@ -72,8 +78,10 @@ export async function leadWorkers(options: {
   }
 
   async function reload(): Promise<void> {
+    reloadWaits = false;
     try {
       const next = await options.read();
+      if (stopping) throw new Error('the gateway is shutting down');
       if (next.config.workers !== workers) {
         log.warn('a change of workers counts after a restart only');
       }

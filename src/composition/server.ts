@@ -10,6 +10,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo, Socket } from 'node:net';
 import type { ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
+import { createLingeringClose } from '../http/lingering-close.ts';
 import { createTransientMap } from '../transient-map.ts';
 
 /** Kerberos tokens of Windows clients are this large; they get a 401 that names Basic, not a 431. */
@@ -53,6 +54,7 @@ export function createGatewayServer(
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
   const unanswered = createTransientMap<ServerResponse, true>();
   const connections = new Set<Socket>();
+  const lingering = createLingeringClose();
   server.on(secure === undefined ? 'connection' : 'secureConnection', (connection: Socket) => {
     connections.add(connection);
     connection.once('close', () => connections.delete(connection));
@@ -66,6 +68,7 @@ export function createGatewayServer(
   };
 
   function take(request: IncomingMessage, response: ServerResponse): void {
+    if (lingering.isOver(request.socket)) return;
     const otherwise = () => answer(request, response);
     const path = closing ? undefined : hotPath();
     if (path === undefined) otherwise();
@@ -77,6 +80,7 @@ export function createGatewayServer(
     if (response.destroyed) return;
     unanswered.set(response, true);
     response.once('close', () => unanswered.delete(response));
+    lingering.follow(request, response);
     if (closing) response.setHeader('connection', 'close');
     handler(request, response);
   }
@@ -101,6 +105,7 @@ export function createGatewayServer(
     },
     close() {
       closing = true;
+      lingering.hurry();
       for (const response of unanswered.keys()) {
         if (!response.headersSent) response.setHeader('connection', 'close');
       }

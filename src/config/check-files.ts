@@ -7,7 +7,7 @@ import { SECRET_MASK } from './problems.ts';
 import type { Problem } from './problems.ts';
 import type { NamedFile, NamedFiles } from './resolve-config.ts';
 
-/** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT. */
+/** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
 export type ReadFile = (path: string) => Uint8Array;
 
 const READ_ERRORS: Readonly<Record<string, string>> = {
@@ -16,6 +16,7 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
   EACCES: 'cannot be read: permission denied',
   EPERM: 'cannot be read: permission denied',
   EISDIR: 'is a folder',
+  NOT_REGULAR: 'is no regular file, which alone can be read again',
 };
 
 /** Why a file cannot be read, as the rest of a sentence that begins with the file. */

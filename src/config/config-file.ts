@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type { ReadFile } from './check-files.ts';
 import type { Config } from './config.ts';
 import type { Environment } from './environment-text.ts';
 import { loadConfig } from './load-config.ts';
-import { readSettled } from './read-settled.ts';
+import { readSettled, type Reading } from './read-settled.ts';
 
 /** A configuration, and the text from which it was read; undefined where there is no file. */
 export interface ReadConfig {
@@ -39,15 +40,16 @@ export function createConfigFile(
   const { env, workingFolder, sleep } = options;
   const itself = file === undefined ? undefined : resolve(workingFolder, file);
 
-  function load(given: Uint8Array | undefined): ReadConfig {
+  /** @param readFile given what stood in the configuration, it reads the files that it names alone */
+  function load(readFile: ReadFile, given?: Uint8Array): ReadConfig {
     let text: string | undefined;
     const config = loadConfig({
       file,
       env,
       workingFolder,
       readFile(path) {
-        if (path !== itself) return readFileSync(path);
-        const content = given ?? readFileSync(path);
+        if (path !== itself) return readFile(path);
+        const content = given ?? readFile(path);
         text = Buffer.from(content).toString();
         return content;
       },
@@ -59,18 +61,11 @@ export function createConfigFile(
   function named(content: Uint8Array): string {
     const digest = createHash('sha256');
     try {
-      loadConfig({
-        file,
-        env,
-        workingFolder,
-        readFile(path) {
-          if (path === itself) return content;
-          const { mtimeMs } = statSync(path);
-          const bytes = readFileSync(path);
-          digest.update(`${path} ${mtimeMs} ${bytes.length} `).update(bytes);
-          return bytes;
-        },
-      });
+      load((path) => {
+        const { written, content: held } = readRegular(path);
+        digest.update(`${path} ${written} ${held.length} `).update(held);
+        return held;
+      }, content);
     } catch {
       // What is wrong is told when it is loaded.
     }
@@ -78,15 +73,27 @@ export function createConfigFile(
   }
 
   return {
-    read: (given) => load(given === undefined ? undefined : Buffer.from(given)),
+    read: (given) => load(readFileSync, given === undefined ? undefined : Buffer.from(given)),
     async readAgain() {
-      if (file === undefined || itself === undefined) return load(undefined);
+      const readFile: ReadFile = (path) => readRegular(path).content;
+      if (file === undefined || itself === undefined) return load(readFile);
       const read = () => {
-        const { mtimeMs: written } = statSync(itself);
-        const content = readFileSync(itself);
+        const { written, content } = readRegular(itself);
         return { written, content, named: named(content) };
       };
-      return load(await readSettled(file, { read, sleep }));
+      return load(readFile, await readSettled(file, { read, sleep }));
     },
   };
+}
+
+/**
+ * What was read from a pipe is gone, and whoever reads one that nobody writes to waits for ever: a process that runs
+ * refuses both.
+ */
+function readRegular(path: string): Reading {
+  const state = statSync(path);
+  if (!state.isFile() && !state.isDirectory()) {
+    throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });
+  }
+  return { written: state.mtimeMs, content: readFileSync(path) };
 }

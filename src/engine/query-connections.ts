@@ -59,6 +59,8 @@ interface Connection {
   silence: NodeJS.Timeout | undefined;
   /** Of this timer (ms). */
   patience: number;
+  /** Signs of life so far. */
+  heard: number;
   /** Told when it has run out. */
   onSilence: (() => void) | undefined;
 }
@@ -114,6 +116,7 @@ export function createQueryConnections(
       broken: undefined,
       silence: undefined,
       patience: 0,
+      heard: 0,
       onSilence: undefined,
     };
     client.on('disconnect', () => {
@@ -148,7 +151,7 @@ export function createQueryConnections(
       let parted = false;
       let reused = false;
 
-      const silence = listen(connection, query.timeout, () => {
+      listen(connection, query.timeout, () => {
         // What the engine sent still lies here: it is the client who does not go on.
         giveUp(body?.hasUnread() === true ? new ClientStall() : new EngineSilence());
       });
@@ -195,11 +198,11 @@ export function createQueryConnections(
               fail(new NotUnderstood('a reason phrase that is not ASCII'));
               return true;
             }
-            silence.refresh();
+            hear(connection);
             resume = more;
             const ends = answerBody({
               more() {
-                if (!parted) silence.refresh();
+                if (!parted) hear(connection);
                 resume?.();
               },
               left: () => fail(new Error('the answer was left')),
@@ -211,7 +214,7 @@ export function createQueryConnections(
           },
           onData(chunk) {
             if (parted || body === undefined) return true;
-            silence.refresh();
+            hear(connection);
             return body.push(chunk);
           },
           onComplete() {
@@ -249,24 +252,25 @@ export function createQueryConnections(
 }
 
 /** @param patience milliseconds, nearly always the same on one connection */
-function listen(connection: Connection, patience: number, onSilence: () => void): NodeJS.Timeout {
+function listen(connection: Connection, patience: number, onSilence: () => void): void {
   connection.onSilence = onSilence;
-  const { silence } = connection;
-  if (silence !== undefined && connection.patience === patience) return silence.refresh();
-  clearTimeout(silence);
+  if (connection.silence !== undefined && connection.patience === patience) return hear(connection);
+  clearTimeout(connection.silence);
   connection.patience = patience;
   connection.silence = setTimeout(() => {
-    const { onSilence: told, socket } = connection;
-    const read = socket?.bytesRead;
+    const { onSilence: told, heard } = connection;
     // What has come while this process stood still is read first. By then another request may be waiting.
     setImmediate(() => {
-      if (told === undefined || connection.onSilence !== told) return;
-      if (socket?.bytesRead === read) told();
-      else connection.silence?.refresh();
+      if (connection.onSilence === told && connection.heard === heard) told?.();
     });
   }, patience);
   // While a request is under way, its socket keeps the process alive.
-  return connection.silence.unref();
+  connection.silence.unref();
+}
+
+function hear(connection: Connection): void {
+  connection.heard += 1;
+  connection.silence?.refresh();
 }
 
 const ASCII = /^[\t\x20-\x7e]*$/;

@@ -62,37 +62,7 @@ export function sendError(
     'content-length': body.length,
     'cache-control': 'no-store',
   });
-  const { req } = response;
-  if (req.method === 'HEAD') response.end();
-  else if (isLast(response, error) && !req.complete && !req.destroyed) {
-    response.write(body);
-    endBehindRequest(response);
-  } else response.end(body);
-}
-
-/** Whether the connection is closed behind this answer: as the error, the client or a shutdown wants it. */
-function isLast(response: ServerResponse, error: AnsweredError): boolean {
-  const said = [error.headers?.['connection'], response.getHeader('connection')];
-  return said.includes('close') || !response.shouldKeepAlive;
-}
-
-/** For how long a client that was refused may go on sending (ms). */
-const LONGEST_REST = 10_000;
-
-/**
- * The answer is whole already. A connection that is closed while its client still sends is reset, and most clients
- * then tell of that instead of the answer (RFC 9112 §9.6): what comes is read and dropped.
- */
-function endBehindRequest(response: ServerResponse): void {
-  const { req } = response;
-  const end = () => {
-    clearTimeout(timer);
-    response.end();
-  };
-  const timer = setTimeout(end, LONGEST_REST);
-  timer.unref();
-  for (const event of ['end', 'close'] as const) req.once(event, end);
-  req.resume();
+  response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
 type Render = (error: AnsweredError, id: string) => { contentType: string; body: Buffer };

@@ -2,13 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { execute } from '../support/envelopes.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
-import {
-  configFolder,
-  listening,
-  runMain,
-  type ConfigFolder,
-  type GatewayProcess,
-} from '../support/gateway-process.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
@@ -128,43 +121,6 @@ describe('the body of a request', () => {
       body: Buffer.alloc(200 * LIMIT, 'x'),
     });
     expect(answer.status).toBe(413);
-  });
-});
-
-describe('a gateway in a process of its own', () => {
-  let folder: ConfigFolder;
-  let running: GatewayProcess;
-  beforeAll(async () => {
-    folder = await configFolder();
-    running = runMain(['serve', '--config', folder.write({ limits: { body: LIMIT } })]);
-  });
-  afterAll(async () => {
-    running.kill('SIGKILL');
-    await running.ended;
-    folder.remove();
-  });
-
-  // Each time both act at one moment, and a reset would overtake the answer now and then.
-  const WITH_LENGTH = { 'content-length': String(200 * LIMIT) };
-  const IN_CHUNKS = { 'transfer-encoding': 'chunked' };
-  const whose = { authorization: basic('alice') };
-  test.each([
-    ['far too much, with its length', { ...whose, ...WITH_LENGTH }, 413, 'gateway too-big'],
-    ['far too much, in chunks', { ...whose, ...IN_CHUNKS }, 413, 'gateway too-big'],
-    [
-      'much without a login, on a connection that it wants closed',
-      { connection: 'close', ...WITH_LENGTH },
-      401,
-      'gateway unauthenticated',
-    ],
-  ])('refuses who sends %s, and resets nobody', async (_what, more, status, said) => {
-    const base = await listening(running);
-    const headers = { 'content-type': 'text/xml', ...more };
-    const body = Buffer.alloc(200 * LIMIT, 'x');
-    for (let turn = 0; turn < 20; turn += 1) {
-      const answer = await send(base, { method: 'POST', headers, body });
-      expect([answer.status, shortStatus(answer)]).toEqual([status, said]);
-    }
   });
 });
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,5 +43,23 @@ test.each([
     const { source, pauses } = configFile(meanwhile);
     await source.readAgain();
     expect(pauses()).toBe(expected);
+  },
+);
+
+test.each([
+  ['a pipe as the users file', 'users', 'auth.users: '],
+  ['a pipe as the configuration', 'gateway.yaml', ''],
+])(
+  'a configuration is not read again from what nobody may ever write: %s',
+  async (_what, name, key) => {
+    write('users', FIRST);
+    write('gateway.yaml', 'auth: { users: ./users }\n');
+    const { source } = configFile(() => {});
+    expect(source.read().config.workers).toBe(1);
+    rmSync(join(folder, name));
+    execFileSync('mkfifo', [join(folder, name)]);
+    await expect(source.readAgain()).rejects.toThrow(
+      new RegExp(`^gateway.yaml: ${key}.*is no regular file, which alone can be read again`),
+    );
   },
 );
