@@ -75,13 +75,12 @@ export function createConfigFile(
   return {
     read: (given) => load(readFileSync, given === undefined ? undefined : Buffer.from(given)),
     async readAgain() {
-      const readFile: ReadFile = (path) => readRegular(path).content;
-      if (file === undefined || itself === undefined) return load(readFile);
+      if (file === undefined || itself === undefined) return load(contentOf);
       const read = () => {
         const { written, content } = readRegular(itself);
         return { written, content, named: named(content) };
       };
-      return load(readFile, await readSettled(file, { read, sleep }));
+      return load(contentOf, await readSettled(file, { read, sleep }));
     },
   };
 }
@@ -96,4 +95,8 @@ function readRegular(path: string): Reading {
     throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });
   }
   return { written: state.mtimeMs, content: readFileSync(path) };
+}
+
+function contentOf(path: string): Uint8Array {
+  return readRegular(path).content;
 }
