@@ -90,6 +90,11 @@ interface Sizes {
   /** Requests of each kind in each phase of a hanging Redis, and whether their times are held against calm ones. */
   readonly hangRequests: number;
   readonly hangTimes: boolean;
+  /** How long each attack lasts (ms), and connections with unfinished heads in it. */
+  readonly attacked: number;
+  readonly unfinishedHeads: number;
+  /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
+  readonly attackersSessions: number;
 }
 
 interface OracleGoals {
@@ -152,6 +157,9 @@ const SMALL: Sizes = {
   purgeRounds: 3,
   hangRequests: 300,
   hangTimes: false,
+  attacked: 5_000,
+  unfinishedHeads: 8_000,
+  attackersSessions: 1_000,
 };
 
 const FULL: Sizes = {
@@ -207,6 +215,9 @@ const FULL: Sizes = {
   purgeRounds: 9,
   hangRequests: 4_000,
   hangTimes: true,
+  attacked: 60_000,
+  unfinishedHeads: 15_000,
+  attackersSessions: 110_000,
 };
 
 /** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */

@@ -1,0 +1,308 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { askXmla, portOf, send, shortStatus } from '../support/http-client.ts';
+import { onConnection } from '../support/redis-client.ts';
+import { startRedis, type RedisServer } from '../support/redis-server.ts';
+import { sizes } from '../support/sizes.ts';
+import {
+  startAttackedGateway,
+  type AttackedGateway,
+} from '../support/under-attack/attacked-gateway.ts';
+import type { Attack, AttackReport } from '../support/under-attack/attacker.ts';
+import { answerTo, asking } from '../support/under-attack/remembered.ts';
+import type { Visit, VisitReport } from '../support/under-attack/user.ts';
+import { execute } from '../support/envelopes.ts';
+
+/** MiB: what bodies under way may take, what an attack may cost beside that, and what of the heap may stay. */
+const IN_FLIGHT = 128;
+const RESIDENT = 200e6 / 1024 ** 2;
+const HEAP = 50e6 / 1024 ** 2;
+/** What an attacker may leave in Redis: keys, and MiB. */
+const KEYS = 5_000;
+const REDIS = 64;
+/** Bytes of /metrics, whatever was asked for. */
+const METRICS = 1024 ** 2;
+
+const [ATTACKER, USER] = ['alice', 'bob'];
+/** Connections of the attacker have other addresses. */
+const ADDRESS_OF_USER = '127.0.0.200';
+const PATIENCE = 120_000 + 4 * sizes.attacked;
+
+let children: ChildProcess[] = [];
+let gateway: AttackedGateway | undefined;
+let redis: RedisServer | undefined;
+
+afterEach(async () => {
+  await gateway?.close();
+  for (const child of children) child.kill('SIGKILL');
+  await redis?.close();
+  [children, gateway, redis] = [[], undefined, undefined];
+});
+
+/** Runs a program of the folder test/support/under-attack. */
+function run(name: string, argument: string): ChildProcess {
+  const path = fileURLToPath(new URL(`../support/under-attack/${name}.ts`, import.meta.url));
+  const child = fork(path, [argument], { execArgv: [] });
+  children.push(child);
+  return child;
+}
+
+/** What a program tells next. */
+async function told(child: ChildProcess): Promise<unknown> {
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`${child.spawnargs.join(' ')} ended`);
+  });
+  const [message] = (await Promise.race([once(child, 'message'), ended])) as [unknown];
+  ended.catch(() => {});
+  return message;
+}
+
+interface House {
+  readonly url: string;
+  readonly gateway: AttackedGateway;
+}
+
+async function start(options: {
+  readonly invented?: 'rows' | 'faults';
+  /** Whether the engine is told of projects. */
+  readonly tellsProjects?: boolean;
+  readonly withRedis?: boolean;
+}): Promise<House> {
+  const { invented = 'rows', tellsProjects = false, withRedis = false } = options;
+  const enginePort = await told(run('engine', invented));
+  if (withRedis) redis = await startRedis();
+  gateway = await startAttackedGateway(
+    {
+      engine: { url: `http://127.0.0.1:${enginePort}/xmla${tellsProjects ? '/{project}' : ''}` },
+      listen: { open: ['metrics'] },
+      // What entries may take is a limit of its own.
+      cache: { memory: '32MiB', ...(redis !== undefined && { redis: { url: redis.url } }) },
+      limits: { in_flight: `${IN_FLIGHT}MiB` },
+      projects: { FoodMart: {} },
+    },
+    [ATTACKER, USER],
+  );
+  const { url } = gateway;
+  for (const user of [ATTACKER, USER]) {
+    await askXmla(url, BEGIN, { user });
+    await askXmla(url, asking('Warm', { catalog: user }), { user });
+  }
+  await send(url, { path: '/metrics' });
+  return { url, gateway };
+}
+
+const BEGIN = execute({ statement: '', session: { kind: 'begin' } });
+
+const megabytes = (mebibytes: number) => `${mebibytes.toFixed(0)} MiB`;
+
+/** A user who asks what is remembered, from now until `end` is called. */
+async function visit({ url }: House, path: string): Promise<() => Promise<VisitReport>> {
+  const visit: Visit = { port: portOf(url), address: ADDRESS_OF_USER, name: USER, path };
+  const user = run('user', JSON.stringify(visit));
+  await told(user);
+  user.send('begin');
+  return async () => {
+    user.send('end');
+    return (await told(user)) as VisitReport;
+  };
+}
+
+/** Attacks a gateway whose other user asks on and on, and holds what it promises against what was seen. */
+async function attacked(
+  house: House,
+  what: string,
+  attack: Pick<Attack, 'kind'> & Partial<Attack>,
+  path = '/mdx/xmla',
+): Promise<void> {
+  const { url, gateway } = house;
+  // Warm: connections and queries of the user are known.
+  const warm = await visit(house, path);
+  await sleep(500);
+  await warm();
+  const endVisit = await visit(house, path);
+  const before = await gateway.usedHeap();
+  const begun = gateway.resident();
+  const attacker = run(
+    'attacker',
+    JSON.stringify({
+      port: portOf(url),
+      name: ATTACKER,
+      addresses: ['127.0.0.1'],
+      connections: 16,
+      least: 0,
+      ...attack,
+    } satisfies Attack),
+  );
+  await Promise.race([sleep(sizes.attacked), gateway.ends]);
+  attacker.send('end');
+  const { sent, ends } = (await told(attacker)) as AttackReport;
+  const { hits, failed, failures, longest } = await endVisit();
+  const after = await gateway.usedHeap();
+  const allowed = begun + IN_FLIGHT + RESIDENT;
+  process.stdout.write(
+    `${what}: resident ${megabytes(begun)} at the start, ${megabytes(gateway.peak())} at most, ${megabytes(allowed)} allowed; ` +
+      `heap ${megabytes(before)} before, ${megabytes(after)} after; attacker sent ${sent}; ` +
+      `hits ${hits}, failed ${failed}; the longest took ${longest.kept.toFixed(0)} ms, on a new connection ${longest.anew.toFixed(0)} ms\n` +
+      `  ${JSON.stringify(ends)}${failures.length > 0 ? `\n  ${failures.join('\n  ')}` : ''}\n`,
+  );
+  expect(gateway.ended()).toBeUndefined();
+  expect(failures).toEqual([]);
+  expect(hits).toBeGreaterThan(0);
+  expect(sent).toBeGreaterThan(0);
+  expect(gateway.peak()).toBeLessThanOrEqual(allowed);
+  expect(after - before).toBeLessThanOrEqual(HEAP);
+}
+
+/** What lies in Redis: keys, and MiB. */
+async function inRedis(): Promise<{ readonly keys: number; readonly memory: number }> {
+  return onConnection(redis?.port ?? 0, { patience: 20_000 }, async (connection) => {
+    const memory = /used_memory:(\d+)/.exec(await connection.info('memory'))?.[1];
+    return { keys: await connection.dbsize(), memory: Number(memory) / 1024 ** 2 };
+  });
+}
+
+/** The same, and whether Redis keeps no more than an attacker may leave there. */
+async function attackedWithRedis(what: string, attack: Pick<Attack, 'kind'>): Promise<void> {
+  const house = await start({ withRedis: true });
+  const before = await inRedis();
+  const [ends] = await Promise.allSettled([attacked(house, what, attack)]);
+  const after = await inRedis();
+  process.stdout.write(
+    `  Redis: ${before.keys} keys and ${megabytes(before.memory)} before, ${after.keys} keys and ${megabytes(after.memory)} after\n`,
+  );
+  if (ends.status === 'rejected') throw ends.reason;
+  expect(after.keys - before.keys).toBeLessThanOrEqual(KEYS);
+  expect(after.memory - before.memory).toBeLessThanOrEqual(REDIS);
+}
+
+/** Asks as the user and says how it was answered; other bytes than the right ones are told as such. */
+async function asked(house: House, question: string, ...how: AskedHow): Promise<string> {
+  const [spec = {}, path = '/mdx/xmla'] = how;
+  const answer = await askXmla(house.url, asking(question, spec), { user: USER, path });
+  return answer.text === answerTo(question) ? shortStatus(answer) : answer.text;
+}
+type AskedHow = [spec?: Parameters<typeof asking>[1], path?: string];
+
+test.each([
+  ['long names of catalogs', 'long-catalogs'],
+  ['long names of projects', 'long-projects'],
+] as const)(
+  '%s take no memory, and the hits of others go on',
+  async (what, kind) => {
+    await attacked(await start({}), what, { kind });
+  },
+  PATIENCE,
+);
+
+test(
+  'long names of catalogs and projects take no memory here or in Redis, and the hits of others go on',
+  () => attackedWithRedis('long names, with Redis', { kind: 'long-names' }),
+  PATIENCE,
+);
+
+test.each([
+  ['from one address', ['127.0.0.1']],
+  ['from eight addresses', Array.from({ length: 8 }, (_, number) => `127.0.0.${number + 1}`)],
+])(
+  'unfinished heads %s take no memory without end, and the hits of others go on',
+  async (what, addresses) => {
+    await attacked(await start({}), `unfinished heads ${what}`, {
+      kind: 'unfinished-heads',
+      addresses,
+      connections: sizes.unfinishedHeads,
+    });
+  },
+  PATIENCE,
+);
+
+/** In catalogs for which the user does not ask while others are invented. */
+const quiet = (house: House) =>
+  Promise.all(
+    Array.from({ length: 10 }, (_, number) =>
+      asked(house, `Quiet ${number}`, { catalog: `Quiet ${number}` }),
+    ),
+  );
+
+test(
+  'invented catalogs that the engine answers take no memory, and the hits of others go on',
+  async () => {
+    await attacked(await start({}), 'invented catalogs', { kind: 'many-catalogs' });
+  },
+  PATIENCE,
+);
+
+test(
+  'invented catalogs that the engine refuses purge nothing',
+  async () => {
+    const house = await start({ invented: 'faults' });
+    await quiet(house);
+    await attacked(house, 'invented catalogs, refused', { kind: 'many-catalogs' });
+    expect(new Set(await quiet(house))).toEqual(new Set(['hit']));
+  },
+  PATIENCE,
+);
+
+test(
+  'invented catalogs take no memory here or in Redis, and the hits of others go on',
+  () => attackedWithRedis('invented catalogs, with Redis', { kind: 'many-catalogs' }),
+  PATIENCE,
+);
+
+test(
+  'sessions that one user begins without end leave those of others known',
+  async () => {
+    const house = await start({});
+    const begun = await askXmla(house.url, BEGIN, { user: USER });
+    const id = /SessionId="([^"]+)"/.exec(begun.text)?.[1] ?? '';
+    const inSession = () => asked(house, 'In the session', { session: { kind: 'in', id } });
+    await inSession();
+    expect(await inSession()).toBe('hit');
+    await attacked(house, 'sessions', { kind: 'sessions', least: sizes.attackersSessions });
+    expect(await inSession()).toBe('hit');
+  },
+  PATIENCE + 2 * sizes.attackersSessions,
+);
+
+test.each(['faults', 'rows'] as const)(
+  'invented projects, to which the engine says %s, leave /metrics short, and real projects their label',
+  async (invented) => {
+    const house = await start({ invented, tellsProjects: true });
+    await attacked(
+      house,
+      `invented projects, ${invented}`,
+      { kind: 'projects' },
+      '/mdx/xmla/FoodMart',
+    );
+    await asked(house, 'First asked now', {}, '/mdx/xmla/Real');
+    const { text } = await send(house.url, { path: '/metrics' });
+    process.stdout.write(`  /metrics: ${text.length} bytes\n`);
+    expect(text.length).toBeLessThanOrEqual(METRICS);
+    const labels = new Set([...text.matchAll(/project="([^"]*)"/g)].map(([, label]) => label));
+    expect(labels).toContain('FoodMart');
+    // Where the engine answers invented ones as if they were real, nothing tells them apart.
+    if (invented === 'faults') expect(labels).toContain('Real');
+  },
+  PATIENCE,
+);
+
+test(
+  'nested namespace declarations leave the hits of others right',
+  async () => {
+    const house = await start({});
+    const end = await visit(house, '/mdx/xmla');
+    await sleep(sizes.attacked);
+    const { longest } = await end();
+    process.stdout.write(
+      `without an attack the longest hit took ${longest.kept.toFixed(0)} ms, on a new connection ${longest.anew.toFixed(0)} ms\n`,
+    );
+    await attacked(house, 'eight bodies of nested declarations', {
+      kind: 'nested-declarations',
+      connections: 8,
+      least: 16,
+    });
+  },
+  PATIENCE,
+);

@@ -1,0 +1,126 @@
+/*
+ * An attacker in a process of its own. One argument: an Attack as JSON. Attacks at once, and tells an AttackReport
+ * at `end`, as soon as it has sent what it was to send at least.
+ */
+import { Agent, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { ATTACKS } from './attacks.ts';
+
+export interface Attack {
+  readonly kind: keyof typeof ATTACKS | 'unfinished-heads';
+  readonly port: number;
+  /** The login; the password is the name in lower case. */
+  readonly name: string;
+  /** From which it connects, in turn. */
+  readonly addresses: readonly string[];
+  /** At one time. */
+  readonly connections: number;
+  /** Requests that it sends at least, or unfinished heads. */
+  readonly least: number;
+}
+
+export interface AttackReport {
+  readonly sent: number;
+  /** How many had each end: status and Cache-Status, or a failure. */
+  readonly ends: Readonly<Record<string, number>>;
+}
+
+const attack = JSON.parse(process.argv[2] ?? '') as Attack;
+const { port, addresses, connections } = attack;
+const authorization = `Basic ${Buffer.from(`${attack.name}:${attack.name.toLowerCase()}`).toString('base64')}`;
+let [sent, over] = [0, false];
+const ends: Record<string, number> = {};
+const isOver = () => over && sent >= attack.least;
+
+function note(end: string): void {
+  ends[end] = (ends[end] ?? 0) + 1;
+}
+
+/** `status word`, without what differs from answer to answer. */
+const endOf = (status: number | undefined, cacheStatus: unknown) =>
+  `${status} ${String(cacheStatus ?? '').replace(/mdx-gateway;? ?|; ttl=-?\d+/g, '')}`.trim();
+
+function send(kind: keyof typeof ATTACKS, agent: Agent, localAddress: string): Promise<void> {
+  const { path, body, gzip } = ATTACKS[kind](sent);
+  const bytes = gzip ? gzipSync(body, { level: 1 }) : body;
+  sent += 1;
+  return new Promise((resolve) => {
+    const asked = request(
+      {
+        host: '127.0.0.1',
+        port,
+        method: 'POST',
+        path,
+        agent,
+        localAddress,
+        headers: {
+          authorization,
+          'content-type': 'text/xml',
+          'content-length': bytes.length,
+          ...(gzip && { 'content-encoding': 'gzip' }),
+        },
+      },
+      (answer) => {
+        note(endOf(answer.statusCode, answer.headers['cache-status']));
+        answer.on('close', resolve).on('error', () => {});
+        answer.resume();
+      },
+    );
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      note(error.code ?? error.message);
+      resolve();
+    });
+    asked.end(bytes);
+  });
+}
+
+/** Sends requests on one connection, each after the answer to the one before. */
+async function sendOnAndOn(kind: keyof typeof ATTACKS, localAddress: string): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  while (!isOver()) await send(kind, agent, localAddress);
+  agent.destroy();
+}
+
+/** What a head may be: 64 KiB. */
+const HEAD = `POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\n${Array.from(
+  { length: 15 },
+  (_, number) => `X-Filling-${number}: ${'x'.repeat(3_980)}\r\n`,
+).join('')}`;
+/** Connections that are opened in a turn of this long (ms). */
+const OPENED_AT_ONCE = 250;
+const TURN = 50;
+
+/** Opens connections that send most of a head and stop, and opens others for those that are closed. */
+async function leaveUnfinished(): Promise<void> {
+  const open = new Set<Socket>();
+  while (!isOver()) {
+    for (let opened = 0; opened < OPENED_AT_ONCE && open.size < connections; opened += 1) {
+      const localAddress = addresses[sent % addresses.length] ?? '';
+      const socket = connect({ port, host: '127.0.0.1', localAddress });
+      sent += 1;
+      open.add(socket);
+      socket.once('connect', () => socket.write(HEAD));
+      socket.once('data', (answer) => note(String(answer).slice(0, 12)));
+      socket.once('error', (error: NodeJS.ErrnoException) => note(error.code ?? error.message));
+      socket.once('close', () => open.delete(socket));
+    }
+    await sleep(TURN);
+  }
+  note(`open at the end: ${open.size}`);
+  for (const socket of open) socket.resetAndDestroy();
+}
+
+process.on('disconnect', () => process.exit());
+process.on('message', () => (over = true));
+const { kind } = attack;
+await (kind === 'unfinished-heads'
+  ? leaveUnfinished()
+  : Promise.all(
+      Array.from({ length: connections }, (_, number) =>
+        sendOnAndOn(kind, addresses[number % addresses.length] ?? ''),
+      ),
+    ));
+const report: AttackReport = { sent, ends };
+process.send?.(report, () => process.exit());

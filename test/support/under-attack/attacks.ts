@@ -1,0 +1,104 @@
+import { discover, execute } from '../envelopes.ts';
+import { INVENTED } from './remembered.ts';
+
+/** One request of an attacker. */
+export interface HostileRequest {
+  readonly path: string;
+  readonly body: Buffer;
+  /** Whether the body is sent in that coding. */
+  readonly gzip: boolean;
+}
+
+/** How many catalogs a request may name before it passes uncached. */
+const MOST_CATALOGS = 16;
+const QUERY = 'SELECT FROM [Sales]';
+const PATH = '/mdx/xmla';
+
+/** A name of about so many bytes that was never sent before. The letter takes two bytes, and so does each one then in V8. */
+function name(number: number, length: number): string {
+  const mark = `${INVENTED} ${number} ł `;
+  return mark + 'x'.repeat(Math.max(0, length - mark.length - 1));
+}
+
+const names = (number: number, count: number, length: number) =>
+  Array.from({ length: count }, (_, index) => name(number * count + index, length));
+
+const cubesOf = (...values: readonly string[]) =>
+  discover({
+    requestType: 'MDSCHEMA_CUBES',
+    restrictions: [{ name: 'CATALOG_NAME', form: values.length === 1 ? 'plain' : 'value', values }],
+  });
+
+/** Restrictions, properties, statements and sessions with names of so many bytes that the reader takes just one. */
+const LONG: readonly ((number: number) => Buffer)[] = [
+  (number) => cubesOf(...names(number, MOST_CATALOGS, 60_000)),
+  (number) => execute({ statement: QUERY, properties: { Catalog: name(number, 900_000) } }),
+  (number) => cubesOf(...names(number, MOST_CATALOGS, 30_000)),
+  (number) => cubesOf(name(number, 900_000)),
+  (number) => execute({ statement: `SELECT FROM [${name(number, 900_000)}].[Sales]` }),
+  (number) =>
+    execute({
+      statement: '',
+      session: { kind: 'begin' },
+      properties: { Catalog: name(number, 900_000) },
+    }),
+];
+
+const LENGTHS_OF_PATHS = [60_000, 60_000, 4_000, 60_000, 256, 255];
+
+function inPath(number: number, lengths: readonly number[]): HostileRequest {
+  const mark = `${INVENTED}-${number}-`;
+  const length = lengths[number % lengths.length] ?? 0;
+  const project = mark + 'x'.repeat(Math.max(0, length - mark.length));
+  return { path: `${PATH}/${project}`, body: execute({ statement: QUERY }), gzip: false };
+}
+
+const inBody = (body: Buffer, gzip = false): HostileRequest => ({ path: PATH, body, gzip });
+
+const longCatalogs = (number: number) =>
+  inBody(LONG[number % LONG.length]?.(number) ?? Buffer.alloc(0), true);
+const longProjects = (number: number) => inPath(number, LENGTHS_OF_PATHS);
+
+/** What an attacker sends, by the kind of the attack: the request of that number. */
+export const ATTACKS = {
+  'long-catalogs': longCatalogs,
+  'long-projects': longProjects,
+  'long-names': (number: number) =>
+    number % 8 === 0 ? longCatalogs(number / 8) : longProjects(number),
+  'many-catalogs': (number: number) =>
+    inBody(
+      number % 2 === 0
+        ? cubesOf(...names(number, MOST_CATALOGS, 0))
+        : execute({ statement: QUERY, properties: { Catalog: name(number, 0) } }),
+    ),
+  sessions: () =>
+    inBody(
+      execute({
+        statement: '',
+        session: { kind: 'begin' },
+        properties: { Catalog: 'FoodMart' },
+      }),
+    ),
+  projects: (number: number) => inPath(number, [0, 0, 0, 255, 255, 60_000]),
+  'nested-declarations': (number: number) => inBody(nested(number), true),
+} satisfies Record<string, (number: number) => HostileRequest>;
+
+const LEVELS = 58;
+const PREFIXES = 250;
+const ELEMENTS = 34_000;
+
+/** Elements whose default namespace is declared far outside, or nowhere. */
+function nested(number: number): Buffer {
+  const declarations = Array.from({ length: PREFIXES }, (_, at) => ` xmlns:p${at}="urn:u"`).join(
+    '',
+  );
+  const inside =
+    `<p0:n${declarations}>`.repeat(LEVELS) + '<a/>'.repeat(ELEMENTS) + '</p0:n>'.repeat(LEVELS);
+  const plain = cubesOf(name(number, 0)).toString();
+  if (number % 2 === 0) {
+    return Buffer.from(
+      plain.replace('<SOAP-ENV:Body>', `<SOAP-ENV:Header>${inside}</SOAP-ENV:Header>$&`),
+    );
+  }
+  return Buffer.from(plain.replace('<RestrictionList>', `$&${inside}`));
+}
