@@ -94,7 +94,11 @@ async function start(options: {
   return { url, gateway };
 }
 
-const BEGIN = execute({ statement: '', session: { kind: 'begin' } });
+const BEGIN = execute({
+  statement: '',
+  session: { kind: 'begin' },
+  properties: { Catalog: 'FoodMart' },
+});
 
 const megabytes = (mebibytes: number) => `${mebibytes.toFixed(0)} MiB`;
 
