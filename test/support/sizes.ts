@@ -158,7 +158,7 @@ const SMALL: Sizes = {
   hangRequests: 300,
   hangTimes: false,
   attacked: 5_000,
-  unfinishedHeads: 8_000,
+  unfinishedHeads: 12_000,
   attackersSessions: 1_000,
 };
 

@@ -83,11 +83,15 @@ async function sendOnAndOn(kind: keyof typeof ATTACKS, localAddress: string): Pr
   agent.destroy();
 }
 
-/** What a head may be: 64 KiB. */
-const HEAD = `POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\n${Array.from(
-  { length: 15 },
-  (_, number) => `X-Filling-${number}: ${'x'.repeat(3_980)}\r\n`,
-).join('')}`;
+/** Of so many bytes, and without its end. */
+function headOf(length: number): string {
+  const begun = 'POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\n';
+  const [name, value] = ['X-Filling: ', 1_000];
+  const lines = Math.floor((length - begun.length) / (name.length + value + 2));
+  return begun + `${name}${'x'.repeat(value)}\r\n`.repeat(lines);
+}
+/** Almost as long as the largest head that Node.js can be told to take, and as `limits.head`. */
+const HEADS = [headOf(60_000), headOf(16_000)];
 /** Connections that are opened in a turn of this long (ms). */
 const OPENED_AT_ONCE = 250;
 const TURN = 50;
@@ -99,9 +103,10 @@ async function leaveUnfinished(): Promise<void> {
     for (let opened = 0; opened < OPENED_AT_ONCE && open.size < connections; opened += 1) {
       const localAddress = addresses[sent % addresses.length] ?? '';
       const socket = connect({ port, host: '127.0.0.1', localAddress });
+      const head = HEADS[Math.floor(sent / addresses.length) % HEADS.length] ?? '';
       sent += 1;
       open.add(socket);
-      socket.once('connect', () => socket.write(HEAD));
+      socket.once('connect', () => socket.write(head));
       socket.once('data', (answer) => note(String(answer).slice(0, 12)));
       socket.once('error', (error: NodeJS.ErrnoException) => note(error.code ?? error.message));
       socket.once('close', () => open.delete(socket));
