@@ -12,3 +12,18 @@ export function foldCase(text: string): string {
 }
 
 const ASCII = /^[\0-\x7f]*$/;
+
+/** The most bytes of UTF-8 that the name of a project, a catalog or a cube may have, as it is and folded. */
+export const LONGEST_NAME = 255;
+
+/**
+ * Whether nothing may be kept under a name, because it is too long: all that is kept by name is bounded by its count,
+ * so that the length of names bounds it in bytes. Folding may make a name eleven times as long.
+ */
+export function isLongName(name: string): boolean {
+  if (name.length > LONGEST_NAME || ASCII.test(name)) return name.length > LONGEST_NAME;
+  return (
+    Buffer.byteLength(name) > LONGEST_NAME ||
+    Buffer.byteLength(foldCase(name.normalize('NFKC'))) > LONGEST_NAME
+  );
+}

@@ -36,6 +36,9 @@ export const BYPASS_REASONS = {
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
   'many-catalogs': 'The request names more catalogs than any client needs.',
+  'long-name': 'The name of a catalog or a cube is longer than 255 bytes of UTF-8.',
+  'many-names':
+    'The user has named more new projects and catalogs within an hour than limits.names_per_user.',
   'discover-type': 'This Discover request type is not on the list of those that may be cached.',
   'cache-off': 'The configuration switches the cache off for this project or cube.',
   'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',

@@ -1,13 +1,19 @@
 /** What an operator should know of a configuration that is not wrong. */
 
 import type { Config } from '../config/config.ts';
+import { isLongName, LONGEST_NAME } from '../fold-case.ts';
 
-/** So many engines are named. */
+/** So many engines or projects are named. */
 const MAX_NAMED = 5;
 
 /** One sentence each, for the log and for `check`. */
 export function configWarnings(config: Config): readonly string[] {
-  return [...lonelyStorage(config), ...halfRepeats(config), ...fewPlaces(config)];
+  return [
+    ...lonelyStorage(config),
+    ...halfRepeats(config),
+    ...fewPlaces(config),
+    ...longNames(config),
+  ];
 }
 
 function lonelyStorage({ storage, cache }: Config): readonly string[] {
@@ -28,11 +34,27 @@ function halfRepeats({ cache, engine, projects }: Config): readonly string[] {
     ([, { clear, login }]) => clear !== 'none' && login === 'forward',
   );
   if (uncalled.length === 0) return [];
-  const names = uncalled.slice(0, MAX_NAMED).map(([key]) => key);
-  const more = uncalled.length > MAX_NAMED ? ` and ${uncalled.length - MAX_NAMED} more` : '';
+  const names = listOf(uncalled.map(([key]) => key));
   return [
-    `cache.purge.repeat_after: a repeated purge drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since nobody's login is there (${names.join(', ')}${more}); login: service would`,
+    `cache.purge.repeat_after: a repeated purge drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since nobody's login is there (${names}); login: service would`,
   ];
+}
+
+/** So much of a long name is told (characters). */
+const SHOWN = 40;
+
+function longNames({ projects }: Config): readonly string[] {
+  const long = [...projects.keys()].filter(isLongName);
+  if (long.length === 0) return [];
+  const names = listOf(long.map((name) => `projects.${name.slice(0, SHOWN)}…`));
+  return [
+    `${names}: a name of more than ${LONGEST_NAME} bytes; requests to such a project are refused, and what names one as its catalog is not cached`,
+  ];
+}
+
+function listOf(names: readonly string[]): string {
+  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
+  return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
 }
 
 /** Each worker needs one. */

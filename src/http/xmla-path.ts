@@ -1,3 +1,5 @@
+import { isLongName, LONGEST_NAME } from '../fold-case.ts';
+
 /** What a request target below /mdx/xmla asks for. */
 export type XmlaPath =
   /** `/mdx/xmla` or `/mdx/xmla/{project}`. */
@@ -78,12 +80,13 @@ function readSegment(segment: string): Segment {
     return bad('ends in a slash and clearCache');
   }
   if (/\p{Cc}/u.test(name)) return bad('holds a control character');
+  if (isLongName(name)) return bad(`is longer than ${LONGEST_NAME} bytes`);
   return { ok: true, name };
 }
 
 function bad(why: string): Segment {
   return {
     ok: false,
-    message: `The project name in the path ${why}. Allowed is any percent-encoded UTF-8 name except "", "." and "..", without control characters.`,
+    message: `The project name in the path ${why}. Allowed is any percent-encoded UTF-8 name of up to ${LONGEST_NAME} bytes except "", "." and "..", without control characters.`,
   };
 }

@@ -7,7 +7,9 @@ import { acceptedType, userAgentClass } from '../http/client-class.ts';
 import { canonicalContentType } from '../http/content-type.ts';
 import { SESSION_HEADER } from '../query-cache/fill/answer-sessions.ts';
 import type { BypassReason } from '../reasons.ts';
+import { namedCatalogs, type NamedCatalogs } from '../xmla/request/catalogs.ts';
 import { classify, leavesState } from '../xmla/request/classify.ts';
+import { namedCubes, type NamedCubes } from '../xmla/request/cubes.ts';
 import {
   NOT_UNDERSTOOD,
   passingChange,
@@ -17,7 +19,7 @@ import { readRequest, type RequestReading } from '../xmla/request/read-request.t
 import { readStatement } from '../xmla/request/read-statement.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
-import { sourcesOf, type StatementSources } from '../xmla/request/statement-sources.ts';
+import { NO_SOURCES, sourcesOf } from '../xmla/request/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
 import { asksForToken, sessionsInHeaders } from './session-headers.ts';
@@ -46,8 +48,10 @@ export interface Asked {
   readonly leavesState: boolean;
   /** What of the engine's data it changes when it succeeds. */
   readonly change: PassingChange | undefined;
-  /** What its statement reads from, for requests that may be looked up. */
-  readonly sources: StatementSources | undefined;
+  /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
+  readonly named: { readonly catalogs: NamedCatalogs; readonly cubes: NamedCubes } | undefined;
+  /** Why nothing may be kept under the names in it; undefined when it may. */
+  readonly unkept: Extract<BypassReason, 'long-name' | 'many-names'> | undefined;
 }
 
 /** No client's request names more than two. Each one costs all gateways a question. */
@@ -85,7 +89,8 @@ export async function readAsked(
       sessionToken: false,
       leavesState: true,
       change: NOT_UNDERSTOOD,
-      sources: undefined,
+      named: undefined,
+      unkept: undefined,
     };
   }
   const { request } = reading;
@@ -93,7 +98,12 @@ export async function readAsked(
   const forwarded = queryHeaders(headers, request, engine, named);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const ofHeaders = typeof forwarded === 'string' ? forwarded : undefined;
-  const bypass = ofHeaders ?? classify(request, engine, statement);
+  const passes = ofHeaders ?? classify(request, engine, statement);
+  const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
+  const catalogs = namedCatalogs(request, sources);
+  const cubes = namedCubes(request, sources);
+  const unkept = catalogs.tooLong || cubes.tooLong ? 'long-name' : undefined;
+  const bypass = passes ?? unkept;
   return {
     reading,
     request,
@@ -107,7 +117,8 @@ export async function readAsked(
     sessionToken: request.sessionToken || asksForToken(headers),
     leavesState: contradicted || leavesState(request, statement),
     change: passingChange(request, statement.tokens),
-    sources: bypass === undefined ? sourcesOf(request, statement.tokens) : undefined,
+    named: { catalogs, cubes },
+    unkept,
   };
 }
 

@@ -9,7 +9,7 @@ export interface BegunSession {
   /** Other ids that the same answer named before. */
   readonly before: readonly string[];
   readonly principal: string;
-  /** Undefined where the request was not understood. */
+  /** Undefined where the request was not understood, or what it names may not be kept. */
   readonly request: XmlaRequest | undefined;
   readonly replica: string | undefined;
   /** Whether the request may have left something behind in it. */

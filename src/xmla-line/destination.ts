@@ -47,7 +47,6 @@ export function destinationOf(
 const places = new WeakMap<Engine, Map<string | undefined, string>>();
 /** Anybody who may query could invent names. */
 const MOST_PLACES = 1_000;
-const LONGEST_NAME = 256;
 
 /** Made once for each project: it takes 2 µs. */
 function placeIn(engine: Engine, project: string | undefined): string {
@@ -57,9 +56,7 @@ function placeIn(engine: Engine, project: string | undefined): string {
   if (known !== undefined) return known;
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const made = JSON.stringify([engine.id, project === undefined ? null : projectScope(project)]);
-  if (ofEngine.size < MOST_PLACES && (project ?? '').length <= LONGEST_NAME) {
-    ofEngine.set(project, made);
-  }
+  if (ofEngine.size < MOST_PLACES) ofEngine.set(project, made);
   return made;
 }
 

@@ -40,6 +40,7 @@ export function createPasser(options: {
   return async function pass(passing) {
     const { asked, destination, principal, client, reason, known, begins } = passing;
     const { engine } = destination;
+    const isKept = asked?.unkept === undefined;
     const replica = known?.record.replica ?? passing.replica ?? replicaFor(passing);
     // What the engine refuses a stranger keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
@@ -50,10 +51,10 @@ export function createPasser(options: {
               id,
               before,
               principal: principal.name,
-              request: asked?.request,
+              request: isKept ? asked?.request : undefined,
               replica,
               // What begins a session can change it as well.
-              leftState: asked?.leavesState !== false,
+              leftState: asked?.leavesState !== false || !isKept,
             }),
           )
         : undefined,
@@ -94,10 +95,10 @@ function staleAfter(
     return ['everything'];
   }
   const told = engine.tellsProject && addressee.project !== undefined;
-  const { catalogs, spansCatalogs, qualified } = namedCatalogs(request);
+  const { catalogs, spansCatalogs, qualified, tooLong } = namedCatalogs(request);
   // A dirty session may have moved to another catalog than the one that was noted.
   const ofSession = record?.dirty === false ? record.catalog : null;
-  const isPlain = !qualified && (!spansCatalogs || told || ofSession !== null);
+  const isPlain = !tooLong && !qualified && (!spansCatalogs || told || ofSession !== null);
   if (!isPlain) return ['everything'];
   const named = [addressee.project, ...catalogs, ofSession];
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));

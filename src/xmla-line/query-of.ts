@@ -9,9 +9,7 @@ import type { BypassReason } from '../reasons.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
-import { namedCatalogs } from '../xmla/request/catalogs.ts';
-import { namedCubes, type NamedCubes } from '../xmla/request/cubes.ts';
-import { sourcesOf } from '../xmla/request/statement-sources.ts';
+import type { NamedCubes } from '../xmla/request/cubes.ts';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { Asked } from './asked.ts';
 import { noteBegun } from './begun-session.ts';
@@ -52,12 +50,13 @@ export function createQueryOf(options: {
   const { sessions } = options;
 
   return async function queryOf(asked, destination, principal, body, own, fresh) {
-    const { reading, request, forwarded } = asked;
+    const { reading, request, forwarded, named } = asked;
     const { engine, traits, addressee } = destination;
-    if (request === undefined || forwarded === undefined) return 'unknown-shape';
+    if (request === undefined || forwarded === undefined || named === undefined) {
+      return 'unknown-shape';
+    }
     const { project } = addressee;
-    const sources = asked.sources ?? sourcesOf(request);
-    const { catalogs, spansCatalogs, qualified } = namedCatalogs(request, sources);
+    const { catalogs, spansCatalogs, qualified } = named.catalogs;
     if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     // The engine works in the session's catalog where the request names none.
     const ofSession = [own?.record.catalog ?? []].flat();
@@ -65,7 +64,7 @@ export function createQueryOf(options: {
     // A project in the path narrows the answer only where the engine is told of it.
     const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
     const spans = qualified || (spansCatalogs && !told);
-    const policy = options.policyOf(projects, spans, namedCubes(request, sources));
+    const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
     const query = sortedQuery(addressee.query);
     let replica: string | undefined;

@@ -179,8 +179,12 @@ function isOnlyPurged({ change, request }: Asked, { purges }: SessionContext): b
   return request !== undefined && request.unexpected === undefined && !request.security;
 }
 
-/** The catalog that a request names by the property, and whether every engine reads it so. */
-function catalogOf({ request }: Asked): { catalog: string | undefined; certain: boolean } {
+/**
+ * The catalog that a request names by the property, and whether every engine reads it so. One that may not be kept is
+ * none, and leaves open where its session is from then on.
+ */
+function catalogOf({ request, unkept }: Asked): { catalog: string | undefined; certain: boolean } {
+  if (unkept !== undefined) return { catalog: undefined, certain: false };
   const named = (request?.properties ?? []).filter(({ name }) => foldName(name) === 'catalog');
   const catalog = named.find(({ name, value }) => name === 'Catalog' && value !== '')?.value;
   return { catalog, certain: named.every(({ name }) => name === 'Catalog') && named.length < 2 };

@@ -156,14 +156,16 @@ describe('imports', () => {
     expect([...new Set(sources.map(partOf))].sort()).toEqual(Object.keys(ARROWS).sort());
   });
 
-  test('of src/xmla are its own files, the words, and types of the kinds of engines', () => {
+  test('of src/xmla are its own files, words, how names are folded, and types of the kinds of engines', () => {
     const others = imports.filter(
       ({ from, to }) => partOf(from) === 'xmla' && to.startsWith('src/') && partOf(to) !== 'xmla',
     );
     expect(others.length).toBeGreaterThan(0);
     for (const { to, typeOnly } of others) {
       expect([to, typeOnly]).toEqual(
-        to === 'src/reasons.ts' ? [to, typeOnly] : ['src/engine-kinds.ts', true],
+        ['src/reasons.ts', 'src/fold-case.ts'].includes(to)
+          ? [to, typeOnly]
+          : ['src/engine-kinds.ts', true],
       );
     }
   });

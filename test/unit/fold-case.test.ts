@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { foldCase } from '../../src/fold-case.ts';
+import { foldCase, isLongName } from '../../src/fold-case.ts';
 
 describe('names that count as the same', () => {
   test.each([
@@ -43,5 +43,15 @@ describe('names that count as the same', () => {
   test('are found by a part of them, in any case', () => {
     expect(foldCase('ΟΔΟΣΑ')).toContain(foldCase('ΟΔΟΣ'));
     expect(foldCase('Großhandel')).toContain(foldCase('GROSS'));
+  });
+});
+
+describe('a name is too long', () => {
+  test.each([
+    ['of ASCII', 'a'.repeat(255)],
+    ['as it is sent', '\u00E9'.repeat(127)],
+    ['when it is folded', '\uFDFA'.repeat(7)],
+  ])('with one letter more than 255 bytes take: %s', (_what, most) => {
+    expect([most, `${most}${most.charAt(0)}`].map(isLongName)).toEqual([false, true]);
   });
 });

@@ -1,10 +1,10 @@
-import { foldCase } from '../../fold-case.ts';
+import { foldCase, isLongName } from '../../fold-case.ts';
 import type { Stale } from '../../invalidation.ts';
 
 /**
  * What a purge can name. A scope has one epoch; an entry carries the epochs of all the scopes it belongs to.
  * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
- * and so is renewed by every purge.
+ * and so is renewed by every purge. What has a name that is too long belongs there too.
  */
 export type Scope = 'everything' | 'unassigned' | `project:${string}`;
 
@@ -13,13 +13,14 @@ export type Scope = 'everything' | 'unassigned' | `project:${string}`;
  * same project share one scope: purging too much is safe, purging too little is not.
  */
 export function projectScope(name: string): Scope {
+  if (isLongName(name)) return 'unassigned';
   return `project:${foldCase(name.trim())}`;
 }
 
 /** The scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
   if (stale === 'everything') return ['everything', 'unassigned'];
-  return [projectScope(stale.project), 'unassigned'];
+  return [...new Set([projectScope(stale.project), 'unassigned'] as const)];
 }
 
 /**
@@ -28,8 +29,6 @@ export function purgedScopes(stale: Stale): readonly Scope[] {
  * @param spans whether its answer may hold data of projects that it does not name
  */
 export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
-  const named = new Set(projects.map(projectScope));
-  const scopes: Scope[] = ['everything', ...[...named].sort()];
-  if (spans || named.size === 0) scopes.push('unassigned');
-  return scopes;
+  const unassigned = spans || projects.length === 0 ? (['unassigned'] as const) : [];
+  return [...new Set<Scope>(['everything', ...projects.map(projectScope), ...unassigned])].sort();
 }

@@ -1,10 +1,11 @@
+import { isLongName } from '../../fold-case.ts';
 import { foldName } from '../fold-name.ts';
 import { sourcesOf, type StatementSources } from './statement-sources.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './xmla-request.ts';
 
 /** Which catalogs an answer may come from, for the purge. Naming too many is safe. */
 export interface NamedCatalogs {
-  /** As spelt, each once, in the order of the request; without empty ones. */
+  /** As spelt, each once, in the order of the request; without empty and too long ones. */
   readonly catalogs: readonly string[];
   /** True when the answer may speak of catalogs that the request does not name. */
   readonly spansCatalogs: boolean;
@@ -13,6 +14,8 @@ export interface NamedCatalogs {
    * project that the engine is told of nor the catalog of its session says where the data come from.
    */
   readonly qualified: boolean;
+  /** Whether it names one that is too long, see {@link isLongName}. */
+  readonly tooLong: boolean;
 }
 
 /** The restriction that narrows a rowset to one catalog. A rowset that is not here has none. */
@@ -69,10 +72,13 @@ export function namedCatalogs(
         ? sources.names
         : [];
   const narrowed = request.method === 'Discover' ? isNarrowed(request) : namesCatalog(request);
+  const named = [...new Set([...properties, ...inRequest])].filter(isName);
+  const catalogs = named.filter((catalog) => !isLongName(catalog));
   return {
-    catalogs: [...new Set([...properties, ...inRequest])].filter(isName),
+    catalogs,
     spansCatalogs: qualified || !narrowed,
     qualified,
+    tooLong: catalogs.length < named.length,
   };
 }
 

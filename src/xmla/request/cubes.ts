@@ -1,13 +1,16 @@
+import { isLongName } from '../../fold-case.ts';
 import { foldName } from '../fold-name.ts';
 import { sourcesOf, type StatementSources } from './statement-sources.ts';
 import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
 
 /** Which cubes an answer may hold data of. Naming too many is safe. */
 export interface NamedCubes {
-  /** As spelt, without brackets, each once, in the order of the request; without empty ones. */
+  /** As spelt, without brackets, each once, in the order of the request; without empty and too long ones. */
   readonly cubes: readonly string[];
   /** False when the answer may hold data of cubes that are not named. */
   readonly certain: boolean;
+  /** Whether it names one that is too long, see {@link isLongName}. */
+  readonly tooLong: boolean;
 }
 
 /** Rowsets of which every row belongs to one cube, which the restriction CUBE_NAME selects. */
@@ -84,6 +87,8 @@ function cubesOfStatement(
   return named([...names, ...properties], certain && names.length > 0);
 }
 
-function named(cubes: readonly string[], certain: boolean): NamedCubes {
-  return { cubes: [...new Set(cubes)].filter((cube) => cube.trim() !== ''), certain };
+function named(names: readonly string[], certain: boolean): NamedCubes {
+  const all = [...new Set(names)].filter((cube) => cube.trim() !== '');
+  const cubes = all.filter((cube) => !isLongName(cube));
+  return { cubes, certain, tooLong: cubes.length < all.length };
 }

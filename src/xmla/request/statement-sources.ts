@@ -22,7 +22,8 @@ const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'prop
 /** Strings within strings; nobody nests more, and the search must end. */
 const MAX_NESTING = 8;
 
-const NO_SOURCES: StatementSources = { names: [], certain: true, qualified: false };
+/** Of a request without a statement. */
+export const NO_SOURCES: StatementSources = { names: [], certain: true, qualified: false };
 
 /**
  * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.

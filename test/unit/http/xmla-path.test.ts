@@ -38,6 +38,15 @@ describe('the target of a request', () => {
     expect(readXmlaPath(target)).toEqual(expected);
   });
 
+  test('names no project by more than 255 bytes, as it is sent or folded', () => {
+    const kindOf = (name: string) => readXmlaPath(`/mdx/xmla/${encodeURIComponent(name)}`)?.kind;
+    const most = ['x'.repeat(255), '\u00E9'.repeat(127), '\uFDFA'.repeat(7)];
+    expect(most.map(kindOf)).toEqual(['xmla', 'xmla', 'xmla']);
+    expect(most.map((name) => kindOf(name + name.charAt(0)))).toEqual(
+      most.map(() => 'bad-project'),
+    );
+  });
+
   test('names a project by its percent-encoding, whatever its name', () => {
     fc.assert(
       fc.property(

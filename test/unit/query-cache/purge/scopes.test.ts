@@ -87,3 +87,22 @@ describe('the scopes of an entry', () => {
     );
   });
 });
+
+describe('a name that is too long', () => {
+  const long = 'x'.repeat(256);
+
+  test('has no scope of its own, whatever names it', () => {
+    expect(projectScope(long)).toBe('unassigned');
+    expect(projectScope('\uFDFA'.repeat(8))).toBe('unassigned');
+    expect(projectScope('x'.repeat(255))).toBe(`project:${'x'.repeat(255)}`);
+  });
+
+  test('is in each entry that names it, and in each purge, one scope', () => {
+    expect(entryScopes([long, 'b', `${long}y`], true)).toEqual([
+      'everything',
+      'project:b',
+      'unassigned',
+    ]);
+    expect(purgedScopes({ project: long })).toEqual(['unassigned']);
+  });
+});

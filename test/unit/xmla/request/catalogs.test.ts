@@ -51,6 +51,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: false,
       qualified: false,
+      tooLong: false,
     });
   });
 
@@ -64,6 +65,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: true,
       qualified: false,
+      tooLong: false,
     });
   });
 
@@ -86,6 +88,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: true,
       qualified: true,
+      tooLong: false,
     });
   });
 
@@ -102,6 +105,7 @@ describe('the catalogs of an Execute', () => {
       catalogs: ['C'],
       spansCatalogs: false,
       qualified: false,
+      tooLong: false,
     });
   });
 });
@@ -117,6 +121,7 @@ describe('the catalogs of a Discover', () => {
       catalogs: ['A', 'B'],
       spansCatalogs: false,
       qualified: false,
+      tooLong: false,
     });
   });
 
@@ -171,6 +176,23 @@ test.each(['DISCOVER_LITERALS', 'DISCOVER_KEYWORDS', 'DBSCHEMA_PROVIDER_TYPES'])
       catalogs: [],
       spansCatalogs: false,
       qualified: false,
+      tooLong: false,
     });
   },
 );
+
+test('catalogs with names that are too long are left out, and that is told', () => {
+  const [most, long] = ['a'.repeat(255), 'a'.repeat(256)];
+  const catalog = (value: string): Property => ({ name: 'Catalog', value });
+  const named = (request: XmlaRequest) => {
+    const { catalogs, tooLong } = namedCatalogs(request);
+    return [catalogs, tooLong];
+  };
+  const cubes = (...values: string[]) =>
+    discover('MDSCHEMA_CUBES', [plain('CATALOG_NAME', ...values)]);
+  expect(named(execute([catalog(most)]))).toEqual([[most], false]);
+  expect(named(execute([catalog(long)]))).toEqual([[], true]);
+  expect(named(execute([catalog('A')], `SELECT FROM [${long}].[B]`))).toEqual([['A', 'B'], true]);
+  expect(named(cubes('A', 'B'))).toEqual([['A', 'B'], false]);
+  expect(named(cubes('A', long))).toEqual([['A'], true]);
+});

@@ -95,10 +95,15 @@ describe('the cubes of a statement', () => {
 
   test('are those of the property Cube as well, which does not make them certain', () => {
     const cube = [{ name: 'CUBE', value: 'Secret' }];
-    expect(namedCubes(execute('SELECT', cube))).toEqual({ cubes: ['Secret'], certain: false });
+    expect(namedCubes(execute('SELECT', cube))).toEqual({
+      cubes: ['Secret'],
+      certain: false,
+      tooLong: false,
+    });
     expect(namedCubes(execute('SELECT FROM [Sales]', cube))).toEqual({
       cubes: ['Sales', 'Secret'],
       certain: true,
+      tooLong: false,
     });
   });
 
@@ -119,7 +124,11 @@ describe('the cubes of a statement', () => {
     fc.assert(
       fc.property(name, name, space, space, (outer, inner, a, b) => {
         const statement = `SELECT FROM${a}(${b}SELECT {[m].[x]} ON 0 FROM${b}${bracketed(outer)})${a}`;
-        expect(namedCubes(execute(statement))).toEqual({ cubes: [outer], certain: true });
+        expect(namedCubes(execute(statement))).toEqual({
+          cubes: [outer],
+          certain: true,
+          tooLong: false,
+        });
         const formula = `x("SELECT FROM${b}${bracketed(inner).replaceAll('"', '""')}")`;
         const withFormula = `WITH MEMBER [m] AS '${formula.replaceAll("'", "''")}' ${statement}`;
         const found = namedCubes(execute(withFormula));
@@ -162,7 +171,7 @@ describe('the cubes of a Discover', () => {
     ['a catalog beside it', [plain('CATALOG_NAME', 'C'), plain('CUBE_NAME', 'A')], ['A']],
   ])('are those of %s', (_what, restrictions, cubes) => {
     const found = namedCubes(discover('MDSCHEMA_MEASURES', ...restrictions));
-    expect(found).toEqual({ cubes, certain: true });
+    expect(found).toEqual({ cubes, certain: true, tooLong: false });
   });
 
   test.each([
@@ -175,7 +184,7 @@ describe('the cubes of a Discover', () => {
     ['a base cube alone, which selects its perspectives', [plain('BASE_CUBE_NAME', 'A')], ['A']],
   ] as const)('are not certain with %s', (_what, restrictions, cubes) => {
     const found = namedCubes(discover('MDSCHEMA_CUBES', ...restrictions));
-    expect(found).toEqual({ cubes, certain: false });
+    expect(found).toEqual({ cubes, certain: false, tooLong: false });
   });
 
   test.each(['DBSCHEMA_TABLES', 'DBSCHEMA_COLUMNS', 'DISCOVER_INSTANCES', 'mdschema_cubes', 'X'])(
@@ -188,7 +197,18 @@ describe('the cubes of a Discover', () => {
   test.each(['DISCOVER_DATASOURCES', 'DBSCHEMA_CATALOGS', 'MDSCHEMA_FUNCTIONS'])(
     'are none in %s',
     (type) => {
-      expect(namedCubes(discover(type))).toEqual({ cubes: [], certain: true });
+      expect(namedCubes(discover(type))).toEqual({ cubes: [], certain: true, tooLong: false });
     },
   );
+});
+
+test('cubes with names that are too long are left out, and that is told', () => {
+  const [most, long] = ['a'.repeat(255), 'a'.repeat(256)];
+  expect(namedCubes(execute(`SELECT FROM [${most}]`))).toMatchObject({
+    cubes: [most],
+    tooLong: false,
+  });
+  expect(namedCubes(execute(`SELECT FROM [${long}]`))).toMatchObject({ cubes: [], tooLong: true });
+  const restricted = namedCubes(discover('MDSCHEMA_CUBES', plain('CUBE_NAME', 'A', long)));
+  expect(restricted).toEqual({ cubes: ['A'], certain: true, tooLong: true });
 });
