@@ -1,4 +1,4 @@
-import { foldCase } from '../../fold-case.ts';
+import { foldObjectName } from '../../fold-case.ts';
 import type { Stale } from '../../invalidation.ts';
 
 /**
@@ -13,7 +13,7 @@ export type Scope = 'everything' | 'unassigned' | `project:${string}`;
  * same project share one scope: purging too much is safe, purging too little is not.
  */
 export function projectScope(name: string): Scope {
-  return `project:${foldCase(name.trim())}`;
+  return `project:${foldObjectName(name)}`;
 }
 
 /** The scopes that a purge renews in one atomic step. */
