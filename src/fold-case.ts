@@ -23,7 +23,30 @@ export const LONGEST_NAME = 255;
 export function isLongName(name: string): boolean {
   if (name.length > LONGEST_NAME || ASCII.test(name)) return name.length > LONGEST_NAME;
   return (
-    Buffer.byteLength(name) > LONGEST_NAME ||
-    Buffer.byteLength(foldCase(name.normalize('NFKC'))) > LONGEST_NAME
+    Buffer.byteLength(name) > LONGEST_NAME || Buffer.byteLength(foldObjectName(name)) > LONGEST_NAME
   );
 }
+
+/**
+ * One spelling for all spellings of a name that some engine might take for the same of its objects: projects,
+ * catalogs, cubes, sessions. Beside what {@link foldCase} takes for the same, letters of other widths and styles
+ * (NFKC), the two scripts of kana (the collations of SSAS ignore both), what cannot be seen, and outer white space.
+ * Too much is safe wherever it is used: one entry purged, or one cube asked of the engine, too many.
+ */
+export function foldObjectName(name: string): string {
+  if (ASCII.test(name)) return name.trim().toLowerCase();
+  // Each step may make something for the others.
+  return foldObjectOnce(foldObjectOnce(name));
+}
+
+function foldObjectOnce(name: string): string {
+  const visible = name.normalize('NFKC').replaceAll(INVISIBLE, '');
+  const ofOneScript = visible.replaceAll(HIRAGANA, (kana) =>
+    String.fromCharCode(kana.charCodeAt(0) + TO_KATAKANA),
+  );
+  return foldCase(ofOneScript).normalize('NFKC').trim();
+}
+
+const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu;
+const HIRAGANA = /[\u3041-\u3096\u309d\u309e]/g;
+const TO_KATAKANA = 0x60;

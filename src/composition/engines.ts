@@ -47,11 +47,15 @@ export function createEngines(config: Config, parts: Parts): Engines {
   }
 
   const general = engineFor(config.engine);
-  const byProject = new Map(
-    [...config.projects].map(([name, { engine }]) => [projectScope(name), engineFor(engine)]),
+  const byName = new Map([...config.projects].map(([name, one]) => [name, engineFor(one.engine)]));
+  // Names that count as the same may have engines that tell them apart; another spelling belongs to the first of them.
+  const byScope = new Map(
+    [...byName].toReversed().map(([name, engine]) => [projectScope(name), engine]),
   );
   const engineOf = (project: string | undefined) =>
-    (project === undefined ? undefined : byProject.get(projectScope(project))) ?? general;
+    project === undefined
+      ? general
+      : (byName.get(project) ?? byScope.get(projectScope(project)) ?? general);
   return {
     engineOf,
     clear(stale, authorization) {

@@ -1,4 +1,4 @@
-import { foldCase } from '../fold-case.ts';
+import { foldObjectName } from '../fold-case.ts';
 
 /** How much of an unexpected text is shown (characters). */
 const SHOWN = 120;
@@ -44,7 +44,7 @@ export function readClearAnswer(
 }
 
 function folded(text: string): string {
-  return foldCase(text).replaceAll(/\s+/g, ' ').trim();
+  return foldObjectName(text).replaceAll(/\s+/g, ' ');
 }
 
 function otherText(text: string): string {

@@ -1,5 +1,5 @@
 import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
-import { foldCase } from '../fold-case.ts';
+import { foldObjectName } from '../fold-case.ts';
 import type { NamedCubes } from '../xmla/request/cubes.ts';
 import { projectScope } from './purge/scopes.ts';
 
@@ -13,7 +13,7 @@ export interface QueryPolicy {
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
 
-/** A policy and the cubes whose data is not cached under it, in the spelling of {@link cubeName}. */
+/** A policy and the cubes whose data is not cached under it, folded. */
 interface ProjectPolicy extends QueryPolicy {
   readonly uncached: ReadonlySet<string>;
 }
@@ -21,7 +21,8 @@ interface ProjectPolicy extends QueryPolicy {
 /**
  * What the configuration says of a query that names these projects: the strictest of all that is said of any
  * of them. Where it may answer for projects that it does not name, and where no configured project is named,
- * the general section counts too. Project names are compared as purges do.
+ * the general section counts too. Project names are compared as purges do; of configured ones that count as the same
+ * all are named.
  *
  * The cache is off too where the answer may hold data of a cube that is off in any of these projects; a query
  * that leaves open which cubes it reads may hold data of all of them. A cube that is on in a project whose
@@ -30,8 +31,9 @@ interface ProjectPolicy extends QueryPolicy {
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,
 ): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
+  const alike = Map.groupBy(config.projects, ([name]) => projectScope(name));
   const byScope = new Map(
-    [...config.projects].map(([name, project]) => [projectScope(name), policyOf(project)]),
+    [...alike].map(([scope, named]) => [scope, strictest(named.map(([, one]) => policyOf(one)))]),
   );
   const { ttl, share } = config.cache;
   const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
@@ -49,20 +51,12 @@ export function projectPolicy(
 
 function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
   const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
-  return { cache, ttl, share, uncached: new Set(off.map(cubeName)) };
+  return { cache, ttl, share, uncached: new Set(off.map(foldObjectName)) };
 }
 
 function mayRead({ cubes, certain }: NamedCubes, uncached: ReadonlySet<string>): boolean {
   if (uncached.size === 0) return false;
-  return !certain || cubes.some((cube) => uncached.has(cubeName(cube)));
-}
-
-/**
- * One spelling for all spellings of a cube's name that some engine might take for the same one: case, outer
- * white space, composed accents, wide and narrow letters (the collations of SSAS). Uncached too much is safe.
- */
-function cubeName(name: string): string {
-  return foldCase(name.normalize('NFKC').trim());
+  return !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
 }
 
 function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {

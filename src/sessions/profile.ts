@@ -2,8 +2,11 @@ import { createHash } from 'node:crypto';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { HeaderBlock, Property } from '../xmla/request/xmla-request.ts';
 
+/** Raised whenever the meaning changes, so that no profile equals one that another version left in Redis. */
+const VERSION = 2;
+
 /**
- * What a session was begun with and may go on to count for its later requests: the properties that count in a key
+ * What a session was begun with and may go on to count for its later requests: what counts of its properties in a key
  * (the catalog among them) and the header blocks. Properties of one name keep their order, as engines differ in
  * which of them they take.
  * @returns SHA-256, base64url
@@ -13,7 +16,8 @@ export function sessionProfile(
   headers: readonly HeaderBlock[],
 ): string {
   return digest([
-    keyedProperties(properties).map(({ name, value }) => [name, value]),
+    VERSION,
+    keyedProperties(properties),
     headers.map(({ uri, local, attributes, content }) => [uri, local, attributes, content]),
   ]);
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { foldCase } from '../fold-case.ts';
+import { foldObjectName } from '../fold-case.ts';
 import type { SessionName } from './sessions.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { SessionName } from './sessions.ts';
  * @returns SHA-256, base64url: whoever has an id may act in that session, and ids may be long
  */
 export function sessionName({ id }: SessionName): string {
-  return digest(withoutBraces(foldCase(id.normalize('NFKC'))));
+  return digest(withoutBraces(foldObjectName(id)));
 }
 
 /**

@@ -86,14 +86,6 @@ export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
     ['PropertyName', 'ProviderName'],
     ['PropertyName', 'ProviderVersion'],
   ]),
-  // Mondrian reads this spelling as one value, which no property has.
-  aboutServer(
-    'Two server properties as values',
-    'DISCOVER_PROPERTIES',
-    [['PropertyName', ['ProviderName', 'ProviderVersion']]],
-    [],
-    { holds: ['</root>'] },
-  ),
   aboutServer('Keywords', 'DISCOVER_KEYWORDS'),
   aboutServer('Literals', 'DISCOVER_LITERALS'),
   aboutServer('One literal', 'DISCOVER_LITERALS', [['LiteralName', 'DBLITERAL_QUOTE']]),

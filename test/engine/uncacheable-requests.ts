@@ -178,6 +178,19 @@ export const BYPASSED_REQUESTS: readonly BypassedRequest[] = [
   ),
   bypassed(
     'discover-type',
+    'A property of which each client has its own value',
+    discover('DISCOVER_PROPERTIES', { restrictions: [['PropertyName', 'Timeout']] }),
+  ),
+  // Mondrian reads this spelling as one name, which no property has.
+  bypassed(
+    'discover-type',
+    'Server properties as values',
+    discover('DISCOVER_PROPERTIES', {
+      restrictions: [['PropertyName', ['ProviderName', 'ProviderVersion']]],
+    }),
+  ),
+  bypassed(
+    'discover-type',
     'A type of one engine',
     discover('DBSCHEMA_TABLES_INFO', { properties: properties('Bazaar') }),
   ),

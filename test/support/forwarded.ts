@@ -2,8 +2,8 @@ import { XmlDocument, XmlElement } from 'libxml2-wasm';
 import type { SeenRequest } from './stub-engine.ts';
 
 /**
- * What an engine was sent, but for what two requests that share an entry may differ in: the properties of the
- * ignore-list, the id of the session, and how XML and MDX that say the same are spelt (prefixes, order of
+ * What an engine was sent, but for what two requests that share an entry may differ in: the values of properties of the
+ * ignore-list, unless it is asked to tell them, the id of the session, and how XML and MDX that say the same are spelt (prefixes, order of
  * attributes and of properties, CDATA, carriage returns and outer white space of a statement).
  */
 interface Forwarded {
@@ -15,7 +15,7 @@ interface Forwarded {
   readonly body: unknown;
 }
 
-/** New for every request or process of a client, and without effect on the answer (protocol: "Properties"). */
+/** Whose values are new for every request or process of a client, and without effect on the answer (protocol: "Properties"). */
 export const IGNORED: readonly string[] = (
   'DbpropMsmdActivityID DbpropMsmdRequestID DbpropMsmdCurrentActivityID ClientProcessID SspropInitWsid ' +
   'SspropInitPacketsize RequestPriority DbpropMsmdRequestMemoryLimit MemoryLockingMode ApplicationContext ' +
@@ -32,7 +32,7 @@ export function forwarded(seen: SeenRequest): Forwarded {
   };
 }
 
-/** The properties that count, and the header blocks that are no session: what an engine may keep of a session's beginning. */
+/** What counts of the properties, and the header blocks that are no session: what an engine may keep of a session's beginning. */
 export function kept(seen: SeenRequest): unknown {
   return read(seen.body, (root) => [
     elements(root, '/*/*[local-name()="Header"]/*[not(contains(local-name(), "Session"))]').map(
@@ -77,16 +77,30 @@ function picture(element: XmlElement): unknown {
     .map((one) => JSON.stringify(one))
     .toSorted();
   const children = elements(element, '*');
-  if (children.length > 0) {
-    const pictures = children
-      .filter((child) => name !== 'PropertyList' || !IGNORED.includes(child.name))
-      .map(picture);
-    return [namespaceUri, name, attributes, name === 'PropertyList' ? sorted(pictures) : pictures];
+  if (name === 'PropertyList') {
+    const told = valuesAskedFor(element);
+    const pictures = children.map((one) =>
+      IGNORED.includes(one.name) && told?.includes(one.name) === false
+        ? [one.namespaceUri, one.name]
+        : picture(one),
+    );
+    return [namespaceUri, name, attributes, sorted(pictures)];
   }
-  if (name === 'PropertyList') return [namespaceUri, name, attributes, []];
+  if (children.length > 0) return [namespaceUri, name, attributes, children.map(picture)];
   const text = element.content;
   const said = name === 'Statement' ? text.replaceAll('\r', '').replace(OUTER_SPACE, '') : text;
   return [namespaceUri, name, attributes, said];
+}
+
+/** The properties whose values the answer tells, in the spelling of {@link IGNORED}; undefined for all of them. */
+function valuesAskedFor(list: XmlElement): readonly string[] | undefined {
+  const [type] = elements(list, '//*[local-name()="RequestType"]');
+  if (type?.content !== 'DISCOVER_PROPERTIES') return [];
+  const names = elements(list, '//*[local-name()="RestrictionList"]/*');
+  const isPlain = names.every((one) => one.name === 'PropertyName' && one.find('*').length === 0);
+  if (names.length === 0 || !isPlain) return undefined;
+  const asked = names.map(({ content }) => content.normalize('NFKC').trim().toLowerCase());
+  return IGNORED.filter((name) => asked.includes(name.toLowerCase()));
 }
 
 /** The white space of MDX. */

@@ -60,9 +60,11 @@ const properties = fc.dictionary(
     ...['Catalog', 'Format', 'LocaleIdentifier', 'AxisFormat', 'format', 'timeout'],
     ...IGNORED,
   ),
-  fc.constantFrom('1', '2', ''),
+  fc.constantFrom<string[]>('1', '2', ''),
   { maxKeys: 4 },
 );
+/** The same names, some with other values. */
+const otherValues = fc.infiniteStream(fc.constantFrom('1', '2', '', '3600', undefined));
 
 const execution = fc.record({
   method: fc.constant('Execute' as const),
@@ -74,6 +76,30 @@ const execution = fc.record({
       value: fc.constantFrom('1', '2'),
     }),
     { maxLength: 2, selector: ({ name }) => name },
+  ),
+});
+const told = fc.record({
+  method: fc.constant('Discover' as const),
+  requestType: fc.constant('DISCOVER_PROPERTIES'),
+  restrictions: fc.array(
+    fc.record({
+      name: fc.constantFrom(
+        ...(['PropertyName', 'PropertyName', 'PropertyName', 'propertyname'] as const),
+      ),
+      form: fc.constantFrom('plain' as const, 'plain' as const, 'value' as const),
+      values: fc.array(
+        fc.constantFrom(
+          'ProviderVersion',
+          'Format',
+          'Timeout',
+          ' timeout ',
+          'Ｔimeout',
+          ...IGNORED,
+        ),
+        { minLength: 1, maxLength: 2 },
+      ),
+    }),
+    { maxLength: 2 },
   ),
 });
 const discovery = fc.record({
@@ -96,6 +122,7 @@ export const SLOTS = [
   { user: 'alice', properties: { Timeout: '7', Catalog: '1' } },
   // SSAS keeps it for the whole session.
   { user: 'alice', properties: { DbpropMsmdSubqueries: '2', Catalog: '1' } },
+  { user: 'bob', properties: { Timeout: '8', Catalog: '1' } },
   { user: 'bob', properties: { Catalog: '1', ClientProcessID: '9' } },
   { user: 'bob', properties: { Catalog: '2' } },
   { user: 'bob', properties: {} },
@@ -107,7 +134,11 @@ const request = fc.record({
   search: fc.array(parameter, { maxLength: 3 }).map((list) => list.join('&')),
   headers: header,
   properties,
-  question: fc.oneof({ weight: 3, arbitrary: execution }, { weight: 1, arbitrary: discovery }),
+  question: fc.oneof(
+    { weight: 6, arbitrary: execution },
+    { weight: 2, arbitrary: discovery },
+    { weight: 1, arbitrary: told },
+  ),
   blocks: fc.subarray(BLOCKS, { maxLength: 2 }),
   prefix: fc.constantFrom('SOAP-ENV', 's', ''),
   coding: fc.constantFrom('utf-8', 'utf-8', 'utf-8', 'plain utf-8', 'utf-8 with mark', 'utf-16'),
@@ -129,11 +160,19 @@ export const requestPair = fc
     request,
     fc.constantFrom(
       ...(['user', 'project', 'search', 'headers', 'properties', 'question', 'blocks'] as const),
-      ...(['prefix', 'coding', 'session', 'session'] as const),
+      ...(['prefix', 'coding', 'session', 'session', 'values', 'values'] as const),
     ),
     fc.nat(),
+    otherValues,
   )
-  .map(([first, other, changed, which]): readonly Asked[] => {
+  .map(([first, other, changed, which, values]): readonly Asked[] => {
+    if (changed === 'values') {
+      const changedValues = Object.entries(first.properties).map(([name, value]) => [
+        name,
+        IGNORED.includes(name) ? (values.next().value ?? value) : value,
+      ]);
+      return [first, { ...first, properties: Object.fromEntries(changedValues) }];
+    }
     if (changed !== 'headers') return [first, { ...first, [changed]: other[changed] }];
     const names = [
       ...new Set([...Object.keys(first.headers), ...Object.keys(other.headers)]),
@@ -168,7 +207,10 @@ export function bodyOf(asked: Asked, cube: number, id: string | undefined): Buff
           ...question,
           restrictions: [
             ...question.restrictions,
-            { name: 'CUBE_NAME', form: 'plain', values: [`${cube}`] },
+            // DISCOVER_PROPERTIES knows no cubes.
+            question.requestType === 'DISCOVER_PROPERTIES'
+              ? { name: 'PropertyName', form: 'plain', values: [`Own${cube}`] }
+              : { name: 'CUBE_NAME', form: 'plain', values: [`${cube}`] },
           ],
         });
   const mark = prefix === '' ? '' : `${prefix}:`;

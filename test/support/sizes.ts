@@ -52,6 +52,8 @@ interface Sizes {
   readonly clientStride: number;
   /** Pairs of random requests of which those that share an entry are compared, for each kind of engine. */
   readonly keyedPairs: number;
+  /** Requests to an engine that answers by presence and value of properties and by names in all spellings. */
+  readonly particularRequests: number;
   /** Gateways that are asked for the same slow query, and requests to each. */
   readonly flightGateways: number;
   readonly flightClients: number;
@@ -132,6 +134,7 @@ const SMALL: Sizes = {
   excelWorkbooks: 1,
   touches: 40,
   keyedPairs: 60,
+  particularRequests: 4_000,
   flightGateways: 4,
   flightClients: 25,
   oracle: {
@@ -190,6 +193,7 @@ const FULL: Sizes = {
   excelWorkbooks: 5,
   touches: 1_000,
   keyedPairs: 5_000,
+  particularRequests: 200_000,
   flightGateways: 10,
   flightClients: 100,
   oracle: {

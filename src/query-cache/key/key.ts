@@ -5,7 +5,7 @@ import type { CapturedEpochs } from '../purge/epochs.ts';
 import { hmac } from './hmac.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 2;
+const KEY_VERSION = 3;
 
 /**
  * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
@@ -78,10 +78,7 @@ export const KEY_PARTS = [
         ? request.parameters.map(({ name, type, value }) => [name, type, value])
         : undefined,
   ],
-  [
-    'properties',
-    ({ request }) => keyedProperties(request.properties).map(({ name, value }) => [name, value]),
-  ],
+  ['properties', ({ request }) => keyedProperties(request.properties)],
   ['epochs', (_parts, { scopes, tokens }) => [scopes, tokens]],
 ] as const satisfies readonly Part[];
 

@@ -1,4 +1,4 @@
-import { foldCase, isLongName } from '../../fold-case.ts';
+import { foldObjectName, isLongName } from '../../fold-case.ts';
 import type { Stale } from '../../invalidation.ts';
 
 /**
@@ -14,7 +14,7 @@ export type Scope = 'everything' | 'unassigned' | `project:${string}`;
  */
 export function projectScope(name: string): Scope {
   if (isLongName(name)) return 'unassigned';
-  return `project:${foldCase(name.trim())}`;
+  return `project:${foldObjectName(name)}`;
 }
 
 /** The scopes that a purge renews in one atomic step. */

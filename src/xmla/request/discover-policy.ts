@@ -1,21 +1,24 @@
 import type { EngineTraits } from '../../engine-kinds.ts';
 import type { BypassReason } from '../../reasons.ts';
 import { foldName } from '../fold-name.ts';
-import { namesIdentity } from './property-policy.ts';
-import type { DiscoverRequest, Restriction } from './xmla-request.ts';
+import { IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
+import type { DiscoverRequest } from './xmla-request.ts';
 
 type Condition = (request: DiscoverRequest) => boolean;
 
 const always: Condition = () => true;
 
 /**
- * Only with names, so that it is plain what is asked for: never Catalog (Kylin reads datasets and permissions
- * anew when asked for it) and nothing that tells who asks.
+ * Only with names, in the one form that every engine reads, so that it is plain what is asked for: never Catalog
+ * (Kylin reads datasets and permissions anew when asked for it), nothing that tells who asks, and no property whose
+ * value is not in the key, since engines tell the values that properties have in this very request.
  */
-const harmlessPropertyNames: Condition = ({ restrictions }) => {
-  const names = restrictions.filter(isPropertyName).flatMap(({ values }) => values);
-  return names.length > 0 && names.every(isHarmlessPropertyName);
-};
+const harmlessPropertyNames: Condition = ({ restrictions }) =>
+  restrictions.length > 0 &&
+  restrictions.every(
+    ({ name, form, values }) =>
+      name === 'PropertyName' && form === 'plain' && values.every(isHarmlessPropertyName),
+  );
 
 /**
  * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). All others are
@@ -60,10 +63,18 @@ export function classifyDiscover(
   return condition?.(request) === true ? undefined : 'discover-type';
 }
 
-function isPropertyName({ name }: Restriction): boolean {
-  return name === 'PropertyName';
-}
+const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
 
-function isHarmlessPropertyName(name: string): boolean {
-  return name.trim() !== '' && !foldName(name).includes('catalog') && !namesIdentity(name);
+/** No letters beyond ASCII, which engines may take for others, and none that may stand for several names. */
+const PLAIN_NAME = /^\w+$/;
+
+function isHarmlessPropertyName(text: string): boolean {
+  const name = text.trim();
+  const folded = foldName(name);
+  return (
+    PLAIN_NAME.test(name) &&
+    !folded.includes('catalog') &&
+    !VALUES_NOT_KEYED.has(folded) &&
+    !namesIdentity(name)
+  );
 }

@@ -3,8 +3,9 @@ import { foldName } from '../fold-name.ts';
 import type { Property } from './xmla-request.ts';
 
 /**
- * New for every request or process of a client, and without effect on the answer: not in the key. Exactly
- * these spellings; what is spelt otherwise is another property and stays in the key.
+ * Their values are new for every request or process of a client, and without effect on the answer: not in the key.
+ * Their names are: engines that do not know one refuse the request. Exactly these spellings; what is spelt otherwise
+ * is another property and stays in the key with its value.
  */
 export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'DbpropMsmdActivityID',
@@ -52,9 +53,12 @@ export function namesIdentity(name: string): boolean {
   return IDENTITY.has(foldName(name.trim()));
 }
 
-/** The properties that belong in the key, sorted by name; equal names keep their order. */
-export function keyedProperties(properties: readonly Property[]): Property[] {
+/** What belongs in the key of a property; null for a value that does not count. */
+export type KeyedProperty = readonly [name: string, value: string | null];
+
+/** What belongs in the key of the properties, sorted by name; equal names keep their order. */
+export function keyedProperties(properties: readonly Property[]): readonly KeyedProperty[] {
   return properties
-    .filter(({ name }) => !IGNORED_PROPERTIES.has(name))
-    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+    .map(({ name, value }): KeyedProperty => [name, IGNORED_PROPERTIES.has(name) ? null : value])
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }

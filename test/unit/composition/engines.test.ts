@@ -87,6 +87,27 @@ describe('the engines of a configuration', () => {
   });
 });
 
+describe('projects whose names count as the same', () => {
+  test('have each its own engine, and another spelling has that of the first', () => {
+    const made = engines({
+      engine: { url: stub.url },
+      projects: {
+        Sales: { engine: { kind: 'ssas' } },
+        Ｓales: { engine: { kind: 'mondrian' } },
+        sALES: {},
+      },
+    });
+    const kindOf = (name: string) => made.engineOf(name).settings.kind;
+    expect(['Sales', 'Ｓales', 'sALES', 'SALES'].map(kindOf)).toEqual([
+      'ssas',
+      'mondrian',
+      'generic',
+      'ssas',
+    ]);
+    made.close();
+  });
+});
+
 describe('clearing the caches of engines', () => {
   let common: KylinEngine;
   let own: KylinEngine;

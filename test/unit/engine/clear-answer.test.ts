@@ -18,6 +18,7 @@ describe('a clear was done', () => {
     ['LEARN cache has been cleared.', 'Learn'],
     [' \r\n销售 cache has been cleared. \n', '销售'],
     ['Cafe\u0301 cache has been cleared.', 'CAFÉ'],
+    ['ＬEARN cache has been cleared.', 'learn'],
     ['two  words\ncache has been cleared.', ' two words '],
     ['<a> Cache has been cleared.', '<a>'],
     ['$& cache has been cleared.', '$&'],

@@ -24,6 +24,7 @@ const IDS = {
   DbpropMsmdRequestID: '{7c9e6679-7425-40de-944b-e07fc1f90ae7}',
   DbpropMsmdCurrentActivityID: GUID.toLowerCase(),
 };
+const OWN = { DbpropMsmdActivityID: GUID, ClientProcessID: '4711' };
 const session = { kind: 'in', id: SESSION } as const;
 const number = '<ClientProcessID>4711</ClientProcessID>';
 const activity = `<DbpropMsmdActivityID>${GUID}</DbpropMsmdActivityID>`;
@@ -200,5 +201,27 @@ describe('what is learnt of one request', () => {
     queries.learn(known, proven.layout, proven.template, query);
     expect(queries.recognise(known, ask(properties, id))).toMatchObject({ query, sessionId: id });
     expect(queries.recognise(known, ask({ ...properties, Catalog: 'Other' }, id))).toBeUndefined();
+  });
+
+  test.each([
+    ['one more', { ...OWN, Timeout: '3600' }],
+    ['one less', { DbpropMsmdActivityID: GUID }],
+    ['another', { DbpropMsmdActivityID: GUID, Timeout: '4711' }],
+    ['one in another letter case', { DbpropMsmdActivityID: GUID, clientprocessid: '4711' }],
+  ])('is not recognised with %s of the names whose values do not count', async (_name, own) => {
+    const ask = (properties: Record<string, string>) =>
+      execute({
+        statement: 'SELECT FROM [Sales]',
+        properties: { Catalog: 'FoodMart', ...properties },
+      });
+    const body = ask(OWN);
+    const proven = await provenTemplate(body, await read(body), read);
+    if (proven === undefined) throw new Error('not learnt');
+    const queries = createKnownQueries();
+    const known = head();
+    queries.learn(known, proven.layout, proven.template, { asked: await read(body) });
+    expect(queries.recognise(known, ask({ ...OWN, ClientProcessID: '12' }))).toBeDefined();
+    expect(queries.recognise(known, ask(own))).toBeUndefined();
+    expect(asksTheSame(await read(body), await read(ask(own)))).toBe(false);
   });
 });

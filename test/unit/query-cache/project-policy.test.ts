@@ -60,6 +60,32 @@ describe('the policy of a query', () => {
   });
 });
 
+describe('of projects whose names count as the same', () => {
+  const projects: Record<string, Project> = {
+    Sales: { cache: 'on', ttl: 30, share: 'everyone', cubes: { Live: 'off' } },
+    sALES: { ttl: 10, share: 'roles' },
+    Ｓales: { ttl: 20, share: 'user', cubes: { Ｌive: 'on', Stock: 'off' } },
+  };
+  const names = Object.keys(projects);
+  const reversed = Object.fromEntries(Object.entries(projects).toReversed());
+
+  test.each([
+    ['as they stand', projects],
+    ['the other way round', reversed],
+  ])('the strictest settings count, whichever is asked for (%s)', (_order, configured) => {
+    const policy = policyOf(configured);
+    const one = (name: string, cubesNamed: NamedCubes) => policy([name], false, cubesNamed);
+    const open = { cache: 'on', ttl: 10, share: 'user' };
+    for (const name of [...names, 'ＳＡＬＥＳ']) {
+      expect(one(name, cubes('Budget'))).toEqual(open);
+      expect(one(name, cubes('Ｌive'))).toEqual({ ...open, cache: 'off' });
+      expect(one(name, cubes('stock'))).toEqual({ ...open, cache: 'off' });
+    }
+    const closed = policyOf({ ...configured, ＳALES: { cache: 'off' } });
+    for (const name of names) expect(closed([name], false, NO_CUBES).cache).toBe('off');
+  });
+});
+
 describe('a cube that is off', () => {
   const policy = policyOf({
     Shop: { ttl: 10, cubes: { 'Live Sales': 'off', Budget: 'on' } },
@@ -112,6 +138,8 @@ describe('a cube that is off', () => {
     'Live\u00a0Sales',
     'Ｌｉｖｅ Sales',
     'Live Saleſ',
+    'Ｌｉｖｅ　Ｓａｌｅｓ',
+    'Live Sa\u00adles',
   ])('counts as %j too', (name) => {
     expect(cacheFor(['Shop'], cubes(name))).toBe('off');
   });

@@ -40,10 +40,12 @@ describe('the profile of a session', () => {
     );
   });
 
-  test('does not know properties that no key knows', () => {
+  test('knows of properties that are new in each session the names and not the values', () => {
     fc.assert(
-      fc.property(properties, ignored, text, (all, name, value) => {
-        expect(sessionProfile([{ name, value }, ...all], [])).toBe(sessionProfile(all, []));
+      fc.property(properties, ignored, text, text, (all, name, value, other) => {
+        const begun = sessionProfile([{ name, value }, ...all], []);
+        expect(sessionProfile([{ name, value: other }, ...all], [])).toBe(begun);
+        expect(sessionProfile(all, [])).not.toBe(begun);
       }),
       runs,
     );

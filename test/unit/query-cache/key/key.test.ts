@@ -243,25 +243,29 @@ describe('the key of an entry', () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  test('does not change with the properties that are new in every request, nor with their order', () => {
+  test('does not change with values that are new in every request, nor with the order of properties', () => {
     const { request } = keyParts();
-    const withProperties = (...names: string[]) =>
+    const withProperties = (values: Record<string, string>) =>
       queryKey(
         keyParts({
           request: {
             ...request,
-            properties: names.map((name) => ({ name, value: `value of ${name}` })),
+            properties: Object.entries(values).map(([name, value]) => ({ name, value })),
           },
         }),
         EPOCHS,
       );
-    const plain = withProperties('Catalog', 'Format');
-    expect(withProperties('Format', 'Catalog')).toBe(plain);
-    expect(
-      withProperties('DbpropMsmdRequestID', 'Format', 'Timeout', 'Catalog', 'ClientProcessID'),
-    ).toBe(plain);
-    expect(withProperties('Format', 'Catalog', 'timeout')).not.toBe(plain);
-    expect(withProperties('Format')).not.toBe(plain);
+    const plain = { Catalog: 'Sales', Format: 'Tabular' };
+    const own = { DbpropMsmdRequestID: 'a', Timeout: '1' };
+    const key = withProperties({ ...plain, ...own });
+    expect(withProperties({ Timeout: '2', ...plain, DbpropMsmdRequestID: '' })).toBe(key);
+    // Engines differ in which names they know.
+    expect(withProperties(plain)).not.toBe(key);
+    expect(withProperties({ ...plain, Timeout: '1' })).not.toBe(key);
+    expect(withProperties({ ...plain, ...own, ClientProcessID: '1' })).not.toBe(key);
+    expect(withProperties({ ...own, Format: 'Tabular' })).not.toBe(key);
+    const otherwise = (value: string) => withProperties({ ...plain, timeout: value });
+    expect(otherwise('1')).not.toBe(otherwise('2'));
   });
 
   test('is 43 characters of base64url, which say nothing of what was asked', () => {

@@ -15,6 +15,9 @@ const SAME_PROJECT: readonly (readonly [what: string, ...spellings: string[]])[]
   ['final sigma', '\u03A3\u0391\u03A3', '\u03C3\u03B1\u03C2', '\u03C3\u03B1\u03C3'],
   ['ligature', 'o\uFB03ce', 'OFFICE'],
   ['Kelvin sign', '\u212A', 'k', 'K'],
+  ['width', 'FoodMart', 'ＦｏｏｄＭａｒｔ', 'foodｍart'],
+  ['kana', 'カタログ', 'かたろぐ', 'ｶﾀﾛｸﾞ'],
+  ['what cannot be seen', 'FoodMart', 'Food\u00adMart'],
   ['capital i with dot', '\u0130', 'i\u0307', 'I\u0307'],
 ];
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/engine-kinds.ts';
 import { classifyDiscover } from '../../../../src/xmla/request/discover-policy.ts';
+import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
 import type { DiscoverRequest, Restriction } from '../../../../src/xmla/request/xmla-request.ts';
 
 const KINDS = Object.values(ENGINE_KINDS);
@@ -18,6 +19,11 @@ function asking(requestType: string, restrictions: readonly Restriction[] = []):
     security: false,
     unexpected: undefined,
   };
+}
+
+/** The same text in letters of full width. */
+function wide(text: string): string {
+  return text.replace(/[!-~]/g, (one) => String.fromCharCode(one.charCodeAt(0) + 0xfee0));
 }
 
 function names(...values: string[]): readonly Restriction[] {
@@ -92,7 +98,7 @@ describe('DISCOVER_PROPERTIES', () => {
   test.each<[string, readonly Restriction[]]>([
     ['one name', names('ProviderVersion')],
     ['two names', names('ProviderVersion', 'MdpropMdxSubqueries')],
-    ['names in the value form', [{ name: 'PropertyName', form: 'value', values: ['A', 'B'] }]],
+    ['a name with outer white space', names('\n  ProviderVersion\t')],
   ])('may be cached: %s', (_, restrictions) => {
     const request = asking('DISCOVER_PROPERTIES', restrictions);
     expect(KINDS.filter((kind) => classifyDiscover(request, kind))).toEqual([]);
@@ -102,6 +108,14 @@ describe('DISCOVER_PROPERTIES', () => {
     ['no restriction', []],
     ['another restriction only', [{ name: 'X', form: 'plain', values: ['ProviderVersion'] }]],
     ['a restriction spelt otherwise', [{ name: 'propertyname', form: 'plain', values: ['A'] }]],
+    ['a name beside another restriction', [...names('A'), { ...names('B')[0]!, name: 'Value' }]],
+    ['a name in the value form', [{ name: 'PropertyName', form: 'value', values: ['A'] }]],
+    // An engine that does not know this form reads the text of all values together.
+    ['names in the value form', [{ name: 'PropertyName', form: 'value', values: ['Time', 'out'] }]],
+    ['a name that may stand for several', names('%')],
+    ['two names in one', names('ProviderVersion,Timeout')],
+    ['letters of another width', names('Ｃａｔａｌｏｇ')],
+    ['a letter that cannot be seen', names('Time\u00adout')],
     ['an empty name', names('')],
     ['Catalog', names('Catalog')],
     ['Catalog among others', names('ProviderVersion', 'catalog')],
@@ -112,6 +126,14 @@ describe('DISCOVER_PROPERTIES', () => {
     ],
     ['who asks', names('UserName')],
     ['who asks, spelt otherwise', names(' effectiveusername')],
+    ...[...IGNORED_PROPERTIES].flatMap((name): [string, readonly Restriction[]][] => [
+      [`${name}, of which each client has its own value`, names(name)],
+      [
+        `${name} among others, spelt otherwise`,
+        names('ProviderVersion', ` ${name.toUpperCase()}\n`),
+      ],
+      [`${name} in letters of another width`, names(wide(name))],
+    ]),
   ])('is passed through: %s', (_, restrictions) => {
     const request = asking('DISCOVER_PROPERTIES', restrictions);
     expect(KINDS.filter((kind) => !classifyDiscover(request, kind))).toEqual([]);

@@ -66,14 +66,16 @@ describe('the properties of the key', () => {
     'Timeout',
     'CommitTimeout',
     'ForceCommitTimeout',
-  ])('are without %s, in that spelling', (name) => {
-    expect(keyedProperties(one(name))).toEqual([]);
-    expect(keyedProperties(one(name.toUpperCase()))).toEqual(one(name.toUpperCase()));
+  ])('hold the name of %s in that spelling, and not its value', (name) => {
+    expect(keyedProperties(one(name, '2'))).toEqual(keyedProperties(one(name, '3')));
+    expect(keyedProperties(one(name))).toEqual([[name, null]]);
+    const other = name.toUpperCase();
+    expect(keyedProperties(one(other))).toEqual([[other, '1']]);
   });
 
-  test('are all others, unknown ones too', () => {
+  test('are all others with their values, unknown ones too', () => {
     const properties = [...one('Catalog'), ...one('Whatever'), ...one('constructor')];
-    expect(keyedProperties(properties)).toEqual(properties);
+    expect(keyedProperties(properties)).toEqual(properties.map(({ name }) => [name, '1']));
   });
 
   test('do not depend on the order of different names', () => {
@@ -89,6 +91,9 @@ describe('the properties of the key', () => {
 
   test('are found without touching the list that came', () => {
     const properties = Object.freeze([...one('b'), ...one('a')]);
-    expect(keyedProperties(properties)).toEqual([...one('a'), ...one('b')]);
+    expect(keyedProperties(properties)).toEqual([
+      ['a', '1'],
+      ['b', '1'],
+    ]);
   });
 });
