@@ -9,6 +9,7 @@ import type { Emit } from './events.ts';
 import { clientControl } from './http/client-control.ts';
 import { refuseDelegation } from './http/delegation.ts';
 import type { ExplainXmla } from './http/explain.ts';
+import { forgery } from './http/forgery.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
@@ -89,6 +90,10 @@ export function createXmlaHandler(options: {
     const client = createXmlaClient(request, response, { id, clock, emit, gzip, inUse });
     try {
       const principal = await options.login(request);
+      client.facts.principal = principal.name;
+      // Not before: a stranger could fill the labels of the metrics with invented names.
+      client.facts.project = target.project ?? '';
+      refuseForged(request.headers, client);
       const announced = Number(request.headers['content-length'] ?? 0);
       const room = account.request(principal.name, announced);
       try {
@@ -110,9 +115,6 @@ export function createXmlaHandler(options: {
   ) {
     const { headers, method = '' } = request;
     const { project, search } = target;
-    client.facts.principal = principal.name;
-    // Not before: a stranger could fill the labels of the metrics with invented names.
-    client.facts.project = project ?? '';
     refuseDelegation(headers, search);
     refuseForm(headers);
     refuseMethod(method);
@@ -222,6 +224,14 @@ const NOTHING_ASKED = {
   begins: false,
   purges: false,
 } as const;
+
+/** @throws GatewayError `forbidden`: a page of another site can send any statement as text/plain without asking */
+function refuseForged(headers: IncomingHttpHeaders, { facts }: XmlaClient): void {
+  const forged = forgery(headers);
+  if (forged === undefined) return;
+  facts.why = forged;
+  throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
+}
 
 /** @throws GatewayError `bad-request`: engines take logins from the fields of a form */
 function refuseForm(headers: IncomingHttpHeaders): void {

@@ -11,7 +11,8 @@ const MAX_KEPT = 4_096;
 
 /**
  * Request headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the
- * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts.
+ * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts: a
+ * head that the line refuses, such as one that another site forged, is never known.
  */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'content-length',

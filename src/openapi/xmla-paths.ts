@@ -73,6 +73,7 @@ const passed = shared('Xmla', {
     [
       'bad-request',
       'unauthenticated',
+      'forbidden',
       'identity-refused',
       'too-big',
       'content-coding',

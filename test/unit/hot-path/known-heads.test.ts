@@ -33,6 +33,13 @@ const PLAIN = {
   'cache-control': 'max-age=10',
   'x-as-sessionid': 'a',
   'x-anything': 'a',
+  // By these a request is told apart that another site forged.
+  origin: 'http://gateway',
+  referer: 'http://gateway/docs',
+  'sec-fetch-site': 'same-origin',
+  'sec-purpose': '',
+  purpose: '',
+  'x-moz': '',
 };
 const ALL: Readonly<Record<string, string>> = { ...PLAIN, ...IDS };
 

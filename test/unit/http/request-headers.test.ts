@@ -64,12 +64,18 @@ describe('the one spelling of a Content-Type', () => {
   });
 });
 
-describe('a request that changes something', () => {
+describe('a request that does something', () => {
   test.each([
     [{}],
     [{ 'sec-fetch-site': 'none' }],
     [{ 'sec-fetch-site': 'same-origin' }],
     [{ origin: 'https://gateway.example:8443', host: 'gateway.example:8443' }],
+    [{ origin: 'https://gateway.example', host: 'gateway.example' }],
+    [{ origin: 'https://gateway.example', host: 'Gateway.example:443' }],
+    [{ origin: 'http://gateway.example', host: 'gateway.example:80' }],
+    [{ origin: 'https://[::1]:8443', host: '[::1]:8443' }],
+    [{ referer: 'https://gateway.example/docs?a,b', host: 'gateway.example' }],
+    [{ origin: 'https://a.example', 'sec-fetch-site': 'same-origin', host: 'backend:8080' }],
     [{ purpose: 'anything else' }],
   ])('is believed with %j', (headers) => {
     expect(forgery(headers)).toBeUndefined();
@@ -87,6 +93,17 @@ describe('a request that changes something', () => {
     [{ origin: 'http://a.example', host: 'a' }, 'origin'],
     [{ origin: 'http://a:81', host: 'a' }, 'origin'],
     [{ origin: 'http://a' }, 'origin'],
+    [{ origin: 'https://a:80', host: 'a:443' }, 'origin'],
+    [{ origin: 'https://a', host: 'a:80' }, 'origin'],
+    [{ origin: 'http://a, http://evil', host: 'a' }, 'origin'],
+    [{ origin: 'http://evil, http://a', host: 'a' }, 'origin'],
+    [{ origin: 'http://a@evil', host: 'a' }, 'origin'],
+    [{ origin: 'file://', host: '' }, 'origin'],
+    [{ origin: 'chrome-extension://a-b', host: 'a' }, 'origin'],
+    [{ origin: 'http://a', host: 'a', referer: 'http://evil/http://a' }, 'origin'],
+    [{ origin: 'http://evil', 'sec-fetch-site': 'none', host: 'a' }, 'origin'],
+    [{ 'sec-fetch-site': 'same-origin, cross-site', origin: 'http://a', host: 'a' }, 'site'],
+    [{ 'sec-fetch-site': 'same-origin', 'sec-purpose': 'prefetch' }, 'prefetch'],
   ])('is not believed with %j', (headers, why) => {
     expect(forgery(headers)).toContain(why);
   });
