@@ -27,6 +27,9 @@ export interface AttackedGateway {
   close(): Promise<void>;
 }
 
+/** Redis is well, though this machine may keep it from running for longer than the deadlines of a gateway. */
+const PATIENT = fileURLToPath(new URL('../patient-redis.ts', import.meta.url));
+
 /** @param users each password is the name in lower case */
 export async function startAttackedGateway(
   settings: Record<string, unknown>,
@@ -35,11 +38,11 @@ export async function startAttackedGateway(
   const folder = await configFolder();
   await folder.writeUsers(users);
   const file = folder.write(settings);
-  const child = spawn(
-    process.execPath,
-    [`--max-old-space-size=${HEAP}`, '--inspect=127.0.0.1:0', MAIN, 'serve', '--config', file],
-    { env: { PATH: process.env['PATH'] }, stdio: ['ignore', 'pipe', 'pipe'] },
-  );
+  const node = [`--max-old-space-size=${HEAP}`, '--inspect=127.0.0.1:0', '--import', PATIENT];
+  const child = spawn(process.execPath, [...node, MAIN, 'serve', '--config', file], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let end: string | undefined;
   let stderr = '';
   const closed = once(child, 'close').then(([code, signal]) => {
