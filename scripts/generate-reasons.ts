@@ -37,14 +37,17 @@ function wordTable(words: Readonly<Record<string, string>>): string {
 }
 
 async function metricTable(): Promise<string> {
-  const { registry } = createMetrics({
-    memory: () => ({ entries: 0, bytes: 0 }),
-    flights: () => ({ flights: 0, waiters: 0 }),
-    engine: () => ({ atEngine: 0, waiting: 0 }),
-    bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,
-    epochAge: () => undefined,
-    owedPurges: () => 0,
-  });
+  const { registry } = createMetrics(
+    { find: () => undefined },
+    {
+      memory: () => ({ entries: 0, bytes: 0 }),
+      flights: () => ({ flights: 0, waiters: 0 }),
+      engine: () => ({ atEngine: 0, waiting: 0 }),
+      bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,
+      epochAge: () => undefined,
+      owedPurges: () => 0,
+    },
+  );
   const own = registry
     .getMetricsAsArray()
     .filter(({ name }) => !/^mdx_gateway_(process|nodejs)_/.test(name));

@@ -12,6 +12,7 @@ import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
+import { createKnownNames } from './query-cache/known-names.ts';
 import type { EngineClearing, Purges } from './query-cache/purge/purge.ts';
 import type { Storage } from './storage/storage.ts';
 import { metricsOfAll } from './workers/worker-metrics.ts';
@@ -46,7 +47,9 @@ export async function createGateway(
     tell(event, listener, count);
   };
   const parts: Parts = { ...given, emit };
-  const ownMetrics = createMetrics({
+  const names = createKnownNames(parts);
+  names.configure(initial);
+  const ownMetrics = createMetrics(names, {
     memory: () => cache.memoryUsage(),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
@@ -91,6 +94,7 @@ export async function createGateway(
       purge: repeats.purge,
       invalidate,
       metrics,
+      names,
       bodies,
       parts,
     });
@@ -171,6 +175,7 @@ export async function createGateway(
     const oldStorage = sameStorage ? undefined : storage;
     if (oldCache !== undefined) newCache.takeOver(oldCache);
     [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
+    names.configure(config);
     // Requests of before may be long: their cache must not take its memory beside that of the new one.
     oldCache?.retire();
     retire(oldRuntime, oldCache, oldStorage);

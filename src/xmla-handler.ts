@@ -18,11 +18,12 @@ import type { Recognised } from './hot-path/send-hit.ts';
 import type { Invalidate } from './invalidation.ts';
 import type { BodiesInUse } from './query-cache/entries/bodies-in-use.ts';
 import type { GzipMaker } from './query-cache/entries/gzip-maker.ts';
+import type { KnownNames } from './query-cache/known-names.ts';
 import type { QueryCache } from './query-cache/query-cache.ts';
 import type { KnownKey } from './query-cache/query.ts';
 import type { RoleSets } from './roles/role-sets.ts';
 import type { Sessions } from './sessions/sessions.ts';
-import { readAsked, type Asked } from './xmla-line/asked.ts';
+import { projectsNamed, readAsked, withTooManyNames, type Asked } from './xmla-line/asked.ts';
 import { destinationOf, type Destination, type EngineOf } from './xmla-line/destination.ts';
 import { createExplanation } from './xmla-line/explanation.ts';
 import { createKeepAlive } from './xmla-line/keep-alive.ts';
@@ -61,6 +62,7 @@ export function createXmlaHandler(options: {
   roleSets: Pick<RoleSets, 'nameFor'>;
   cache: QueryCache;
   sessions: Sessions;
+  names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   invalidate: Invalidate;
   /** Whether REFRESH CUBE purges. */
   purgeOnRefresh: boolean;
@@ -80,7 +82,7 @@ export function createXmlaHandler(options: {
   /** What would become of a request; nothing is changed and no engine asked. */
   readonly explain: ExplainXmla;
 } {
-  const { permissions, sessions, account, inUse, gzip, hotPath, clock, emit } = options;
+  const { permissions, sessions, names, account, inUse, gzip, hotPath, clock, emit } = options;
   const queryOf = createQueryOf(options);
   const pass = createPasser(options);
   const keepAlive = createKeepAlive(options);
@@ -136,14 +138,17 @@ export function createXmlaHandler(options: {
       return pass({ ...all, ...NOTHING_ASKED, reason: 'method' });
     }
 
-    const asked = understood?.asked ?? (await readAsked(headers, body, destination.traits));
-    client.facts.subject = asked.subject;
-    client.facts.why = asked.why;
-    refuseOtherIdentity(asked, body, destination);
-    if (hotPath !== undefined && asked.bypass !== undefined && understood === undefined) {
-      const lesson = { request, body, asked, destination, principal, project: project ?? '' };
-      void hotPath.learnPassing(lesson);
+    const read = understood?.asked ?? (await readAsked(headers, body, destination.traits));
+    client.facts.subject = read.subject;
+    client.facts.why = read.why;
+    refuseOtherIdentity(read, body, destination);
+    if (hotPath !== undefined && read.bypass !== undefined && understood === undefined) {
+      const lesson = { request, body, asked: read, destination, principal };
+      void hotPath.learnPassing({ ...lesson, project: project ?? '' });
     }
+    // Before anything is kept under its names.
+    const admitted = names.admit(principal.name, projectsNamed(read, project));
+    const asked = admitted ? read : withTooManyNames(read);
     const control = clientControl(headers, permissions.mayControlCache(principal));
     const context = sessionContext(asked, destination, principal);
     const step = await enterSession(asked, await judgeSession(asked, context), context);

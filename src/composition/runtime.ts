@@ -11,6 +11,7 @@ import type { Metrics } from '../observability/metrics.ts';
 import type { ClearEngines } from '../query-cache/purge/engine-clear.ts';
 import { createGzipMaker } from '../query-cache/entries/gzip-maker.ts';
 import { makeGzip } from '../query-cache/entries/gzip-variant.ts';
+import type { KnownNames } from '../query-cache/known-names.ts';
 import type { Purge } from '../query-cache/purge/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
 import { createXmlaHandler } from '../xmla-handler.ts';
@@ -45,12 +46,13 @@ interface Ground {
   readonly purge: Purge;
   readonly invalidate: Invalidate;
   readonly metrics: Metrics;
+  readonly names: KnownNames;
   readonly bodies: Bodies;
   readonly parts: Parts;
 }
 
 export async function createRuntime(config: Config, ground: Ground): Promise<Runtime> {
-  const { cache, storage, purge, invalidate, metrics, bodies, parts } = ground;
+  const { cache, storage, purge, invalidate, metrics, names, bodies, parts } = ground;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -101,6 +103,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     gzip,
     cache: cache.queryCache,
     sessions: cache.sessions,
+    names,
     invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     maxBody: config.limits.body,

@@ -168,6 +168,8 @@ export interface LimitsConfig {
   readonly in_flight: number;
   /** Requests that may wait for a place. */
   readonly queue: number;
+  /** New projects and catalogs that one user may name within an hour. */
+  readonly names_per_user: number;
 }
 
 export interface LogConfig {

@@ -201,6 +201,10 @@ const limits = section(
       integer({ min: 0, max: 100_000 }),
       'How many more requests may wait for a place at the engine, and how many for memory (in_flight). Further ones are refused. One user gets at most three quarters of it.',
     ).prefault(256),
+    names_per_user: leaf(
+      integer({ min: 1, max: 1_000_000 }),
+      'How many new projects and catalogs one user may name within an hour, at each process. Requests that name more pass the cache. Names of the configuration do not count, nor those that were answered without a Fault before.',
+    ).prefault(1_000),
   },
   'What protects the gateway and the engine.',
 );

@@ -3,6 +3,8 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import { BODY_USES, type BodyAccount } from '../body-account.ts';
 import { GatewayError } from '../errors.ts';
 import type { GatewayEvent } from '../events.ts';
+import type { KnownNames } from '../query-cache/known-names.ts';
+import { projectScope, type Scope } from '../query-cache/purge/scopes.ts';
 import { createTally } from './tally.ts';
 
 /** What is read when the metrics are. */
@@ -30,20 +32,30 @@ export interface Metrics {
   readonly page: () => Promise<string>;
 }
 
-/** More project names than this share the label `other`: anybody who may query could invent names. */
+/** More project names than this that the configuration does not hold share the label `other`. */
 const MAX_PROJECT_LABELS = 200;
 
-/** Metrics for Prometheus. The label `reason` holds the closed words of src/reasons.ts. */
-export function createMetrics(gauges: Gauges): Metrics {
+/**
+ * Metrics for Prometheus. The label `reason` holds the closed words of src/reasons.ts; the label `project` holds names
+ * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
+ */
+export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
-  const projects = new Set<string>();
+  const labels = new Map<Scope, string>();
+  let unconfigured = 0;
   const label = (project: string) => {
-    if (projects.has(project)) return project;
-    if (projects.size >= MAX_PROJECT_LABELS) return 'other';
-    projects.add(project);
-    return project;
+    if (project === '') return '';
+    const scope = projectScope(project);
+    const known = labels.get(scope);
+    if (known !== undefined) return known;
+    const name = names.find(project);
+    if (name === undefined) return 'other';
+    if (!name.configured && unconfigured >= MAX_PROJECT_LABELS) return 'other';
+    if (!name.configured) unconfigured += 1;
+    labels.set(scope, name.spelling);
+    return name.spelling;
   };
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>

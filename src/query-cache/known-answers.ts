@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { HitSource } from '../reasons.ts';
 import type { Epochs } from './purge/epochs.ts';
 import type { MemoryTier } from './entries/memory-tier.ts';
-import type { Client, GzipSource, KnownKey } from './query.ts';
+import type { Client, GzipSource, KnownKey, Query } from './query.ts';
 import type { SharedEntries } from './entries/shared-entries.ts';
 import type { StoredAnswer } from './entries/stored-answer.ts';
 
@@ -18,6 +18,7 @@ export interface Recalled {
 export interface FetchedQuery {
   readonly ttl: number;
   readonly session: { readonly id: string } | undefined;
+  readonly answered?: Query['answered'];
 }
 
 /** Finds answers under keys that were made before, without the query that they were made of. */

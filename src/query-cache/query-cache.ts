@@ -264,6 +264,7 @@ export function createQueryCache(options: {
     query: FetchedQuery,
     client: Client,
   ): void {
+    query.answered?.();
     client.replay(answer, {
       outcome: { kind: 'hit', detail: source },
       ttl: Math.max(0, timeLeft(answer, query)),

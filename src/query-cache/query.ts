@@ -23,6 +23,8 @@ export interface Query {
   readonly session: QuerySession | undefined;
   /** The client wants a fresh answer: nothing stored, and no flight that began before it. */
   readonly fresh: boolean;
+  /** Told when there is an answer without a Fault: found, or whole from the engine. Never throws. */
+  answered?(): void;
   /** Told when it was answered from memory or tier 2: under this key it will be found again. Never throws. */
   found?(known: KnownKey): void;
   /**

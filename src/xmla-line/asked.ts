@@ -122,6 +122,17 @@ export async function readAsked(
   };
 }
 
+/** Every project and catalog that a request names which was understood; none of one that was not. */
+export function projectsNamed({ named }: Asked, project: string | undefined): readonly string[] {
+  return named === undefined ? [] : [...[project ?? []].flat(), ...named.catalogs.catalogs];
+}
+
+/** The same request of a user who names too many new ones. */
+export function withTooManyNames(asked: Asked): Asked {
+  const unkept = asked.unkept ?? 'many-names';
+  return { ...asked, unkept, bypass: asked.bypass ?? unkept };
+}
+
 /** @throws GatewayError `bad-request` for more, or longer ones, than anybody but an attacker sends */
 function together(found: readonly string[], named: readonly string[]): readonly string[] {
   const ids = [...new Set([...found, ...named])];

@@ -2,10 +2,11 @@ import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../errors.ts';
 import { refuseDelegation } from '../http/delegation.ts';
 import type { Classification, ExplainXmla } from '../http/explain.ts';
+import type { KnownNames } from '../query-cache/known-names.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
 import type { BypassReason } from '../reasons.ts';
 import { namedCatalogs } from '../xmla/request/catalogs.ts';
-import { readAsked, type Asked } from './asked.ts';
+import { projectsNamed, readAsked, withTooManyNames, type Asked } from './asked.ts';
 import { destinationOf, type Destination, type EngineOf } from './destination.ts';
 import { refuseOtherIdentity } from './other-identity.ts';
 import type { createQueryOf } from './query-of.ts';
@@ -18,6 +19,7 @@ import { judgeSession, type SessionContext, type SessionVerdict } from './sessio
 export function createExplanation(options: {
   engineOf: EngineOf;
   cache: Pick<QueryCache, 'explain'>;
+  names: Pick<KnownNames, 'wouldAdmit'>;
   queryOf: ReturnType<typeof createQueryOf>;
   sessionContext: (asked: Asked, destination: Destination, principal: Principal) => SessionContext;
 }): ExplainXmla {
@@ -37,6 +39,9 @@ export function createExplanation(options: {
       refuseOtherIdentity(asked, body, destination);
     } catch (error) {
       return { classification: refusal(error) };
+    }
+    if (!options.names.wouldAdmit(principal.name, projectsNamed(asked, project))) {
+      asked = withTooManyNames(asked);
     }
     const common = described(asked);
     const verdict = await judgeSession(asked, sessionContext(asked, destination, principal));

@@ -2,6 +2,7 @@ import type { Principal } from '../auth/authenticator.ts';
 import type { CacheShare } from '../config/config.ts';
 import { sortedQuery } from '../engine/engine-target.ts';
 import type { EngineAddressee } from '../engine/engine.ts';
+import type { KnownNames } from '../query-cache/known-names.ts';
 import type { QueryPolicy } from '../query-cache/project-policy.ts';
 import type { Query } from '../query-cache/query.ts';
 import { entryScopes } from '../query-cache/purge/scopes.ts';
@@ -11,7 +12,7 @@ import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
 import type { NamedCubes } from '../xmla/request/cubes.ts';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
-import type { Asked } from './asked.ts';
+import { projectsNamed, type Asked } from './asked.ts';
 import { noteBegun } from './begun-session.ts';
 import type { Destination } from './destination.ts';
 
@@ -39,6 +40,7 @@ export function createQueryOf(options: {
   policyOf: PolicyOf;
   roleSets: Pick<RoleSets, 'nameFor'>;
   sessions: Sessions;
+  names: Pick<KnownNames, 'answered'>;
 }): (
   asked: Asked,
   destination: Destination,
@@ -57,10 +59,11 @@ export function createQueryOf(options: {
     }
     const { project } = addressee;
     const { catalogs, spansCatalogs, qualified } = named.catalogs;
+    const inRequest = projectsNamed(asked, project);
     if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     // The engine works in the session's catalog where the request names none.
     const ofSession = [own?.record.catalog ?? []].flat();
-    const projects = [...[project ?? []].flat(), ...catalogs, ...ofSession];
+    const projects = [...inRequest, ...ofSession];
     // A project in the path narrows the answer only where the engine is told of it.
     const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
     const spans = qualified || (spansCatalogs && !told);
@@ -90,6 +93,7 @@ export function createQueryOf(options: {
         confirm: () => sessions.confirm(own.name, own.record),
       },
       fresh,
+      answered: () => options.names.answered(inRequest),
       began: (id, before) =>
         noteBegun(sessions, destination, {
           id,

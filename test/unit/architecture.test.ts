@@ -63,8 +63,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition', 'workers'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
   gateway: {
-    values: ['composition', 'observability', 'workers'],
-    types: ['config', 'query-cache', 'storage'],
+    values: ['composition', 'observability', 'query-cache', 'workers'],
+    types: ['config', 'storage'],
   },
   composition: {
     values: [
@@ -125,7 +125,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   auth: { values: [] },
   cli: { values: ['auth', 'config', 'storage'], types: ['composition'] },
   config: { values: [] },
-  observability: { values: [], types: ['config'] },
+  observability: { values: ['query-cache'], types: ['config'] },
   reasons: { values: [] },
   events: { values: [] },
   errors: { values: [] },

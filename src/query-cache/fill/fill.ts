@@ -193,6 +193,7 @@ export async function fill(
       lifetime: options.lifetime(query.ttl),
       engineMilliseconds: options.clock.now() - began.now,
     };
+    query.answered?.();
     // From here on the body counts for those who need it.
     share.shrink(size);
     const letGo = options.inUse.hold(answer.body);

@@ -52,3 +52,11 @@ test('fewer places at the engine than workers are warned of', () => {
     expect.stringMatching(/^limits\.concurrency: 3 is less .* 4 workers/),
   ]);
 });
+
+test('a project whose name is too long to be reached is warned of', () => {
+  const long = 'x'.repeat(256);
+  expect(warningsOf(`projects: { ${'x'.repeat(255)}: {} }`)).toEqual([]);
+  expect(warningsOf(`projects: { Sales: {}, ${long}: {} }`)).toEqual([
+    expect.stringMatching(/^projects\.x{40}…: a name of more than 255 bytes; /),
+  ]);
+});

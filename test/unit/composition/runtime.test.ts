@@ -14,6 +14,7 @@ import type { Parts } from '../../../src/composition/parts.ts';
 import { createRuntime } from '../../../src/composition/runtime.ts';
 import { createStorage } from '../../../src/composition/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { createKnownNames } from '../../../src/query-cache/known-names.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
 
@@ -45,12 +46,13 @@ async function makeRuntime() {
   const clearing = { clear: async () => [], asksAsCaller: () => false };
   const cache = await createCache(cacheSettings(config), parts, bodies, clearing);
   const storage = await createStorage(config.storage, [], parts);
+  const names = createKnownNames(parts);
   const runtime = await createRuntime(config, {
     cache,
     storage,
     purge: cache.purges.purge,
     invalidate: async () => true,
-    metrics: createMetrics({
+    metrics: createMetrics(names, {
       memory: cache.memoryUsage,
       flights: cache.flightUsage,
       engine: () => ({ atEngine: 0, waiting: 0 }),
@@ -58,6 +60,7 @@ async function makeRuntime() {
       epochAge: cache.epochAge,
       owedPurges: () => 0,
     }),
+    names,
     bodies,
     parts,
   });

@@ -71,6 +71,7 @@ const DEFAULTS = {
     per_user: 16,
     in_flight: 128 * MIB,
     queue: 256,
+    names_per_user: 1_000,
   },
   log: { level: 'info' },
 };
@@ -158,7 +159,8 @@ storage:
   service: { name: gateway, password: pw }
   ca: ./ca.pem
   timeout: 5s
-limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0 }
+limits:
+  { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0, names_per_user: 7 }
 log: { level: debug }
 `,
     files: {
@@ -241,6 +243,7 @@ log: { level: debug }
       per_user: 2,
       in_flight: 64 * MIB,
       queue: 0,
+      names_per_user: 7,
     },
     log: { level: 'debug' },
   });

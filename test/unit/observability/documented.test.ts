@@ -10,7 +10,7 @@ import {
   REFUSAL_REASONS,
 } from '../../../src/reasons.ts';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
-import { bodyAccount } from '../query-cache/fakes.ts';
+import { anyName, bodyAccount } from '../query-cache/fakes.ts';
 
 const pageOf = (path: string) =>
   readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
@@ -42,7 +42,7 @@ describe('docs/OBSERVABILITY.md', () => {
   });
 
   test('tells every metric of the gateway with its labels and help', async () => {
-    const { registry } = createMetrics({
+    const { registry } = createMetrics(anyName, {
       memory: () => ({ entries: 0, bytes: 0 }),
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),

@@ -2,10 +2,12 @@ import { expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { bodyAccount } from '../query-cache/fakes.ts';
+import { createKnownNames, type KnownNames } from '../../../src/query-cache/known-names.ts';
+import { load } from '../config/fake-files.ts';
+import { anyName, bodyAccount, handClock } from '../query-cache/fakes.ts';
 
-const metrics = () =>
-  createMetrics({
+const metrics = (names: Pick<KnownNames, 'find'> = anyName) =>
+  createMetrics(names, {
     memory: () => ({ entries: 0, bytes: 0 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
@@ -78,6 +80,18 @@ test('projects beyond the two hundred that have labels are counted together', as
   expect(lines).toContain(
     'mdx_gateway_xmla_requests_total{outcome="hit",reason="memory",project="other"} 10',
   );
+});
+
+test('a project has a label where its name is known, one for all spellings', async () => {
+  const names = createKnownNames({ clock: handClock() });
+  names.configure(load({ yaml: 'projects: { Ours: {} }' }));
+  const all = metrics(names);
+  const labels = async () =>
+    new Set((await page(all)).flatMap((line) => /project="([^"]*)"/u.exec(line)?.[1] ?? []));
+  for (let i = 0; i < 300; i += 1) all.prepareHits(`invented ${i}`)(1, 1, 1);
+  names.answered(['Sales']);
+  for (const name of ['SALES', 'sales', 'ours', '']) all.on(hit(name, 1, 1, 1));
+  expect(await labels()).toEqual(new Set(['other', 'Sales', 'Ours', '']));
 });
 
 test('what is no amount is not counted', async () => {

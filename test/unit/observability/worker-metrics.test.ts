@@ -6,11 +6,11 @@ import {
   reportOf,
   type MetricsReport,
 } from '../../../src/observability/worker-metrics.ts';
-import { bodyAccount } from '../query-cache/fakes.ts';
+import { anyName, bodyAccount } from '../query-cache/fakes.ts';
 
 /** The metrics of one worker that holds so much in memory and uses epochs of that age. */
 function worker({ bytes = 0, epochAge = 0 } = {}) {
-  const metrics = createMetrics({
+  const metrics = createMetrics(anyName, {
     memory: () => ({ entries: 1, bytes }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),

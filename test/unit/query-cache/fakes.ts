@@ -1,4 +1,5 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/body-account.ts';
+import type { KnownNames } from '../../../src/query-cache/known-names.ts';
 import type { Clock } from '../../../src/clock.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
 import type { KeyParts } from '../../../src/query-cache/key/key.ts';
@@ -241,3 +242,8 @@ export function storedAnswer(changed: Partial<StoredAnswer> = {}): StoredAnswer 
 export function bodyAccount(in_flight = 2 ** 30, queue = 10): BodyAccount {
   return createBodyAccount(() => ({ in_flight, queue }));
 }
+
+/** Names of which each is known to the engine. */
+export const anyName: Pick<KnownNames, 'find'> = {
+  find: (name) => ({ spelling: name, configured: false }),
+};

@@ -3,10 +3,10 @@ import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, METRICS } from '../../../src/workers/primary-metrics.ts';
 import { metricsOfAll } from '../../../src/workers/worker-metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { bodyAccount, quiet } from '../query-cache/fakes.ts';
+import { anyName, bodyAccount, quiet } from '../query-cache/fakes.ts';
 
 function ownMetrics() {
-  return createMetrics({
+  return createMetrics(anyName, {
     memory: () => ({ entries: 1, bytes: 0 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
