@@ -168,6 +168,12 @@ export interface LimitsConfig {
   readonly in_flight: number;
   /** Requests that may wait for a place. */
   readonly queue: number;
+  /** Open connections. */
+  readonly connections: number;
+  /** Largest head of a request. */
+  readonly head: number;
+  /** For the head of a request, and for a TLS handshake. */
+  readonly head_timeout: number;
 }
 
 export interface LogConfig {
