@@ -44,6 +44,7 @@ async function metricTable(): Promise<string> {
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),
       bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,
+      connections: () => ({ open: 0, limit: 0 }),
       epochAge: () => undefined,
       owedPurges: () => 0,
     },

@@ -3,7 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { OpenPage } from './config/config.ts';
 import type { Emit } from './events.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
-import { errorMapper, loginRequired, nothingHere, onlyMethods } from './http/guards.ts';
+import {
+  clearHeadRequired,
+  errorMapper,
+  loginRequired,
+  nothingHere,
+  onlyMethods,
+} from './http/guards.ts';
 import { liveness, readiness, type Readiness } from './http/health.ts';
 import type { Login } from './http/login.ts';
 import { asMiddleware } from './http/xmla-routes.ts';
@@ -31,7 +37,10 @@ export function createApp(parts: {
   app.disable('x-powered-by');
   app.disable('etag');
 
+  // These two look at the head by themselves, since they tell errors in their own shape.
   app.use(asMiddleware(parts.xmlaRoutes));
+  app.use('/api', parts.api);
+  app.use(clearHeadRequired());
 
   app.use('/health/live', onlyMethods('GET', 'HEAD'), liveness());
   app.use(
@@ -61,7 +70,6 @@ export function createApp(parts: {
 
   app.all('/admin/explain', onlyMethods('POST'), parts.explain);
   app.all('/admin/purges', onlyMethods('GET', 'HEAD'), parts.purges);
-  app.use('/api', parts.api);
   app.use(nothingHere());
   app.use(errorMapper('json', newId, emit));
   return app;

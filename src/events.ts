@@ -28,6 +28,12 @@ export type PurgeCause = 'clear-cache' | 'repeat' | 'change' | 'statement';
 export type PurgeResult = 'cleared' | 'engine-failed' | 'owed';
 
 /**
+ * Why a connection was closed before its client did: it was unused, and limits.connections were open; its address had
+ * too many whose first head was unfinished; it was new, and all others were busy.
+ */
+export type ConnectionClosing = 'limit' | 'address' | 'busy';
+
+/**
  * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
  * Times are milliseconds, sizes bytes. `project` is the name in the request path, '' without one.
  */
@@ -141,6 +147,7 @@ export type GatewayEvent =
       readonly user: string | undefined;
       readonly address: string;
     }
+  | { readonly type: 'connection-closed'; readonly why: ConnectionClosing }
   | { readonly type: 'users-loaded'; readonly count: number }
   | { readonly type: 'warning'; readonly message: string; readonly error?: unknown }
   | { readonly type: 'internal-error'; readonly id: string; readonly error: unknown };

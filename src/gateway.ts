@@ -22,7 +22,7 @@ export interface Gateway {
   listen(): Promise<string>;
   /**
    * Goes over to another configuration; requests under way end under the old one. When this rejects, nothing
-   * has changed. Host, port and the choice of HTTPS stay as they were at the start.
+   * has changed. What is `unchangeable` stays as it was at the start.
    */
   reload(config: Config): Promise<void>;
   /**
@@ -54,6 +54,7 @@ export async function createGateway(
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
     bodies: () => bodies.account.usage(),
+    connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
   });
@@ -113,11 +114,11 @@ export async function createGateway(
     throw error;
   }
   warnOf(initial, parts);
-  const server = createGatewayServer(
-    initial.listen,
-    (request, response) => runtime.handle(request, response),
-    () => runtime.hotPath,
-  );
+  const server = createGatewayServer(initial, {
+    handler: (request, response) => runtime.handle(request, response),
+    hotPath: () => runtime.hotPath,
+    ...parts,
+  });
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
   /** What reloads replaced and is not closed yet. */
@@ -157,7 +158,7 @@ export async function createGateway(
     try {
       newStorage = sameStorage ? storage : await buildStorage(config);
       newRuntime = await buildRuntime(config, newCache, newStorage);
-      server.renewCertificate(config.listen);
+      server.change(config);
     } catch (error) {
       await newRuntime?.close();
       if (!sameStorage) await newStorage?.close();
@@ -243,12 +244,14 @@ function warnOf(config: Config, { primary, emit }: Parts): void {
 }
 
 /** What only a restart can change. */
-function unchangeable({ listen, log, workers }: Config): Readonly<Record<string, unknown>> {
+function unchangeable({ listen, limits, log, workers }: Config): Readonly<Record<string, unknown>> {
   const https = listen.certificate !== undefined;
   return {
     'listen.host': listen.host,
     'listen.port': listen.port,
     https,
+    'limits.head': limits.head,
+    'limits.head_timeout': limits.head_timeout,
     'log.level': log.level,
     workers,
   };

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { getHeapStatistics } from 'node:v8';
 import { hash } from 'bcrypt';
 import { EXIT_USAGE, parseArguments, type Command } from './cli/arguments.ts';
 import { hashPassword } from './cli/hash-password.ts';
@@ -261,6 +262,8 @@ function configFile(file: string | undefined): ConfigFile {
   return createConfigFile(file, {
     env: process.env,
     workingFolder: process.cwd(),
+    // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.
+    memory: Math.min(getHeapStatistics().heap_size_limit, process.constrainedMemory() || Infinity),
     // A reload that waits for a file holds up no shutdown.
     sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
   });

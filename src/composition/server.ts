@@ -7,68 +7,90 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
-import type { ListenConfig } from '../config/config.ts';
+import type { AddressInfo } from 'node:net';
+import type { Config, ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
+import { trustedProxies } from '../http/client-address.ts';
+import { createConnections, type Connections } from '../http/connections.ts';
 import { createLingeringClose } from '../http/lingering-close.ts';
+import { MAX_HEADERS } from '../http/unclear-head.ts';
 import { createTransientMap } from '../transient-map.ts';
+import type { Parts } from './parts.ts';
 
-/** Kerberos tokens of Windows clients are this large; they get a 401 that names Basic, not a 431. */
-const MAX_HEADER = 64 * 1024;
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
 const KEEP_ALIVE = 65_000;
-/** For the headers of a request, and for all of it (ms). */
-const HEADERS_TIMEOUT = 60_000;
+/** For the whole of a request (ms). */
 const REQUEST_TIMEOUT = 300_000;
+/** How often connections are looked for whose head or request is late (ms). */
+const CHECKING = 1_000;
 /** How often connections are closed that became idle, while the server closes (ms). */
 const SWEEP = 20;
 
 export interface GatewayServer {
   /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
   listen(): Promise<string>;
-  /** Reads certificate and key anew; connections that exist keep the old ones. */
-  renewCertificate(listen: ListenConfig): void;
+  /**
+   * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
+   * limit of connections. Connections that exist stay as they are.
+   * @throws when certificate or key cannot be used; then nothing has changed
+   */
+  change(config: ServerConfig): void;
+  readonly connections: Connections['usage'];
   /** Takes no new connections; resolves when the last one has ended. */
   close(): Promise<void>;
   /** Ends all connections at once. */
   breakOff(): void;
 }
 
+/** What a server needs of the configuration. */
+export interface ServerConfig {
+  readonly listen: ListenConfig;
+  readonly limits: Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
+}
+
 /**
- * @param handler answers every request
- * @param hotPath asked first; it answers a request or calls its last argument
+ * @param parts.handler answers every request
+ * @param parts.hotPath asked first; it answers a request or calls its last argument
  */
 export function createGatewayServer(
-  listen: ListenConfig,
-  handler: RequestListener,
-  hotPath: () => Pick<HotPath, 'take'> | undefined,
+  { listen, limits }: ServerConfig,
+  parts: Pick<Parts, 'clock' | 'emit'> & {
+    handler: RequestListener;
+    hotPath: () => Pick<HotPath, 'take'> | undefined;
+  },
 ): GatewayServer {
+  const { handler, hotPath } = parts;
   const options = {
-    maxHeaderSize: MAX_HEADER,
+    maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE,
-    headersTimeout: HEADERS_TIMEOUT,
+    headersTimeout: limits.head_timeout,
     requestTimeout: REQUEST_TIMEOUT,
+    connectionsCheckingInterval: CHECKING,
   };
   const tls = readTls(listen);
-  const secure: HttpsServer | undefined = tls && createHttpsServer({ ...options, ...tls }, take);
+  const secure: HttpsServer | undefined =
+    tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
+  server.maxHeadersCount = MAX_HEADERS;
   const unanswered = createTransientMap<ServerResponse, true>();
-  const connections = new Set<Socket>();
   const lingering = createLingeringClose();
-  server.on(secure === undefined ? 'connection' : 'secureConnection', (connection: Socket) => {
-    connections.add(connection);
-    connection.once('close', () => connections.delete(connection));
+  let most = limits.connections;
+  let isTrusted = trustedProxies(listen.trusted_proxies);
+  const connections = createConnections(server, {
+    limit: () => most,
+    isTrusted: (address) => isTrusted(address),
+    ...parts,
   });
   let closing = false;
   const closeIdle = server.closeIdleConnections.bind(server);
   // Node.js takes a connection for idle as soon as its answer was ended, and would cut off what the client has not taken.
   server.closeIdleConnections = () => {
-    for (const { writableLength } of connections) if (writableLength > 0) return;
-    closeIdle();
+    if (!connections.isSending()) closeIdle();
   };
 
   function take(request: IncomingMessage, response: ServerResponse): void {
     if (lingering.isOver(request.socket)) return;
+    connections.begin(request.socket, response);
     const otherwise = () => answer(request, response);
     const path = closing ? undefined : hotPath();
     if (path === undefined) otherwise();
@@ -99,10 +121,13 @@ export function createGatewayServer(
       const host = family === 'IPv6' ? `[${address}]` : address;
       return `${tls === undefined ? 'http' : 'https'}://${host}:${port}`;
     },
-    renewCertificate(changed) {
-      const renewed = readTls(changed);
+    change(config) {
+      const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
+      most = config.limits.connections;
+      isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
+    connections: connections.usage,
     close() {
       closing = true;
       lingering.hurry();

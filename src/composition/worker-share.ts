@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts';
 export function workerShare(config: Config, workers: number): Config {
   const part = (whole: number) => Math.ceil(whole / workers);
   const memory = Math.floor(config.cache.memory / workers);
-  const { body, in_flight, concurrency, queue } = config.limits;
+  const { body, in_flight, concurrency, queue, connections } = config.limits;
   return {
     ...config,
     workers: 1,
@@ -18,6 +18,7 @@ export function workerShare(config: Config, workers: number): Config {
       ...config.limits,
       concurrency: part(concurrency),
       queue: part(queue),
+      connections: part(connections),
       in_flight: Math.max(body, part(in_flight)),
     },
   };

@@ -35,18 +35,20 @@ export function createConfigFile(
     readonly env: Environment;
     readonly workingFolder: string;
     readonly sleep: (milliseconds: number) => Promise<void>;
+    /** Bytes that one process may take; left out: without a limit. */
+    readonly memory?: number;
   },
 ): ConfigFile {
-  const { env, workingFolder, sleep } = options;
+  const { sleep, ...surroundings } = options;
+  const { workingFolder } = surroundings;
   const itself = file === undefined ? undefined : resolve(workingFolder, file);
 
   /** @param readFile given what stood in the configuration, it reads the files that it names alone */
   function load(readFile: ReadFile, given?: Uint8Array): ReadConfig {
     let text: string | undefined;
     const config = loadConfig({
+      ...surroundings,
       file,
-      env,
-      workingFolder,
       readFile(path) {
         if (path !== itself) return readFile(path);
         const content = given ?? readFile(path);

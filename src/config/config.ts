@@ -170,6 +170,12 @@ export interface LimitsConfig {
   readonly queue: number;
   /** New projects and catalogs that one user may name within an hour. */
   readonly names_per_user: number;
+  /** Open connections. */
+  readonly connections: number;
+  /** Largest head of a request. */
+  readonly head: number;
+  /** For the head of a request, and for a TLS handshake. */
+  readonly head_timeout: number;
 }
 
 export interface LogConfig {

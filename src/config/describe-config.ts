@@ -36,6 +36,8 @@ export function describeConfig(config: Config): string {
         body: formatSize(limits.body),
         dataset: formatSize(limits.dataset),
         in_flight: formatSize(limits.in_flight),
+        head: formatSize(limits.head),
+        head_timeout: formatDuration(limits.head_timeout),
       },
       log,
     },

@@ -27,6 +27,8 @@ export interface LoadOptions {
    * true when left out. `demo`, which makes its own users, says false.
    */
   readonly checkNamedFiles?: boolean;
+  /** Bytes that one process may take; left out: without a limit. */
+  readonly memory?: number;
 }
 
 const LARGEST_FILE = 1024 * 1024;
@@ -41,7 +43,7 @@ const DEFAULTS_SOURCE = 'built-in defaults';
  *   Secrets, and anything that came from the environment, stand in no line.
  */
 export function loadConfig(options: LoadOptions): Config {
-  const { file, env, workingFolder, readFile, checkNamedFiles = true } = options;
+  const { file, env, workingFolder, readFile, checkNamedFiles = true, memory = Infinity } = options;
   const source = file ?? DEFAULTS_SOURCE;
   const refuse = (problems: readonly Problem[]): never => {
     throw new ConfigError(problems.map((problem) => formatProblem(source, problem)));
@@ -57,7 +59,7 @@ export function loadConfig(options: LoadOptions): Config {
   // It is read once: to compile the schema would take longer.
   const checked = configSchema.safeParse(reading.value, { jitless: true });
   if (!checked.success) return refuse(toProblems(checked.error.issues));
-  const { config, files, problems } = resolveConfig(checked.data, folder);
+  const { config, files, problems } = resolveConfig(checked.data, folder, memory);
   const fileProblems = checkNamedFiles ? checkFiles(files, { readFile, workingFolder }) : [];
   if (problems.length + fileProblems.length > 0) return refuse([...problems, ...fileProblems]);
   return deepFreeze(config);

@@ -35,8 +35,17 @@ const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
 
 type Optional<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
-/** @param folder absolute; relative paths of the file start there. */
-export function resolveConfig(file: CheckedFile, folder: string): Resolution {
+/** Open connections may take this part of the memory, and no more than so many bytes. */
+const OF_CONNECTIONS = 1 / 4;
+const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
+/** What an open connection takes beside twice its head (bytes), as measured with heads that never end. */
+const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
+
+/**
+ * @param folder absolute; relative paths of the file start there
+ * @param memory bytes that one process may take
+ */
+export function resolveConfig(file: CheckedFile, folder: string, memory: number): Resolution {
   const problems: Problem[] = [];
   const files: NamedFiles[] = [];
   const complain = (path: KeyPath, message: string) => problems.push({ path, message });
@@ -196,6 +205,13 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
     );
   }
 
+  /** Of all workers together, since the memory of a container is that of all. */
+  function fittingConnections(): number {
+    const room = Math.min(MOST_OF_CONNECTIONS, memory * OF_CONNECTIONS);
+    const scheme = file.listen.certificate === null ? 'http' : 'https';
+    return Math.ceil(room / (CONNECTION_SIZE[scheme] + 2 * file.limits.head));
+  }
+
   checkProvider();
   checkClear(file.engine, ['engine']);
   noteTlsFiles(file.listen, ['listen']);
@@ -235,7 +251,7 @@ export function resolveConfig(file: CheckedFile, folder: string): Resolution {
       [...file.projects].map(([name, project]) => [name, resolveProject(name, project)]),
     ),
     storage: resolveStorage(file.storage),
-    limits: file.limits,
+    limits: { ...file.limits, connections: file.limits.connections ?? fittingConnections() },
     log: file.log,
   };
   return { config, files, problems };

@@ -205,6 +205,18 @@ const limits = section(
       integer({ min: 1, max: 1_000_000 }),
       'How many new projects and catalogs one user may name within an hour, at each process. Requests that name more pass the cache. Names of the configuration do not count, nor those that were answered without a Fault before.',
     ).prefault(1_000),
+    connections: leaf(
+      orNull(integer({ min: 1, max: 1_000_000 })),
+      'How many connections may be open. At the limit those without a request under way are closed for new ones: first of the client address that has most of them, the longest unused first; when all are busy, new ones are closed. null: as many as fit in 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS).',
+    ).prefault(null),
+    head: leaf(
+      size({ min: KIB, max: 256 * KIB }),
+      'The largest head of a request: its first line and its headers. A longer one gets 431; so does one of more than 200 headers. Kerberos tokens of Windows may need 64KiB to be told that they are not taken. Counts at the start only.',
+    ).prefault('16KiB'),
+    head_timeout: leaf(
+      duration({ min: SECOND, max: 5 * MINUTE }),
+      'How long the head of a request may take, from the opening of its connection or from its first byte; a TLS handshake has as long. Then the connection is closed. Counts at the start only.',
+    ).prefault('10s'),
   },
   'What protects the gateway and the engine.',
 );
@@ -225,7 +237,7 @@ export const configSchema = section(
     listen: listen.prefault({}),
     workers: leaf(
       integer({ min: 1, max: 64 }),
-      'How many processes serve. 1 is a single process. With more, each has its part of cache.memory, limits.in_flight, limits.concurrency and limits.queue, and one more process keeps what they share where there is no Redis. Counts at the start only.',
+      'How many processes serve. 1 is a single process. With more, each has its part of cache.memory, limits.in_flight, limits.concurrency, limits.queue and limits.connections, and one more process keeps what they share where there is no Redis. Counts at the start only.',
     ).prefault(1),
     auth: auth.prefault({}),
     engine: engineSection.prefault({}),

@@ -8,6 +8,7 @@ import { asGatewayError, sendError } from './error-answer.ts';
 import { forgery } from './forgery.ts';
 import type { Login } from './login.ts';
 import { purgeFailure } from './purge-failure.ts';
+import { unclearHead } from './unclear-head.ts';
 
 /** Answers `clearCache` (interface document §4.3). Never rejects. */
 export type ClearCacheHandler = (
@@ -26,6 +27,8 @@ export function createClearCacheHandler(options: {
   const { emit } = options;
 
   async function clear(request: IncomingMessage, project: string | undefined) {
+    const unclear = unclearHead(request);
+    if (unclear !== undefined) throw unclear;
     if (request.method !== 'GET' && request.method !== 'POST') {
       throw new GatewayError('method-not-allowed', 'clearCache is called by GET or POST.', {
         headers: { allow: 'GET, POST' },

@@ -13,3 +13,9 @@ export function clientAddressReader(
   const isTrusted = proxyAddr.compile([...trusted]);
   return (request) => proxyAddr(request, isTrusted) ?? '';
 }
+
+/** Whether an address is that of a trusted proxy. */
+export function trustedProxies(trusted: readonly string[]): (address: string) => boolean {
+  const isTrusted = proxyAddr.compile([...trusted]);
+  return (address) => isTrusted(address, 0);
+}

@@ -3,12 +3,20 @@ import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { asAnsweredError, sendError, type ErrorShape } from './error-answer.ts';
 import type { Login } from './login.ts';
+import { unclearHead } from './unclear-head.ts';
 
 /** Lets only known users through, unless the page is open. */
 export function loginRequired(login: Login, open = false): RequestHandler {
   return async (request, _response, next) => {
     if (!open) await login(request);
     next();
+  };
+}
+
+/** Lets only requests through whose head can be read in one way only. */
+export function clearHeadRequired(): RequestHandler {
+  return (request, _response, next) => {
+    next(unclearHead(request));
   };
 }
 

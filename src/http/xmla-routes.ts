@@ -5,6 +5,7 @@ import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import type { XmlaHandler } from '../xmla-handler.ts';
 import { clearCacheShape, type ClearCacheHandler } from './clear-cache.ts';
+import { unclearHead } from './unclear-head.ts';
 import { createXmlaClient } from './xmla-client.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
@@ -31,6 +32,11 @@ export function createXmlaRoutes(options: {
     // An engine may answer a misspelt clearCache by 200, which a scheduler would take for a purge.
     const meantClearing =
       path.kind !== 'clear-cache' && path.likeClearCache && !carriesXml(request);
+    const unclear = unclearHead(request);
+    if (unclear !== undefined && path.kind !== 'clear-cache') {
+      fail(unclear);
+      return true;
+    }
     switch (path.kind) {
       case 'xmla':
         if (meantClearing) fail(new GatewayError('not-found', MISSPELT));

@@ -69,6 +69,7 @@ export function logEvents(log: Logger): Listener {
       case 'stored':
       case 'engine-answered':
       case 'shared-flight':
+      case 'connection-closed':
         return log.debug(event, event.type);
       case 'engine-failed':
         return withoutStacks.warn(

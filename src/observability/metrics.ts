@@ -13,6 +13,7 @@ export interface Gauges {
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
   readonly bodies: BodyAccount['usage'];
+  readonly connections: () => { readonly open: number; readonly limit: number };
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
@@ -138,6 +139,11 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
     'From a purge to its end; of one that was owed also to when it was done.',
     [0.01, 0.1, 0.5, 1, 2, 5, 10],
   );
+  const closings = counter(
+    'connections_closed_total',
+    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), address (many unfinished heads from there), busy (new, and all others were busy).',
+    'why',
+  );
   const refusedLogins = counter('logins_refused_total', 'Refused logins by reason.', 'reason');
   const redisFailures = counter('redis_failures_total', 'Failed Redis operations.', 'operation');
   const rejected = counter(
@@ -171,6 +177,12 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
   );
   gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => gauges.bodies().limit);
   gauge('in_flight_queue', 'Requests that wait for memory.', () => gauges.bodies().waiting);
+  gauge('connections', 'Open connections.', () => gauges.connections().open);
+  gauge(
+    'connections_limit',
+    'What limits.connections allows of them.',
+    () => gauges.connections().limit,
+  );
   gauge(
     'epoch_age_seconds',
     'Age of the oldest epoch in use.',
@@ -212,6 +224,8 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
         purgeSeconds.observe(event.milliseconds / 1000);
         return purges.inc({ result: event.result, scope, cause: event.cause });
       }
+      case 'connection-closed':
+        return closings.inc({ why: event.why });
       case 'login-refused':
         return refusedLogins.inc({ reason: event.reason });
       case 'redis-failed':

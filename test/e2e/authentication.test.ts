@@ -17,7 +17,7 @@ afterAll(() => engine.close());
 beforeEach(async () => {
   engine.seen.length = 0;
   await gateway?.close();
-  gateway = await startTestGateway({ engine: { url: engine.url } });
+  gateway = await startTestGateway({ engine: { url: engine.url }, limits: { head: '64KiB' } });
 });
 afterAll(() => gateway.close());
 

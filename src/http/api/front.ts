@@ -8,6 +8,7 @@ import { refuseDelegation } from '../delegation.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../error-answer.ts';
 import { forgery } from '../forgery.ts';
 import type { Login } from '../login.ts';
+import { unclearHead } from '../unclear-head.ts';
 import { API_OPERATIONS, type ApiOperation } from './operations.ts';
 
 /** One request of an operation that its sender may do. */
@@ -41,7 +42,8 @@ export interface ApiFront {
 type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 
 /**
- * The front of the role and dataset API, whatever stands behind it. In this order: login; whether the request
+ * The front of the role and dataset API, whatever stands behind it. In this order: whether the
+ * head can be read in one way only; login; whether the request
  * speaks for its own login and has a target that can be read; path and method (404, 405, OPTIONS); for changes, whether the request can be believed and its sender may change things.
  * HEAD is answered by the handler of GET. Every answer is told as an event.
  */
@@ -101,6 +103,8 @@ function answering(
     let principal: Principal | undefined;
     let failure: AnsweredError | undefined;
     try {
+      const unclear = unclearHead(request);
+      if (unclear !== undefined) throw unclear;
       principal = await login(request);
       refuseTarget(request);
       await answer({ id, request, response, principal });

@@ -57,6 +57,7 @@ async function makeRuntime() {
       flights: cache.flightUsage,
       engine: () => ({ atEngine: 0, waiting: 0 }),
       bodies: bodies.account.usage,
+      connections: () => ({ open: 0, limit: 0 }),
       epochAge: cache.epochAge,
       owedPurges: () => 0,
     }),

@@ -2,17 +2,21 @@ import { expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { systemClock } from '../../../src/clock.ts';
 import { createGatewayServer } from '../../../src/composition/server.ts';
 import { portOf, until } from '../../support/http-client.ts';
 
-const LISTEN = {
-  host: '127.0.0.1',
-  port: 0,
-  open: [],
-  certificate: undefined,
-  key: undefined,
-  trusted_proxies: [],
-  hot_path: true,
+const CONFIG = {
+  listen: {
+    host: '127.0.0.1',
+    port: 0,
+    open: [],
+    certificate: undefined,
+    key: undefined,
+    trusted_proxies: [],
+    hot_path: true,
+  },
+  limits: { connections: 100, head: 16_384, head_timeout: 10_000 },
 };
 const REQUEST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
 
@@ -22,16 +26,17 @@ async function house() {
   const handled: ServerResponse[] = [];
   /** Each hands what the hot path took on to the handler. */
   const giveBack: (() => void)[] = [];
-  const server = createGatewayServer(
-    LISTEN,
-    (_request, response) => void handled.push(response),
-    () => ({
+  const server = createGatewayServer(CONFIG, {
+    handler: (_request, response) => void handled.push(response),
+    hotPath: () => ({
       take(_request, response, otherwise) {
         hot.push(response);
         giveBack.push(otherwise);
       },
     }),
-  );
+    clock: systemClock,
+    emit() {},
+  });
   const port = portOf(await server.listen());
   const socket = connect(port, '127.0.0.1').setNoDelay();
   await once(socket, 'connect');

@@ -24,6 +24,7 @@ test('each of several workers has its part, and together they have no less than 
     concurrency: 22,
     queue: 86,
     in_flight: Math.ceil((128 * MIB) / 3),
+    connections: Math.ceil(config.limits.connections / 3),
   });
   expect(share.limits.per_user).toBe(16);
   // Nothing else differs.

@@ -72,6 +72,9 @@ const DEFAULTS = {
     in_flight: 128 * MIB,
     queue: 256,
     names_per_user: 1_000,
+    connections: Math.ceil((160 * MIB) / (56 * 1024)),
+    head: 16 * 1024,
+    head_timeout: 10_000,
   },
   log: { level: 'info' },
 };
@@ -159,8 +162,7 @@ storage:
   service: { name: gateway, password: pw }
   ca: ./ca.pem
   timeout: 5s
-limits:
-  { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0, names_per_user: 7 }
+limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0, names_per_user: 7, connections: 1000, head: 64KiB, head_timeout: 30s }
 log: { level: debug }
 `,
     files: {
@@ -244,6 +246,9 @@ log: { level: debug }
       in_flight: 64 * MIB,
       queue: 0,
       names_per_user: 7,
+      connections: 1_000,
+      head: 65_536,
+      head_timeout: 30_000,
     },
     log: { level: 'debug' },
   });

@@ -65,6 +65,11 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ['limits: { body: 1.5MiB }', `limits.body: ${SIZE} between 1KiB and 256MiB (got "1.5MiB")`],
   ['limits: { body: 12.5 }', `limits.body: ${SIZE} between 1KiB and 256MiB (got 12.5)`],
   [
+    'limits: { connections: 0 }',
+    'limits.connections: must be a whole number between 1 and 1000000; or null (got 0)',
+  ],
+  ['limits: { head: 1MiB }', `limits.head: ${SIZE} between 1KiB and 256KiB (got "1MiB")`],
+  [
     'limits: { per_user: 0 }',
     'limits.per_user: must be a whole number between 1 and 10000 (got 0)',
   ],

@@ -47,6 +47,7 @@ describe('docs/OBSERVABILITY.md', () => {
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),
       bodies: bodyAccount().usage,
+      connections: () => ({ open: 0, limit: 0 }),
       epochAge: () => undefined,
       owedPurges: () => 0,
     });

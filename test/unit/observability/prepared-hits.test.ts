@@ -12,6 +12,7 @@ const metrics = (names: Pick<KnownNames, 'find'> = anyName) =>
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,
+    connections: () => ({ open: 0, limit: 0 }),
     epochAge: () => undefined,
     owedPurges: () => 0,
   });

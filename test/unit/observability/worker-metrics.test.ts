@@ -15,6 +15,7 @@ function worker({ bytes = 0, epochAge = 0 } = {}) {
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,
+    connections: () => ({ open: 0, limit: 0 }),
     epochAge: () => epochAge,
     owedPurges: () => 0,
   });

@@ -11,6 +11,7 @@ function ownMetrics() {
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,
+    connections: () => ({ open: 0, limit: 0 }),
     epochAge: () => undefined,
     owedPurges: () => 0,
   });

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { systemClock } from '../../src/clock.ts';
+import { hitsUntil, watchfulClock, type WatchfulClock } from '../support/answering-path.ts';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import { askXmla, portOf, sendRaw } from '../support/http-client.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
+
+let engine: StubEngine;
+let watched: WatchfulClock;
+let gateway: TestGateway;
+
+beforeAll(async () => {
+  watched = watchfulClock(systemClock);
+  engine = await startStubEngine(sendXml(mddatasetAnswer()));
+  gateway = await startTestGateway({ engine: { url: engine.url } }, { clock: watched.clock });
+});
+afterAll(async () => {
+  await gateway.close();
+  await engine.close();
+});
+beforeEach(() => void engine.seen.splice(0));
+
+/** @param headers lines of the head beside the first one */
+async function ask(request: string, headers: readonly string[], body = QUERY.toString()) {
+  const head = [
+    `${request} HTTP/1.1`,
+    ...headers,
+    `Authorization: ${basic('ADMIN')}`,
+    'Content-Type: text/xml; charset=utf-8',
+    'Connection: close',
+  ];
+  const text = `${head.join('\r\n')}\r\n\r\n${body}`;
+  return (await sendRaw(portOf(gateway.url), text)).bytes.toString();
+}
+
+const LENGTH = `Content-Length: ${QUERY.length}`;
+const REASON = 'The request has several headers Host; one is allowed.';
+const ENVELOPE = `{"status":1,"data":"failure","errorMesg":"[bad-request] ${REASON}"}`;
+const JSON_ERROR = `{"error":"bad-request","message":"${REASON}"}`;
+
+const ROUTES = [
+  ['POST /mdx/xmla', 'text/xml', REASON],
+  ['POST /mdx/xmla/learn', 'text/xml', REASON],
+  ['GET /mdx/xmla/no/such/path', 'text/xml', REASON],
+  ['POST /mdx/xmla/clearCache', 'text/plain', REASON],
+  ['POST /mdx/xmla/learn/clearCache', 'text/plain', REASON],
+  ['GET /api/roles', 'application/json', ENVELOPE],
+  ['GET /api/no-such', 'application/json', ENVELOPE],
+  ['POST /admin/explain', 'application/json', JSON_ERROR],
+  ['GET /admin/purges', 'application/json', JSON_ERROR],
+  ['GET /metrics', 'application/json', JSON_ERROR],
+  ['GET /docs', 'application/json', JSON_ERROR],
+  ['GET /health/ready', 'application/json', JSON_ERROR],
+  ['GET /health/live', 'application/json', JSON_ERROR],
+  ['GET /nothing', 'application/json', JSON_ERROR],
+] as const;
+
+test.each(ROUTES)(
+  '%s with two Host headers is refused in the shape of its path',
+  async (request, type, body) => {
+    const answer = await ask(request, ['Host: gateway', 'Host: gateway', LENGTH]);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer.toLowerCase()).toContain(`content-type: ${type}`);
+    expect(answer.split('\r\n\r\n')[1]).toContain(body);
+    expect(engine.seen).toEqual([]);
+  },
+);
+
+test('a query that the hot path knows is refused with a second Host, wherever it stands', async () => {
+  const headers = { host: 'gateway' };
+  const known = () => askXmla(gateway.url, QUERY, { headers });
+  await known();
+  await hitsUntil(
+    watched,
+    ['hot path', ...(process.env['HOT_PATH'] === 'off' ? ['line' as const] : [])],
+    known,
+  );
+  // Byte by byte the same head, as far as it is the same.
+  const plain = ['Host: gateway', LENGTH];
+  for (let hits = 0; hits < 100; hits += 1) await ask('POST /mdx/xmla', plain);
+  expect(await ask('POST /mdx/xmla', plain)).toMatch(/^HTTP\/1\.1 200 /);
+  for (const twice of [
+    ['Host: other', ...plain],
+    [...plain, 'hOST: gateway'],
+  ]) {
+    expect(await ask('POST /mdx/xmla', twice)).toMatch(/^HTTP\/1\.1 400 [^]*several headers Host/);
+  }
+});
+
+test.each(['gateway, other', 'user@gateway', 'gateway/path', 'gateway:80a', '[::1', 'g\xe4teway'])(
+  'the Host %s is refused',
+  async (host) => {
+    const answer = await ask('POST /mdx/xmla', [`Host: ${host}`, LENGTH]);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*The header Host is not valid/);
+    expect(engine.seen).toEqual([]);
+  },
+);
+
+test.each([
+  'gateway',
+  'my_host.example:7080',
+  '127.0.0.1:80',
+  '[::1]:7080',
+  '[fe80::1]',
+  'xn--bcher-kva.de',
+  '',
+])('the Host "%s" is answered', async (host) => {
+  expect(await ask('POST /mdx/xmla', [`Host: ${host}`, LENGTH])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test.each([
+  ['no Host', [LENGTH]],
+  ['two lengths', ['Host: gateway', LENGTH, 'Content-Length: 0']],
+  ['a list of lengths', ['Host: gateway', `${LENGTH}, ${QUERY.length}`]],
+  ['a length beside a transfer coding', ['Host: gateway', LENGTH, 'Transfer-Encoding: chunked']],
+  ['a transfer coding behind chunked', ['Host: gateway', 'Transfer-Encoding: chunked, gzip']],
+  ['chunked twice', ['Host: gateway', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked']],
+  ['a space before a colon', ['Host: gateway', LENGTH.replace(':', ' :')]],
+  ['a folded line', ['Host: gateway', 'X-One: a', ' Content-Length: 0', LENGTH]],
+  ['a bare carriage return', ['Host: gateway', 'X-One: a\rContent-Length: 0', LENGTH]],
+  ['a zero byte', ['Host: gateway', 'X-One: a\0b', LENGTH]],
+])('a head with %s is refused', async (_what, headers) => {
+  expect(await ask('POST /mdx/xmla', headers)).toMatch(/^HTTP\/1\.1 400 /);
+  expect(engine.seen).toEqual([]);
+});
