@@ -137,7 +137,7 @@ export function createXmlaHandler(options: {
     const asked = understood?.asked ?? (await readAsked(headers, body, destination.traits));
     client.facts.subject = asked.subject;
     client.facts.why = asked.why;
-    refuseOtherIdentity(asked, body, destination);
+    await refuseOtherIdentity(asked, body, destination);
     if (hotPath !== undefined && asked.bypass !== undefined && understood === undefined) {
       const lesson = { request, body, asked, destination, principal, project: project ?? '' };
       void hotPath.learnPassing(lesson);
