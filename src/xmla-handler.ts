@@ -141,7 +141,7 @@ export function createXmlaHandler(options: {
     const read = understood?.asked ?? (await readAsked(headers, body, destination.traits));
     client.facts.subject = read.subject;
     client.facts.why = read.why;
-    refuseOtherIdentity(read, body, destination);
+    await refuseOtherIdentity(read, body, destination);
     if (hotPath !== undefined && read.bypass !== undefined && understood === undefined) {
       const lesson = { request, body, asked: read, destination, principal };
       void hotPath.learnPassing({ ...lesson, project: project ?? '' });

@@ -251,7 +251,9 @@ function failed(bytes: Uint8Array, offset: number, message: string): JsonScan {
     line += 1;
     lineStart = at + 1;
   }
-  const before = Buffer.from(bytes.subarray(lineStart, offset)).toString('utf8');
-  const column = [...before].length + 1;
+  let column = 1;
+  // Each character has one byte that does not go on with another.
+  for (let at = lineStart; at < offset; at += 1)
+    if (((bytes[at] ?? 0) & 0xc0) !== 0x80) column += 1;
   return { ok: false, mistake: `line ${line}, column ${column}: ${message}` };
 }

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { QueryHeaders } from '../engine/engine.ts';
 import { GatewayError } from '../errors.ts';
@@ -22,6 +21,7 @@ import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action
 import { NO_SOURCES, sourcesOf } from '../xmla/request/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
+import { isLong, ownTurn } from './own-turn.ts';
 import { asksForToken, sessionsInHeaders } from './session-headers.ts';
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
@@ -65,16 +65,14 @@ export async function readAsked(
   body: Buffer,
   engine: EngineTraits,
 ): Promise<Asked> {
+  if (isLong(body)) await ownTurn();
   const reading = readRequest(body, headers['content-type']);
   if (reading.kind === 'refused') {
     throw refused(reading.detail);
   }
   const named = sessionsInHeaders(headers);
   if (reading.kind === 'not-understood') {
-    const found =
-      reading.reason === 'long-request'
-        ? await sessionIdsInLong(body, headers['content-type'], nextTurn)
-        : reading.sessionIds;
+    const found = await sessionIdsOf(reading, body, headers['content-type']);
     if (found === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
     return {
       reading,
@@ -131,6 +129,16 @@ export function projectsNamed({ named }: Asked, project: string | undefined): re
 export function withTooManyNames(asked: Asked): Asked {
   const unkept = asked.unkept ?? 'many-names';
   return { ...asked, unkept, bypass: asked.bypass ?? unkept };
+}
+
+async function sessionIdsOf(
+  { reason, sessionIds }: Extract<RequestReading, { readonly kind: 'not-understood' }>,
+  body: Buffer,
+  contentType: string | undefined,
+): Promise<SessionIds | 'too-deep'> {
+  if (reason !== 'long-request') return sessionIds;
+  await ownTurn();
+  return sessionIdsInLong(body, contentType, ownTurn);
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than anybody but an attacker sends */

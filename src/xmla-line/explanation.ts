@@ -36,7 +36,7 @@ export function createExplanation(options: {
     let asked: Asked;
     try {
       asked = await readAsked(headers, body, destination.traits);
-      refuseOtherIdentity(asked, body, destination);
+      await refuseOtherIdentity(asked, body, destination);
     } catch (error) {
       return { classification: refusal(error) };
     }

@@ -11,10 +11,13 @@ export const XMLNS = 'http://www.w3.org/2000/xmlns/';
 const PLAIN =
   /^(?:|urn:[\w.-]+(?:[:/][\w.-]+)*|https?:\/\/[\w.-]+(?::\d{1,5})?(?:\/[\w.~:-]*)*(?:#[\w-]*)?)$/;
 
+/** The parser puts the name in front of every attribute, so that a long one would be copied a thousand times. */
+const LONGEST = 256;
+
 /**
  * Whether a namespace name is one as clients and engines use them. saxes trims them and takes any text for
  * one; others do not trim, and some parsers refuse what is no URI.
  */
 export function isPlainNamespace(name: string): boolean {
-  return PLAIN.test(name);
+  return name.length <= LONGEST && PLAIN.test(name);
 }

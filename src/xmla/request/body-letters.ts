@@ -12,9 +12,17 @@ const DECLARATION = 1024;
 
 /** The bytes as letters of ASCII, as far as they are some: without the zero bytes of UTF-16 and UTF-32. */
 export function lettersOf(body: Uint8Array): string {
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-    .toString('latin1')
-    .replaceAll('\0', '');
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (!bytes.includes(0)) return bytes.toString('latin1');
+  // Not as a text, of which each zero would be cut out by itself.
+  const letters = Buffer.allocUnsafe(bytes.length);
+  let count = 0;
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i] ?? 0;
+    letters[count] = byte;
+    if (byte !== 0) count += 1;
+  }
+  return letters.toString('latin1', 0, count);
 }
 
 /**

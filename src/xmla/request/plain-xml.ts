@@ -1,5 +1,5 @@
-import { mayBind, resolve, resolveAll, typeNamespaceOf, UNCLEAR } from './xml-scope.ts';
-import type { RawAttribute, Scope } from './xml-scope.ts';
+import { resolveAll, Scope, typeNamespaceOf, UNCLEAR } from './xml-scope.ts';
+import type { RawAttribute } from './xml-scope.ts';
 import type { XmlAttribute, XmlElement } from './xml-tree.ts';
 
 /** More than these are left to the parser. */
@@ -78,9 +78,10 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
   while (KINDS[text.charCodeAt(at)] === SPACE) at += 1;
 
   const open: OpenElement[] = [];
-  /** Names and scopes of the open elements. */
+  /** Of the open elements: their names, and how many declarations are in scope around them. */
   const names: string[] = [];
-  const scopes: (Scope | undefined)[] = [];
+  const outers: number[] = [];
+  const scope = new Scope();
   let nodes = 0;
   let root: OpenElement | undefined;
   let top: OpenElement | undefined;
@@ -95,7 +96,7 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
       }
       at = end + 1;
       open.pop();
-      scopes.pop();
+      scope.leave(outers.pop() ?? 0);
       top = open.at(-1);
     } else if (KINDS[next] === NAME_START) {
       // The name of the element.
@@ -105,8 +106,7 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
       const localAt = hasPrefix ? colon + 1 : start;
       const end = hasPrefix ? endOfName(text, localAt) : colon;
       if (end === localAt) return undefined;
-      let scope = scopes.at(-1);
-      const outer = scope;
+      const outer = scope.size;
       let attributes: RawAttribute[] | undefined;
       at = end;
       // Its attributes.
@@ -119,9 +119,7 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
         nodes += 1;
         const { prefix, local, value } = read;
         if (prefix === 'xmlns' || (prefix === '' && local === 'xmlns')) {
-          const bound = prefix === '' ? '' : local;
-          if (!mayBind(bound, value, scope, outer)) return undefined;
-          scope = { prefix: bound, uri: value, outer: scope };
+          if (!scope.bind(prefix === '' ? '' : local, value, outer)) return undefined;
         } else {
           attributes ??= [];
           attributes.push(read);
@@ -133,7 +131,7 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
       if (text.charCodeAt(at) !== GREATER) return undefined;
       at += 1;
       nodes += 1;
-      const uri = hasPrefix ? resolve(text.slice(start, colon), scope) : (resolve('', scope) ?? '');
+      const uri = hasPrefix ? scope.resolve(text.slice(start, colon)) : (scope.resolve('') ?? '');
       const known = attributes === undefined ? NO_ATTRIBUTES : resolveAll(attributes, scope);
       if (uri === undefined || known === undefined) return undefined;
       const typeNamespace = known === NO_ATTRIBUTES ? undefined : typeNamespaceOf(known, scope);
@@ -154,9 +152,9 @@ export function readPlainXml(source: string, limits: PlainXmlLimits): XmlElement
       if (!selfClosing) {
         open.push(element);
         names.push(text.slice(start, end));
-        scopes.push(scope);
+        outers.push(outer);
         top = element;
-      }
+      } else scope.leave(outer);
     } else if (top !== undefined && text.startsWith(CDATA, at)) {
       const end = text.indexOf(CDATA_END, at);
       if (end === -1) return undefined;
@@ -225,11 +223,6 @@ function readText(raw: string): string | undefined {
 }
 
 function unescaped(raw: string): string | undefined {
-  let isPlain = true;
-  const text = raw.replaceAll(/&(?:([a-z]{2,4});)?/g, (_, name: string | undefined) => {
-    const character = ENTITIES.get(name ?? '');
-    isPlain &&= character !== undefined;
-    return character ?? '';
-  });
-  return isPlain ? text : undefined;
+  if (/&(?!(?:lt|gt|amp|quot|apos);)/.test(raw)) return undefined;
+  return raw.replaceAll(/&([a-z]+);/g, (_, name: string) => ENTITIES.get(name) ?? '');
 }

@@ -30,6 +30,7 @@ export type RequestReading =
       readonly kind: 'not-understood';
       readonly reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request';
       readonly detail: string;
+      /** `unknown` for a long request: `sessionIdsInLong` looks for them. */
       readonly sessionIds: SessionIds;
     }
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
@@ -47,11 +48,16 @@ const MAX_BODY = 1024 * 1024;
  */
 export function readRequest(body: Uint8Array, contentType: string | undefined): RequestReading {
   if (body.byteLength > MAX_BODY) {
-    return unread(body, contentType, 'long-request', 'a long body');
+    const detail = 'a long body';
+    if (mentionsDtd(lettersOf(body))) return refusedDtd(detail);
+    return { kind: 'not-understood', reason: 'long-request', detail, sessionIds: 'unknown' };
   }
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) {
-    return unread(body, contentType, 'encoding', 'an unknown or contradictory text encoding');
+    const detail = 'an unknown or contradictory text encoding';
+    if (mentionsDtd(lettersOf(body))) return refusedDtd(detail);
+    const sessionIds = sessionIdsInBytes(body, contentType);
+    return { kind: 'not-understood', reason: 'encoding', detail, sessionIds };
   }
   const parsed = parseXml(decoded.text);
   switch (parsed.kind) {
@@ -125,23 +131,6 @@ function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
       note(`element ${shown(child.local)} in Envelope`);
     }
   }
-}
-
-/** A body that is not parsed; a document type declaration is looked for all the same. */
-function unread(
-  body: Uint8Array,
-  contentType: string | undefined,
-  reason: 'encoding' | 'long-request',
-  detail: string,
-): RequestReading {
-  return mentionsDtd(lettersOf(body))
-    ? refusedDtd(detail)
-    : {
-        kind: 'not-understood',
-        reason,
-        detail,
-        sessionIds: sessionIdsInBytes(body, contentType),
-      };
 }
 
 function refusedDtd(where: string): RequestReading {

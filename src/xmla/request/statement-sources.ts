@@ -1,6 +1,7 @@
 import { foldName } from '../fold-name.ts';
 import { lengthAt, MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import type { XmlaRequest } from './xmla-request.ts';
 
 /** What a statement reads from. */
@@ -24,6 +25,8 @@ const MAX_NESTING = 8;
 
 /** Of a request without a statement. */
 export const NO_SOURCES: StatementSources = { names: [], certain: true, qualified: false };
+/** Of a statement that is too long to be searched. */
+const ANY_SOURCES: StatementSources = { names: [], certain: false, qualified: true };
 
 /**
  * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
@@ -31,6 +34,7 @@ export const NO_SOURCES: StatementSources = { names: [], certain: true, qualifie
  */
 export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): StatementSources {
   if (request.method === 'Discover') return NO_SOURCES;
+  if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
   const found: Found = { names: [], certain: true, qualified: false };
   searchTokens(tokens ?? mdxTokens(request.statement), found, MAX_NESTING);
   return found;

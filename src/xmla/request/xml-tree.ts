@@ -2,17 +2,12 @@ import { SaxesParser } from 'saxes';
 import type { SaxesAttributeNS, SaxesTagNS } from 'saxes';
 import { isPlainNamespace, XMLNS, XSI } from '../namespaces.ts';
 import { readPlainXml } from './plain-xml.ts';
+import { MAX_DECLARATIONS } from './xml-scope.ts';
 
 /** Elements nested deeper than this are refused; an XMLA request needs about seven. */
 export const MAX_DEPTH = 64;
 /** More elements or attributes than this and a body is not read; it would only cost memory. */
 export const MAX_NODES = 50_000;
-/**
- * More prefixes than this and a body is not read: the parser keeps the declarations of an element in a form in which
- * tens of thousands of them hold everybody up. Toolkits that make one up for every part of a message stay far below.
- */
-const MAX_PREFIXES = 256;
-
 const MAX_DETAIL = 200;
 
 export interface XmlAttribute {
@@ -45,7 +40,7 @@ export type XmlParsing =
     }
   /** Not well-formed by XML 1.0 or Namespaces in XML 1.0. */
   | { readonly kind: 'malformed'; readonly detail: string }
-  /** XML that is not read on purpose: another XML version, an unusual namespace name, too many nodes or prefixes. */
+  /** XML that is not read on purpose: another XML version, an unusual namespace name, too many nodes or declarations. */
   | { readonly kind: 'unread'; readonly detail: string }
   /** A document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
@@ -69,10 +64,6 @@ export function parseXml(text: string): XmlParsing {
   if (text.startsWith('\uFEFF')) {
     return { kind: 'malformed', detail: 'a second byte order mark' };
   }
-  if (declaresManyPrefixes(text)) {
-    const detail = `more than ${MAX_PREFIXES} prefixes of namespaces`;
-    return mentionsDtd(text) ? refusedDtd(detail) : { kind: 'unread', detail };
-  }
   const plain = readPlainXml(text, { depth: MAX_DEPTH, nodes: MAX_NODES });
   return plain === undefined ? parseAnyXml(text) : { kind: 'tree', root: plain, oddity: undefined };
 }
@@ -92,11 +83,23 @@ export function parseAnyXml(text: string): XmlParsing {
     defaultXMLVersion: '1.0',
   });
   // Six handlers in the usual case and no more: from the seventh on V8 keeps the parser as a hash table, which
-  // makes it several times slower. So errors are thrown, which is the default, and the declaration and the
-  // attributes are read at their tags.
+  // makes it several times slower. So errors are thrown, which is the default, the declaration is read at the first
+  // tag, and what is seldom sent is listened for only where it stands. Attributes are counted one by one: what the
+  // parser does with all those of a tag comes before it tells of the tag.
   if (text.includes('<!DOCTYPE')) {
     parser.on('doctype', () => halt('refused', 'a document type declaration'));
   }
+  if (text.includes('<!--')) parser.on('comment', () => builder.odd('a comment'));
+  if (/<\?(?!xml[ \t\r\n])/.test(text)) {
+    parser.on('processinginstruction', ({ body }) => {
+      // The parser takes `<?a?b?>` for `<?a ?b?>`, and only the second is XML.
+      if (body.startsWith('?')) {
+        halt('unread', 'a processing instruction that begins with a question mark');
+      }
+      builder.odd('a processing instruction');
+    });
+  }
+  parser.on('attribute', (attribute) => builder.attribute(attribute));
   parser.on('opentag', (tag) => {
     // XML 1.1 has other line ends, so an engine may read another text.
     if (builder.root === undefined && (parser.xmlDecl.version ?? '1.0') !== '1.0') {
@@ -107,14 +110,6 @@ export function parseAnyXml(text: string): XmlParsing {
   parser.on('closetag', () => builder.close());
   parser.on('text', (part) => builder.text(part));
   parser.on('cdata', (part) => builder.cdata(part));
-  parser.on('comment', () => builder.odd('a comment'));
-  parser.on('processinginstruction', ({ body }) => {
-    // The parser takes `<?a?b?>` for `<?a ?b?>`, and only the second is XML.
-    if (body.startsWith('?')) {
-      halt('unread', 'a processing instruction that begins with a question mark');
-    }
-    builder.odd('a processing instruction');
-  });
   try {
     parser.write(text).close();
   } catch (error) {
@@ -130,20 +125,6 @@ export function parseAnyXml(text: string): XmlParsing {
     : { kind: 'tree', root, oddity };
 }
 
-/** By the letters of the text: what only looks like a declaration counts too. */
-function declaresManyPrefixes(text: string): boolean {
-  // Nearly every text has only a few of them, and to count them is cheap.
-  let found = 0;
-  for (let at = text.indexOf('xmlns:'); at !== -1; at = text.indexOf('xmlns:', at + 1)) found += 1;
-  if (found <= MAX_PREFIXES) return false;
-  const prefixes = new Set<string>();
-  for (const [declared] of text.matchAll(/xmlns:[^\s=]*/g)) {
-    prefixes.add(declared);
-    if (prefixes.size > MAX_PREFIXES) return true;
-  }
-  return false;
-}
-
 /**
  * Whether a text that could not be parsed holds a declaration that must not reach an engine. The parser
  * stops at the first thing it does not like, an engine's may go on.
@@ -157,6 +138,8 @@ function refusedDtd(detail: string): Problem {
 }
 
 interface TreeBuilder {
+  /** In front of the tag that it stands in. */
+  attribute(attribute: Omit<SaxesAttributeNS, 'uri'>): void;
   open(tag: SaxesTagNS, resolve: (prefix: string) => string | undefined): void;
   close(): void;
   text(part: string): void;
@@ -168,6 +151,10 @@ interface TreeBuilder {
 
 function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): TreeBuilder {
   const stack: OpenElement[] = [];
+  /** How many declarations are in scope around each of them, and around what is being read. */
+  const outers: number[] = [];
+  let outer = 0;
+  let declarations = 0;
   let root: OpenElement | undefined;
   let oddity: string | undefined;
   let nodes = 0;
@@ -184,19 +171,20 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
     }
   };
 
-  const checkAttribute = ({ name, prefix, local, value }: SaxesAttributeNS): void => {
-    count();
-    checkLocal(name, local);
-    if ((prefix === 'xmlns' || name === 'xmlns') && !isPlainNamespace(value)) {
-      halt('unread', 'an unusual namespace name');
-    }
-  };
-
   return {
+    attribute({ name, prefix, local, value }) {
+      count();
+      checkLocal(name, local);
+      if (prefix !== 'xmlns' && name !== 'xmlns') return;
+      if (!isPlainNamespace(value)) halt('unread', 'an unusual namespace name');
+      declarations += 1;
+      if (declarations > MAX_DECLARATIONS) {
+        halt('unread', `more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
+      }
+    },
     open(tag, resolve) {
       count();
       checkLocal(tag.name, tag.local);
-      Object.values(tag.attributes).forEach(checkAttribute);
       const element = openElement(tag, resolve);
       const parent = stack.at(-1);
       if (parent === undefined) {
@@ -205,12 +193,16 @@ function createBuilder(halt: (kind: Problem['kind'], detail: string) => never): 
         parent.children.push(element);
       }
       stack.push(element);
+      outers.push(outer);
+      outer = declarations;
       if (stack.length > MAX_DEPTH) {
         halt('refused', `elements nested deeper than ${MAX_DEPTH}`);
       }
     },
     close() {
       stack.pop();
+      outer = outers.pop() ?? 0;
+      declarations = outer;
     },
     text(part) {
       const top = stack.at(-1);

@@ -539,20 +539,45 @@ describe('what is not understood is told from what is refused', () => {
     });
   });
 
-  test('more prefixes than anybody needs, and no fewer', () => {
-    const declaring = (count: number) => {
-      const many = Array.from({ length: count }, (_, i) => `xmlns:p${i}="urn:a"`).join(' ');
-      // Of the one that is declared again and again there is one.
-      return good
-        .replace('<Execute', `<Execute ${many}`)
-        .replace('<Command>', '<Command xmlns:p0="urn:b">');
-    };
-    const own = new Set(good.match(/xmlns:\w+/g)).size;
-    expect(parseXml(declaring(256 - own)).kind).toBe('tree');
-    expect(parseXml(declaring(257 - own))).toMatchObject({ kind: 'unread' });
-    expect(read(declaring(257 - own))).toMatchObject({ reason: 'unknown-shape' });
-    const withDtd = `<!DOCTYPE a>${declaring(257)}`;
-    expect(parseXml(withDtd)).toMatchObject({ kind: 'refused' });
+  describe.each([
+    ['', ''],
+    // What the quick reader leaves to the parser.
+    [' by the parser', '<!---->'],
+  ])('declarations of namespaces%s', (_by, before) => {
+    const declared = good.match(/xmlns[:=]/g)?.length ?? 0;
+
+    test('more of them in scope than anybody needs, and no fewer', () => {
+      const declaring = (count: number) => {
+        const [outer, inner] = [count >> 1, count - (count >> 1)].map((part) =>
+          Array.from({ length: part }, (_, i) => `xmlns:p${i}="urn:a"`).join(' '),
+        );
+        return (
+          before +
+          good
+            .replace('<Execute', `<Execute ${outer}`)
+            .replace('<Command>', `<x ${inner}/><x ${inner}/><Command>`)
+        );
+      };
+      expect(parseXml(declaring(256 - declared)).kind).toBe('tree');
+      expect(parseXml(declaring(257 - declared))).toMatchObject({ kind: 'unread' });
+      expect(read(declaring(257 - declared))).toMatchObject({ reason: 'unknown-shape' });
+      expect(parseXml(`<!DOCTYPE a>${declaring(257)}`)).toMatchObject({ kind: 'refused' });
+      expect(parseXml(`${declaring(257)}<!DOCTYPE a>`)).toMatchObject({ kind: 'refused' });
+    });
+
+    test('are read where toolkits repeat them, or make up a prefix, for each part', () => {
+      const part = (i: number) =>
+        `<q:a xmlns:q="urn:${i}"><p${i}:b xmlns:p${i}="urn:a"/><q:c/></q:a>`;
+      const parts = Array.from({ length: 1_000 }, (_, i) => part(i)).join('');
+      expect(parseXml(before + good.replace('<Command>', `<Command>${parts}`)).kind).toBe('tree');
+    });
+
+    test('a name longer than any namespace has', () => {
+      const named = (length: number) =>
+        before + good.replace('<Execute', `<Execute xmlns:p="${'urn:'.padEnd(length, 'u')}"`);
+      expect(parseXml(named(256)).kind).toBe('tree');
+      expect(parseXml(named(257))).toMatchObject({ kind: 'unread' });
+    });
   });
 
   test('too many attributes', () => {
