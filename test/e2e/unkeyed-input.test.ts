@@ -162,7 +162,8 @@ test('no answer differs from what the engine would say to the very request', asy
       .map((name) => ({ name, value: pick(VALUES) }));
 
   const nameAskedFor = () => {
-    const name = below(3) === 0 ? 'ProviderVersion' : pick(['Format', 'Timeout', ...IGNORED]);
+    const names = ['ProviderVersion', 'Timeout', 'Timeout', 'ApplicationContext', pick(IGNORED)];
+    const name = pick(names);
     const spelt = pick([(one: string) => one, (one: string) => ` ${one.toUpperCase()}\n`, wide]);
     return below(3) === 0 ? spelt(name) : name;
   };
