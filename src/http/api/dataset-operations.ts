@@ -75,28 +75,33 @@ export function createDatasetOperations(options: {
   }
 
   return {
-    async exportDataset({ request, response }) {
+    async exportDataset(exchange) {
+      const { request, response } = exchange;
       const { project, name, type } = checked(exportQuery, queryParameters(request));
-      await documents.hold(response, async () => {
-        const dataset = await datasets.read(project, name);
-        if (dataset === undefined || foldCase(dataset.type) !== foldCase(type)) {
+      await documents.pass(
+        exchange,
+        async () => {
+          const dataset = await datasets.read(project, name);
+          if (dataset !== undefined && foldCase(dataset.type) === foldCase(type)) {
+            return dataset.document;
+          }
           throw new ApiError(
             'no-such-dataset',
             'The project has no dataset of this name and type.',
           );
-        }
-        await sendDocument(response, dataset.document);
-      });
+        },
+        (document) => sendDocument(response, document),
+      );
     },
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      const id = await documents.hold(exchange.response, () => importDocument(exchange));
+      const id = await documents.hold(exchange, () => importDocument(exchange));
       sendData(exchange.response, { dataset_id: id });
     },
 
     async updateDataset(exchange) {
-      const id = await documents.hold(exchange.response, () => updateDocument(exchange));
+      const id = await documents.hold(exchange, () => updateDocument(exchange));
       sendData(exchange.response, { dataset_id: id });
     },
 

@@ -1,61 +1,107 @@
 import type { ServerResponse } from 'node:http';
+import type { Principal } from '../../auth/authenticator.ts';
 import { GatewayError } from '../../errors.ts';
-import { createGate } from '../../gate.ts';
+import { foldCase } from '../../fold-case.ts';
+import { createGate, type Gate } from '../../gate.ts';
 
 /**
- * Documents that are held at one time. Each may be there up to five times over for a moment, which makes 640 MiB
- * of the largest by default; and with more at one time none would be done sooner on a small server.
+ * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
+ * 640 MiB of the largest by default; and with more at one time none would be done sooner on a small server.
  */
 const PLACES = 4;
-/** Requests that may wait for a place. */
+/** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
+const SENT = 8;
+/** Documents that one user may have read, written or sent at one time. */
+const OWN = 2;
+/** Requests of one user that may wait for that; what he queues keeps no other user from waiting. */
 const QUEUE = 256;
-/** How long they may (ms): shorter than what clients usually wait for an answer. */
+/** How long any request may wait (ms): shorter than what clients usually wait for an answer. */
 const LONGEST_WAIT = 30_000;
 
-/** Bounds how many requests hold a document at one time. What holds none never waits here. */
+/** Who asks; whose client goes away waits no more. */
+interface Asker {
+  readonly principal: Principal;
+  readonly response: ServerResponse;
+}
+
+/**
+ * Bounds how many documents are held at one time, of one user and of all. What holds none never waits here. A client
+ * that is slow to take a document keeps a place from others of its kind and of its user, not from imports and updates.
+ */
 export interface DocumentGate {
   /**
    * Does the work when there is a place, which it has to its end.
-   * @param response of the client that waits; who goes away waits no more
    * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
    * @throws GatewayError `client-gone`, and what the work throws
    */
-  hold<T>(response: ServerResponse, work: () => Promise<T>): Promise<T>;
+  hold<T>(asker: Asker, work: () => Promise<T>): Promise<T>;
+  /**
+   * The same for a document that is read, which takes a place, and then sent, which takes another one.
+   * @throws as {@link DocumentGate.hold}
+   */
+  pass(
+    asker: Asker,
+    read: () => Promise<Buffer>,
+    send: (document: Buffer) => Promise<void>,
+  ): Promise<void>;
 }
 
 /** @param options.wait milliseconds */
 export function createDocumentGate(
-  options: { readonly places?: number; readonly queue?: number; readonly wait?: number } = {},
+  options: {
+    readonly places?: number;
+    readonly sent?: number;
+    readonly own?: number;
+    readonly queue?: number;
+    readonly wait?: number;
+  } = {},
 ): DocumentGate {
-  const { places = PLACES, queue = QUEUE, wait = LONGEST_WAIT } = options;
-  const gate = createGate(places);
+  const { places = PLACES, sent = SENT, own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
+  const held = createGate(places);
+  const sending = createGate(sent);
+  /** Of those who have a place. */
+  const users = new Map<string, Gate>();
 
-  async function enter(response: ServerResponse): Promise<() => void> {
+  /**
+   * Enters the user's own gate first, so that who waits for himself keeps no place from others.
+   * @param work gets what leaves the gates, the last one first
+   */
+  async function within<T>(
+    { principal, response }: Asker,
+    gates: readonly Gate[],
+    work: (leave: readonly (() => void)[]) => Promise<T>,
+  ): Promise<T> {
     refuseGone(response);
-    if (gate.usage().waiting >= queue) throw overloaded();
+    const user = foldCase(principal.name);
+    const mine = users.get(user) ?? createGate(own);
+    if (mine.usage().waiting >= queue) throw overloaded();
+    users.set(user, mine);
     const patience = new AbortController();
     const goAway = () => patience.abort(clientGone());
     const timer = setTimeout(() => patience.abort(overloaded()), wait);
     response.once('close', goAway);
+    const leave: (() => void)[] = [];
     try {
-      return await gate.enter(patience.signal);
+      for (const gate of [mine, ...gates]) leave.unshift(await gate.enter(patience.signal));
+      // The client may have gone in the very turn in which its place came.
+      refuseGone(response);
+      return await work(leave);
     } finally {
       clearTimeout(timer);
       response.off('close', goAway);
+      for (const one of leave) one();
+      if (mine.usage().inside === 0) users.delete(user);
     }
   }
 
   return {
-    async hold(response, work) {
-      const leave = await enter(response);
-      try {
-        // The client may have gone in the very turn in which its place came.
-        refuseGone(response);
-        return await work();
-      } finally {
-        leave();
-      }
-    },
+    hold: (asker, work) => within(asker, [held], work),
+    pass: (asker, read, send) =>
+      within(asker, [sending, held], async ([leaveHeld]) => {
+        const document = await read();
+        leaveHeld?.();
+        await send(document);
+      }),
   };
 }
 
@@ -67,13 +113,13 @@ export function placesBeside(connections: number): number {
 function overloaded(): GatewayError {
   return new GatewayError(
     'overloaded',
-    'Too many datasets are read or written at one time; nothing was done. Try again.',
+    'Too many datasets are read, written or sent at one time; nothing was done. Try again.',
     { retryAfter: 5 },
   );
 }
 
-function refuseGone(response: ServerResponse): void {
-  if (response.destroyed) throw clientGone();
+function refuseGone({ destroyed }: ServerResponse): void {
+  if (destroyed) throw clientGone();
 }
 
 function clientGone(): GatewayError {

@@ -80,7 +80,7 @@ export function createRemoteApi(
       return operation.changes === 'datasets' ? changeDataset(exchange, sent) : remote.change(sent);
     };
     const ofDataset = operation.changes === 'datasets';
-    sendHeld(response, await (ofDataset ? documents.hold(response, send) : send()));
+    sendHeld(response, await (ofDataset ? documents.hold(exchange, send) : send()));
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));

@@ -7,17 +7,21 @@ import { createTestApi, failureOf } from './support-api.ts';
 const EXPORT = '/dataset?project=p&datasetType=mdx&datasetName=d';
 const DOCUMENT = JSON.stringify({ project: 'p', dataset_name: 'd', type: 'MDX' });
 
-/** An API with one place for documents, which an export has until it is let go on, and a queue of one. */
+/** An API with one place for documents of a user, which an export has until it is let go on, and a queue of one. */
 async function fullHouse() {
   const began = createGate();
   const end = createGate();
-  const inner = createDocumentGate({ places: 1, queue: 1 });
+  const inner = createDocumentGate({ places: 1, own: 1, queue: 1 });
   /** Who asked for a place, in order. */
   const arrived: ServerResponse[] = [];
   const documents: DocumentGate = {
-    hold(response, work) {
-      arrived.push(response);
-      return inner.hold(response, work);
+    hold(asker, work) {
+      arrived.push(asker.response);
+      return inner.hold(asker, work);
+    },
+    pass(asker, ...work) {
+      arrived.push(asker.response);
+      return inner.pass(asker, ...work);
     },
   };
   const api = createTestApi({ documents });
@@ -39,7 +43,7 @@ async function fullHouse() {
   return { ...api, arrived, first, letGoOn: end.open };
 }
 
-describe('while all places for documents are taken', () => {
+describe('while a user has all places for documents that he may have', () => {
   test.each([
     ['POST', '/dataset?createType=import', DOCUMENT.replace('"d"', '"e"')],
     ['PUT', '/dataset', DOCUMENT],

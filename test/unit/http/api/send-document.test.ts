@@ -1,13 +1,13 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { sendDocument } from '../../../../src/http/api/send-document.ts';
 
 /** More than the buffers of a connection hold. */
 const DOCUMENT = Buffer.alloc(24 * 1024 * 1024, 'document ');
-const MIB = 1024 * 1024;
+const PIECE = 64 * 1024;
 
 let server: Server;
 let client: Socket;
@@ -28,7 +28,7 @@ beforeEach(async () => {
       return write(...given);
     };
     if (request.url === '/never') return;
-    sendDocument(response, DOCUMENT, 60_000).then(
+    sendDocument(response, DOCUMENT).then(
       () => mine.push(`${request.url} whole`),
       ({ reason }: { reason: string }) => mine.push(`${request.url} ${reason}`),
     );
@@ -75,7 +75,7 @@ test('a document arrives byte by byte, and is held until the connection has take
   client.pause();
   ask('/a');
   await stuck();
-  expect([ends, pieces < DOCUMENT.length / MIB]).toEqual([[], true]);
+  expect([ends, pieces < DOCUMENT.length / PIECE]).toEqual([[], true]);
   const all = received();
   client.resume();
   await turnsUntil(() => ends.length > 0);
@@ -88,11 +88,23 @@ test('a document arrives byte by byte, and is held until the connection has take
   expect(jest.getTimerCount()).toBe(0);
 });
 
-test('a reader that takes nothing for a minute is broken off, and not before', async () => {
+/** Reads until the server has gone on; in paused mode a client takes what it asks for. */
+async function takeSome(): Promise<void> {
+  const before = pieces;
+  await turnsUntil(() => {
+    client.read();
+    return pieces > before;
+  });
+}
+
+test('a reader that takes nothing in ten seconds is broken off', async () => {
   client.pause();
   ask('/a');
   await stuck();
-  jest.advanceTimersByTime(59_999);
+  // In these it took what the connection holds.
+  jest.advanceTimersByTime(10_000);
+  await stuck();
+  jest.advanceTimersByTime(9_999);
   await stuck();
   expect(ends).toEqual([]);
   jest.advanceTimersByTime(1);
@@ -101,22 +113,22 @@ test('a reader that takes nothing for a minute is broken off, and not before', a
   const all = received();
   client.resume();
   expect((await all).length).toBeLessThan(DOCUMENT.length);
+  expect(jest.getTimerCount()).toBe(0);
 });
 
-test('a reader that goes on has its minute anew', async () => {
+test('a reader that goes on is served to the end, and so is an answer that waits behind its own', async () => {
   client.pause();
   ask('/a');
+  ask('/b');
   await stuck();
-  jest.advanceTimersByTime(50_000);
-  const before = pieces;
-  // In paused mode it takes what it asks for.
-  await turnsUntil(() => {
-    client.read();
-    return pieces > before;
-  });
-  jest.advanceTimersByTime(50_000);
-  await stuck();
+  for (let window = 0; window < 7; window += 1) {
+    jest.advanceTimersByTime(10_000);
+    await takeSome();
+  }
   expect(ends).toEqual([]);
+  client.resume();
+  await turnsUntil(() => ends.length === 2);
+  expect(ends).toEqual(['/a whole', '/b whole']);
 });
 
 test('an answer behind another one on the same connection is broken off with it', async () => {
@@ -124,7 +136,7 @@ test('an answer behind another one on the same connection is broken off with it'
   ask('/a');
   ask('/b');
   await stuck();
-  jest.advanceTimersByTime(60_000);
+  jest.advanceTimersByTime(20_000);
   await turnsUntil(() => ends.length === 2);
   expect(ends.toSorted()).toEqual(['/a client-gone', '/b client-gone']);
   expect(jest.getTimerCount()).toBe(0);
@@ -134,7 +146,7 @@ test('an answer that waits behind one that never comes is broken off too', async
   ask('/never');
   ask('/b');
   await turnsUntil(() => pieces > 0);
-  jest.advanceTimersByTime(60_000);
+  jest.advanceTimersByTime(10_000);
   await turnsUntil(() => ends.length > 0);
   expect(ends).toEqual(['/b client-gone']);
 });
@@ -159,4 +171,45 @@ test('the answer to HEAD is the head', async () => {
     /^HTTP\/1.1 200 OK\r\n[^]*length: 25165824\r\n[^]*\r\n\r\n$/,
   );
   expect([ends, pieces]).toEqual([['/a whole'], 0]);
+});
+
+describe('a connection that takes pieces of 64 KiB', () => {
+  /** Sends to a connection that takes one piece each so many milliseconds, and resolves to how often it did. */
+  async function takenEvery(interval: number): Promise<{ end: string; taken: number }> {
+    const socket = { bytesWritten: 0 };
+    const response = Object.assign(new EventEmitter(), {
+      req: { method: 'GET', socket },
+      writeHead() {},
+      write(piece: Buffer, done: () => void) {
+        socket.bytesWritten += piece.length;
+        next = done;
+      },
+      end() {},
+      destroy: () => response.emit('close'),
+    });
+    let next: (() => void) | undefined;
+    const ended: string[] = [];
+    sendDocument(response as unknown as ServerResponse, DOCUMENT).then(
+      () => ended.push('whole'),
+      ({ reason }: { reason: string }) => ended.push(reason),
+    );
+    let taken = 0;
+    for (;;) {
+      jest.advanceTimersByTime(interval);
+      await setImmediate();
+      if (ended.length > 0) return { end: ended.join(), taken };
+      taken += 1;
+      next?.();
+      await setImmediate();
+    }
+  }
+
+  test('at least every ten seconds gets the whole document', async () => {
+    expect(await takenEvery(9_900)).toEqual({ end: 'whole', taken: DOCUMENT.length / PIECE });
+  });
+
+  test('less often is broken off', async () => {
+    const { end, taken } = await takenEvery(12_000);
+    expect([end, taken < 10]).toEqual(['client-gone', true]);
+  });
 });
