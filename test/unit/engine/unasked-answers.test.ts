@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { createSmallRequests } from '../../../src/engine/small-request.ts';
@@ -115,6 +116,19 @@ test('an answer that comes before all of its request was sent is passed through 
   for (const socket of connections) socket.destroy();
   await front.close();
   server.close();
+});
+
+test('a request whose client goes away before it is sent is not sent', async () => {
+  const front = await startFront(house, undefined);
+  const leave = (message: unknown) => {
+    unsubscribe('http.server.request.start', leave);
+    setImmediate(() => (message as { socket: Socket }).socket.destroy());
+  };
+  subscribe('http.server.request.start', leave);
+  await expect(fetch(front.url, { method: 'POST', body: '<q/>' })).rejects.toThrow('fetch failed');
+  await front.idle();
+  expect([engine.seen, house.atEngine(), house.failures()]).toEqual([[], 0, []]);
+  await front.close();
 });
 
 test('each of the small requests gets its own answer, whatever comes behind the one before', async () => {
