@@ -4,6 +4,7 @@ import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
 import { watchConnection, type ConnectionWatch } from '../proxy/connection.ts';
 import { requestHeaders } from '../proxy/forwarded-headers.ts';
+import { guardConnection, readWhatCame } from '../proxy/kept-connection.ts';
 import { proxyThrough } from '../proxy/proxy.ts';
 import { endOnSilence } from '../proxy/silence.ts';
 import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
@@ -112,6 +113,9 @@ export function createPassThrough(options: {
     fail: (error: unknown) => void;
   }): Promise<void> {
     const { replica, client, guarded, fail } = attempt;
+    await readWhatCame(replica.agent);
+    // The proxy is not told of a client that went away before.
+    client.signal.throwIfAborted();
     const { request } = client;
     const response = guarded === undefined ? client.response : standIn(client);
     let connection: ConnectionWatch | undefined;
@@ -128,6 +132,7 @@ export function createPassThrough(options: {
       onRequest(sent) {
         connection = watchConnection(sent, attempt.connectLimit);
         attempt.connections.push(connection);
+        guardConnection(sent);
         endOnSilence(sent, config.timeout, () => new EngineSilence());
         // Nothing else tells of an engine that changes the protocol without being asked to.
         sent.once('close', () => {

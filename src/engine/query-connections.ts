@@ -10,7 +10,7 @@ import { ClientStall } from '../proxy/upstream-failure.ts';
 import { EngineSilence, NotConnected } from './engine-failure.ts';
 import type { QueryRequest } from './query-request.ts';
 
-/** A kept-alive connection that the engine had already closed when the request went out on it. */
+/** A kept-alive connection that the engine had already closed, or broken, when the request went out on it. */
 export class StaleConnection extends Error {
   override readonly name = 'StaleConnection';
 }
@@ -48,6 +48,8 @@ interface Connection {
   state: 'none' | 'begun' | 'made';
   /** Of this connection, that is, since it was made. */
   requests: number;
+  /** Bytes that had come on it when its last answer was whole. */
+  read: number;
   busy: boolean;
   socket: Socket | undefined;
   /** How its socket broke. */
@@ -111,6 +113,7 @@ export function createQueryConnections(
       client,
       state: 'none',
       requests: 0,
+      read: 0,
       busy: false,
       socket: undefined,
       broken: undefined,
@@ -136,19 +139,31 @@ export function createQueryConnections(
     if (connection.state === 'begun') connection.socket?.destroy();
   }
 
+  /** One that is idle, and on which nothing came since: whatever came was no answer to a request. */
+  function takeIdle(): Connection | undefined {
+    for (;;) {
+      const connection = idle.pop();
+      if (connection?.socket === undefined || connection.socket.bytesRead === connection.read) {
+        return connection;
+      }
+      discard(connection);
+    }
+  }
+
   function send(
     query: QueryRequest,
     connectLimit: number | undefined,
     over: (error: Error | null) => void,
   ): Promise<UpstreamAnswer> {
     const { signal } = query;
-    const connection = idle.pop() ?? open();
+    const connection = takeIdle() ?? open();
     connection.busy = true;
     return new Promise((resolve, reject) => {
       let body: AnswerBody | undefined;
       let resume: (() => void) | undefined;
       /** Whether the connection is no longer of this request. */
       let parted = false;
+      let sent = false;
       let reused = false;
 
       listen(connection, query.timeout, () => {
@@ -189,12 +204,13 @@ export function createQueryConnections(
         {
           onConnect() {
             clearTimeout(waiting);
+            sent = true;
             reused = connection.requests > 0;
             connection.requests += 1;
           },
           onHeaders(statusCode, raw, more, statusMessage) {
             if (parted || statusCode < 200) return true;
-            if (!ASCII.test(statusMessage)) {
+            if (!isReasonUnderstood(statusMessage)) {
               fail(new NotUnderstood('a reason phrase that is not ASCII'));
               return true;
             }
@@ -222,6 +238,7 @@ export function createQueryConnections(
             if (connection.broken !== undefined) return fail(connection.broken);
             part();
             connection.busy = false;
+            connection.read = connection.socket?.bytesRead ?? 0;
             // Answered before all of it was sent: the engine may read no more here, or take the rest for a request.
             if ((connection.socket?.writableLength ?? 0) > 0) discard(connection);
             else if (all.has(connection)) idle.push(connection);
@@ -229,6 +246,8 @@ export function createQueryConnections(
           },
           onError(error: NodeJS.ErrnoException) {
             if (body !== undefined) fail(error);
+            // Something came that is no answer, before anything was sent.
+            else if (!sent && connection.state === 'made') fail(new StaleConnection());
             else if (isNotUnderstood(error)) fail(new NotUnderstood(error.message));
             else if (reused && isClosed(error)) fail(new StaleConnection());
             else fail(error);
@@ -273,7 +292,10 @@ function hear(connection: Connection): void {
   connection.silence?.refresh();
 }
 
-const ASCII = /^[\t\x20-\x7e]*$/;
+/** Whether undici tells a reason phrase to the byte. */
+export function isReasonUnderstood(phrase = ''): boolean {
+  return /^[\t\x20-\x7e]*$/.test(phrase);
+}
 
 /** Only a provisional `100 Continue` that nobody asked for is called so by undici, while a request is under way. */
 function isNotUnderstood(error: NodeJS.ErrnoException): boolean {

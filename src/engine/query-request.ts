@@ -1,6 +1,7 @@
 import { request as httpRequest, type Agent, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { watchConnection } from '../proxy/connection.ts';
+import { guardConnection, readWhatCame } from '../proxy/kept-connection.ts';
 import { endOnSilence } from '../proxy/silence.ts';
 import type { UpstreamTls } from '../proxy/upstream-agent.ts';
 import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
@@ -8,6 +9,7 @@ import { NoAnswer } from '../proxy/upstream-failure.ts';
 import { EngineSilence, NotConnected } from './engine-failure.ts';
 import {
   createQueryConnections,
+  isReasonUnderstood,
   NotUnderstood,
   StaleConnection,
   type QueryConnections,
@@ -42,37 +44,33 @@ export interface QuerySender {
 
 /**
  * The first query goes by `node:http`, and the others by undici, which is loaded behind the first answer: a gateway
- * that has just been started answers sooner by that. With an engine that says what undici does not understand, all go
- * by `node:http`.
+ * that has just been started answers sooner by that. A query whose answer undici does not understand is sent once more
+ * by `node:http`, and so are the next ones until an answer comes that undici would have understood: an engine that
+ * always answers in such a way is asked once for each query.
  */
 export function createQuerySender(
   origin: URL,
   { agent, tls }: { readonly agent: Agent; readonly tls: UpstreamTls | undefined },
 ): QuerySender {
   let quick: QueryConnections | undefined;
-  let state: 'first' | 'usual' | 'plain' | 'closed' = 'first';
+  let state: 'plain' | 'quick' | 'closed' = 'plain';
 
   function closeIdle(): void {
     quick?.closeIdle();
     for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
   }
 
-  function begin(): void {
-    if (state !== 'first') return;
-    quick = createQueryConnections(origin, tls);
-    state = 'usual';
+  function beQuick(): void {
+    if (state === 'closed') return;
+    quick ??= createQueryConnections(origin, tls);
+    state = 'quick';
   }
 
   const send: QuerySender['send'] = (query, connectLimit, over) => {
-    if (quick !== undefined && state === 'usual') return quick.send(query, connectLimit, over);
-    return sendPlainly(origin, agent, query, connectLimit, {
-      over(error) {
-        if (state === 'first' && error === null) setImmediate(begin);
-        over(error);
-      },
-      provisional() {
-        if (state === 'first') state = 'plain';
-      },
+    if (quick !== undefined && state === 'quick') return quick.send(query, connectLimit, over);
+    return sendPlainly(origin, agent, query, connectLimit, (error, understood) => {
+      if (error === null && understood) setImmediate(beQuick);
+      over(error);
     });
   };
 
@@ -80,11 +78,13 @@ export function createQuerySender(
     async send(query, connectLimit, over) {
       let wasStale = false;
       for (;;) {
+        await readWhatCame(agent);
         try {
           return await send(query, connectLimit, over);
         } catch (error) {
-          if (error instanceof NotUnderstood) state = 'plain';
-          else if (error instanceof StaleConnection && !wasStale) {
+          if (error instanceof NotUnderstood) {
+            if (state === 'quick') state = 'plain';
+          } else if (error instanceof StaleConnection && !wasStale) {
             wasStale = true;
             // An engine that closed one connection has most likely closed them all.
             closeIdle();
@@ -99,29 +99,34 @@ export function createQuerySender(
   };
 }
 
-/** @param told.provisional a `100 Continue` came that nobody asked for */
+/** @param over told besides whether undici would have understood the answer */
 function sendPlainly(
   origin: URL,
   agent: Agent,
   { path, headers, body, signal, timeout }: QueryRequest,
   connectLimit: number | undefined,
-  told: { over: (error: Error | null) => void; provisional: () => void },
+  over: (error: Error | null, understood: boolean) => void,
 ): Promise<IncomingMessage> {
   const start = origin.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;
+    let understood = true;
     // In the order of undici: an engine sees no difference but the letter case of names that have none.
     const all = { Host: origin.host, Connection: 'keep-alive', ...headers };
     const options = { method: 'POST', path, agent, signal, headers: all };
     const request = start(new URL(origin), options, (response) => {
       answer = response;
       response.once('error', () => {});
-      response.once('close', () => told.over(response.errored));
+      understood &&= isReasonUnderstood(response.statusMessage);
+      response.once('close', () => over(response.errored, understood));
       resolve(response);
     });
     const connection = watchConnection(request, connectLimit);
+    guardConnection(request);
     endOnSilence(request, timeout, () => new EngineSilence());
-    request.on('continue', told.provisional);
+    request.on('continue', () => {
+      understood = false;
+    });
     request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
       const stale = request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');

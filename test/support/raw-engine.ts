@@ -19,7 +19,8 @@ export async function startRawEngine(first: RawAnswer): Promise<RawEngine> {
   let answer = first;
   const seen: string[] = [];
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  // What is written is on its way at once, also while what was written before is not acknowledged.
+  const server = createServer({ noDelay: true }, (socket) => {
     let text = '';
     sockets.add(socket);
     socket.on('error', () => {});

@@ -198,6 +198,16 @@ function looksWhole({ bytes, ended }: RawAnswer): boolean {
 
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
+test('each of the requests gets its own answer, whatever comes behind the one before', async () => {
+  const own = (text: string) =>
+    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+  remote.answerWith((socket, count) => socket.write(own(`"own ${count}"`) + own('"extra"')));
+  for (let index = 0; index < 3; index += 1) {
+    expect((await ask(house, 'GET', READ)).text).toBe(`"own ${remote.seen.length}"`);
+  }
+  await until(() => remote.sockets.size === 0);
+});
+
 describe('a read', () => {
   test.each(NO_HEAD)('is 503 in the envelope when %s', async (_what, answer) => {
     remote.answerWith(answer);

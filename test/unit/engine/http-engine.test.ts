@@ -170,7 +170,10 @@ describe('a query', () => {
   test('on a connection that a replica had closed goes out once more, and then to the other one', async () => {
     const raw = await startRawEngine((socket) => socket.write(wholeAnswer('<raw/>')));
     const engine = open([raw.url, stub.url]);
-    expect((await ask(engine, { replica: raw.url })).text).toBe('<raw/>');
+    // The first of all is sent in another way than the next one.
+    for (let index = 0; index < 2; index += 1) {
+      expect((await ask(engine, { replica: raw.url })).text).toBe('<raw/>');
+    }
     // The kept connection dies with the server; nothing listens any more when it is tried again.
     raw.answerWith((socket) => {
       void raw.close();

@@ -67,6 +67,43 @@ test.each([
   expect(by()).toEqual(['undici', 'node', 'node', 'node']);
 });
 
+test.each([
+  ['says 100 Continue', 'HTTP/1.1 100 Continue\r\n\r\n', 'OK'],
+  ['has a reason phrase that is not ASCII', '', '\u{E9}'],
+])('after one answer whose engine %s, queries go by undici again', async (...given) => {
+  const [, before, reason] = given;
+  await askUntilUndici();
+  let odd = true;
+  engine.answerWith((socket) => {
+    const text = before + wholeAnswer('<b/>').replace('OK', reason);
+    socket.write(odd ? text : wholeAnswer('<b/>'), 'latin1');
+    odd = false;
+  });
+  expect(await ask()).toBe('<b/>');
+  await new Promise(setImmediate);
+  expect([await ask(), await ask()]).toEqual(['<b/>', '<b/>']);
+  expect(by()).toEqual(['undici', 'node', 'undici', 'undici']);
+});
+
+test.each<[string, (socket: Socket | undefined) => void]>([
+  ['is reset', (socket) => socket?.resetAndDestroy()],
+  ['is closed', (socket) => socket?.destroy()],
+  ['brings what is no answer', (socket) => socket?.write('nonsense')],
+])('a query whose connection %s before it is sent goes out on a new one', async (_, act) => {
+  await askUntilUndici();
+  const used: Socket[] = [];
+  engine.answerWith((socket) => {
+    used.push(socket);
+    whole(socket);
+  });
+  await ask();
+  // From here to the turn in which undici sends the query, the event loop looks for what came.
+  await new Promise(setImmediate);
+  act(used[0]);
+  expect([await ask(), await ask()]).toEqual(['<a/>', '<a/>']);
+  expect([used[1] === used[0], used[2] === used[1]]).toEqual([false, true]);
+});
+
 test('an engine that says 100 Continue to the first query is never asked by undici', async () => {
   engine.answerWith((socket) =>
     socket.write(`HTTP/1.1 100 Continue\r\n\r\n${wholeAnswer('<b/>')}`),
