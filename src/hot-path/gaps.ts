@@ -42,6 +42,8 @@ export interface Template {
 const SHORTEST = 8;
 const LONGEST = 128;
 const MOST_DIGITS = 10;
+/** A session, and each ignored property once: a layout is kept, and a body has room for thousands of gaps. */
+const MOST_GAPS = 1 + IGNORED_PROPERTIES.size;
 
 /**
  * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
@@ -70,6 +72,7 @@ export function likelyLayout(text: string): Layout | undefined {
     ...gapsIn(text, IGNORED_VALUE, ({ length }) => (length < SHORTEST ? 'number' : 'ignored')),
     ...gapsIn(text, SESSION_VALUE, () => 'session'),
   ];
+  if (gaps.length > MOST_GAPS) return undefined;
   const inOrder = gaps.toSorted((a, b) => a.at - b.at);
   // A session is named in front of the statement, properties behind it. Behind a number, whose length may vary, a place
   // that is told from the start would not say where in the template it is.

@@ -17,7 +17,7 @@ export const project: Parameter = {
   in: 'path',
   description:
     'The name of the project, percent-encoded; `%2F` is part of the name. Not empty, not `.` or `..`, without ' +
-    'control characters.',
+    'control characters, at most 255 bytes of UTF-8.',
   required: true,
   schema: { type: 'string', minLength: 1 },
   example: 'learn',

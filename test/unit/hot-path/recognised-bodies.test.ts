@@ -225,3 +225,15 @@ describe('what is learnt of one request', () => {
     expect(asksTheSame(await read(body), await read(ask(own)))).toBe(false);
   });
 });
+
+test('of a body with more ids than there are names for them nothing is learnt, as each takes memory', async () => {
+  const body = (ids: number) =>
+    execute({
+      statement: 'DRILLTHROUGH SELECT FROM [Sales]',
+      properties: Array.from({ length: ids }, () => ({ name: 'ClientProcessID', value: '4711' })),
+      session: { kind: 'in', id: SESSION },
+    });
+  const gapsOf = async (one: Buffer) =>
+    (await provenTemplate(one, await read(one), read))?.layout.length;
+  expect([await gapsOf(body(13)), await gapsOf(body(14))]).toEqual([14, undefined]);
+});
