@@ -55,7 +55,7 @@ const listen = section(
     ).prefault(null),
     trusted_proxies: leaves(
       addressRange(),
-      'Proxies in front of the gateway whose X-Forwarded-For is believed.',
+      'Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections says of one client address does not hold for them.',
     ).prefault([]),
     hot_path: leaf(
       flag(),

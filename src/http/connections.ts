@@ -43,8 +43,8 @@ interface Connection {
   readonly opened: number;
   /** Where HTTP is spoken; undefined while TLS is negotiated. */
   http: Socket | undefined;
-  /** To the latest request; undefined until the first head is whole. */
-  response: ServerResponse | undefined;
+  /** To the latest request, until it is over: what it holds must not stay in memory. Undefined before the first one. */
+  response: ServerResponse | null | undefined;
   /** Larger than that of every connection that was used before. */
   turn: number;
 }
@@ -189,7 +189,7 @@ export function createConnections(
     refused.add(http);
     const answer = answerTo(error);
     const response = bySocket.get(http)?.response;
-    const isAnswering = response?.headersSent === true && !response.writableFinished;
+    const isAnswering = response?.headersSent === true;
     // To a client that has sent nothing the answer would be one to its next request.
     if (answer === undefined || isAnswering || !http.writable || http.bytesRead === 0) {
       http.destroy();
@@ -200,6 +200,12 @@ export function createConnections(
     http.once('close', () => clearTimeout(timer));
   }
 
+  /** One function for all: a closure for each request would cost more than all else here. */
+  function end(this: ServerResponse): void {
+    const connection = bySocket.get(this.req.socket);
+    if (connection?.response === this) connection.response = null;
+  }
+
   return {
     begin(socket, response) {
       const connection = bySocket.get(socket);
@@ -207,6 +213,7 @@ export function createConnections(
       if (connection.response === undefined) endWait(connection);
       connection.response = response;
       connection.turn = turns += 1;
+      response.on('close', end);
     },
     isSending() {
       for (const { http } of open) if (http !== undefined && http.writableLength > 0) return true;
@@ -217,14 +224,14 @@ export function createConnections(
 }
 
 function isUnused({ response }: Connection): boolean {
-  return response === undefined || response.writableFinished;
+  return response === undefined || response === null;
 }
 
 function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
   return `${localAddress} ${remoteAddress} ${remotePort}`;
 }
 
-/** Undefined where there is nobody to be told: the connection broke, or its TLS failed. */
+/** Undefined where no answer can arrive: the connection broke, or its TLS failed. */
 function answerTo({ code = '', reason }: { code?: string; reason?: string }): string | undefined {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -238,7 +245,7 @@ function answerTo({ code = '', reason }: { code?: string; reason?: string }): st
       return answer('408 Request Timeout', 'The request did not come in time.');
     default:
       if (!code.startsWith('HPE_')) return undefined;
-      return answer('400 Bad Request', `The request is no HTTP/1.1: ${reason ?? code}.`);
+      return answer('400 Bad Request', `The request is not valid HTTP/1.1: ${reason ?? code}.`);
   }
 }
 

@@ -30,8 +30,8 @@ clear the cache.
 other page as \`{"error":"word","message":"text"}\`.
 
 **Heads.** On every path, a head with several headers \`Host\` or an invalid one is answered by 400 (\`bad-request\`). What is
-no HTTP/1.1 is answered by 400, a head that is too long by 431, one that does not end in time by 408: as text, since nobody
-knows its path yet. The connection ends then.
+not valid HTTP/1.1 is answered by 400, a head that is too long by 431, one that does not end in time by 408: as text, since its path is
+not known yet. The connection ends then.
 
 **Methods.** HEAD is answered as GET without the body, except by clearCache. Methods that are not listed are answered by
 405 with \`Allow\`; the role and dataset API answers OPTIONS. The answers to methods and paths that are not listed stand in

@@ -121,6 +121,19 @@ describe('the command line', () => {
     expect(stdout).not.toMatch(/kkkk|topsecret/);
   });
 
+  test('check tells how many connections fit in the heap that Node.js was given', async () => {
+    const file = folder.write({});
+    const connections = async (heap: string) => {
+      const env = { NODE_OPTIONS: `--max-old-space-size=${heap}` };
+      const { stdout } = await runMain(['check', '--config', file], { env }).ended;
+      return Number(/^ {2}connections: (\d+)$/m.exec(stdout)?.[1]);
+    };
+    const [small, large] = await Promise.all([connections('128'), connections('256')]);
+    expect(small).toBeGreaterThan(500);
+    expect(large).toBeGreaterThan(small + 500);
+    expect(large).toBeLessThan(2_000);
+  });
+
   test('hash-password makes a line that the users file takes', async () => {
     const { exit, stdout } = await runMain(['hash-password', 'carol'], { input: 'pä ss\n' }).ended;
     expect(exit).toBe(0);

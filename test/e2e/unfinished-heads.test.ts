@@ -277,9 +277,9 @@ describe('a head', () => {
     expect(text).toMatch(/^HTTP\/1\.1 200 [^]*HTTP\/1\.1 408 /);
   });
 
-  test('that is no HTTP is refused with 400, in words', async () => {
+  test('that is not valid is refused with 400, in words', async () => {
     const { text } = await ask('GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n');
-    expect(text).toMatch(/^HTTP\/1\.1 400 [^]*The request is no HTTP\/1\.1: /);
+    expect(text).toMatch(/^HTTP\/1\.1 400 [^]*The request is not valid HTTP\/1\.1: /);
   });
 });
 
