@@ -13,7 +13,7 @@ import {
 } from '../support/under-attack/attacked-gateway.ts';
 import type { Attack, AttackReport } from '../support/under-attack/attacker.ts';
 import { answerTo, asking } from '../support/under-attack/remembered.ts';
-import type { Visit, VisitReport } from '../support/under-attack/user.ts';
+import type { UserSettings, UserReport } from '../support/under-attack/user.ts';
 import { execute } from '../support/envelopes.ts';
 
 /** MiB: what bodies under way may take, what an attack may cost beside that, and what of the heap may stay. */
@@ -60,7 +60,7 @@ async function told(child: ChildProcess): Promise<unknown> {
   return message;
 }
 
-interface House {
+interface Started {
   readonly url: string;
   readonly gateway: AttackedGateway;
 }
@@ -70,7 +70,7 @@ async function start(options: {
   /** Whether the engine is told of projects. */
   readonly tellsProjects?: boolean;
   readonly withRedis?: boolean;
-}): Promise<House> {
+}): Promise<Started> {
   const { invented = 'rows', tellsProjects = false, withRedis = false } = options;
   const enginePort = await told(run('engine', invented));
   if (withRedis) redis = await startRedis();
@@ -103,30 +103,30 @@ const BEGIN = execute({
 const megabytes = (mebibytes: number) => `${mebibytes.toFixed(0)} MiB`;
 
 /** A user who asks what is remembered, from now until `end` is called. */
-async function visit({ url }: House, path: string): Promise<() => Promise<VisitReport>> {
-  const visit: Visit = { port: portOf(url), address: ADDRESS_OF_USER, name: USER, path };
-  const user = run('user', JSON.stringify(visit));
+async function askOn({ url }: Started, path: string): Promise<() => Promise<UserReport>> {
+  const settings: UserSettings = { port: portOf(url), address: ADDRESS_OF_USER, name: USER, path };
+  const user = run('user', JSON.stringify(settings));
   await told(user);
   user.send('begin');
   return async () => {
     user.send('end');
-    return (await told(user)) as VisitReport;
+    return (await told(user)) as UserReport;
   };
 }
 
 /** Attacks a gateway whose other user asks on and on, and holds what it promises against what was seen. */
 async function attacked(
-  house: House,
+  started: Started,
   what: string,
   attack: Pick<Attack, 'kind'> & Partial<Attack>,
   path = '/mdx/xmla',
 ): Promise<void> {
-  const { url, gateway } = house;
+  const { url, gateway } = started;
   // Warm: connections and queries of the user are known.
-  const warm = await visit(house, path);
+  const warm = await askOn(started, path);
   await sleep(500);
   await warm();
-  const endVisit = await visit(house, path);
+  const endAsking = await askOn(started, path);
   const before = await gateway.usedHeap();
   const begun = gateway.resident();
   const attacker = run(
@@ -143,7 +143,7 @@ async function attacked(
   await Promise.race([sleep(sizes.attacked), gateway.ends]);
   attacker.send('end');
   const { sent, ends } = (await told(attacker)) as AttackReport;
-  const { hits, failed, failures, longest } = await endVisit();
+  const { hits, failed, failures, longest } = await endAsking();
   const after = await gateway.usedHeap();
   const allowed = begun + IN_FLIGHT + RESIDENT;
   process.stdout.write(
@@ -170,9 +170,9 @@ async function inRedis(): Promise<{ readonly keys: number; readonly memory: numb
 
 /** The same, and whether Redis keeps no more than an attacker may leave there. */
 async function attackedWithRedis(what: string, attack: Pick<Attack, 'kind'>): Promise<void> {
-  const house = await start({ withRedis: true });
+  const started = await start({ withRedis: true });
   const before = await inRedis();
-  const [ends] = await Promise.allSettled([attacked(house, what, attack)]);
+  const [ends] = await Promise.allSettled([attacked(started, what, attack)]);
   const after = await inRedis();
   process.stdout.write(
     `  Redis: ${before.keys} keys and ${megabytes(before.memory)} before, ${after.keys} keys and ${megabytes(after.memory)} after\n`,
@@ -183,9 +183,9 @@ async function attackedWithRedis(what: string, attack: Pick<Attack, 'kind'>): Pr
 }
 
 /** Asks as the user and says how it was answered; other bytes than the right ones are told as such. */
-async function asked(house: House, question: string, ...how: AskedHow): Promise<string> {
+async function asked(started: Started, question: string, ...how: AskedHow): Promise<string> {
   const [spec = {}, path = '/mdx/xmla'] = how;
-  const answer = await askXmla(house.url, asking(question, spec), { user: USER, path });
+  const answer = await askXmla(started.url, asking(question, spec), { user: USER, path });
   return answer.text === answerTo(question) ? shortStatus(answer) : answer.text;
 }
 type AskedHow = [spec?: Parameters<typeof asking>[1], path?: string];
@@ -223,10 +223,10 @@ test.each([
 );
 
 /** In catalogs for which the user does not ask while others are invented. */
-const quiet = (house: House) =>
+const quiet = (started: Started) =>
   Promise.all(
     Array.from({ length: 10 }, (_, number) =>
-      asked(house, `Quiet ${number}`, { catalog: `Quiet ${number}` }),
+      asked(started, `Quiet ${number}`, { catalog: `Quiet ${number}` }),
     ),
   );
 
@@ -241,10 +241,10 @@ test(
 test(
   'invented catalogs that the engine refuses purge nothing',
   async () => {
-    const house = await start({ invented: 'faults' });
-    await quiet(house);
-    await attacked(house, 'invented catalogs, refused', { kind: 'many-catalogs' });
-    expect(new Set(await quiet(house))).toEqual(new Set(['hit']));
+    const started = await start({ invented: 'faults' });
+    await quiet(started);
+    await attacked(started, 'invented catalogs, refused', { kind: 'many-catalogs' });
+    expect(new Set(await quiet(started))).toEqual(new Set(['hit']));
   },
   PATIENCE,
 );
@@ -258,13 +258,13 @@ test(
 test(
   'sessions that one user begins without end leave those of others known',
   async () => {
-    const house = await start({});
-    const begun = await askXmla(house.url, BEGIN, { user: USER });
+    const started = await start({});
+    const begun = await askXmla(started.url, BEGIN, { user: USER });
     const id = /SessionId="([^"]+)"/.exec(begun.text)?.[1] ?? '';
-    const inSession = () => asked(house, 'In the session', { session: { kind: 'in', id } });
+    const inSession = () => asked(started, 'In the session', { session: { kind: 'in', id } });
     await inSession();
     expect(await inSession()).toBe('hit');
-    await attacked(house, 'sessions', { kind: 'sessions', least: sizes.attackersSessions });
+    await attacked(started, 'sessions', { kind: 'sessions', least: sizes.attackersSessions });
     expect(await inSession()).toBe('hit');
   },
   PATIENCE + 2 * sizes.attackersSessions,
@@ -273,15 +273,15 @@ test(
 test.each(['faults', 'rows'] as const)(
   'invented projects, to which the engine says %s, leave /metrics short, and real projects their label',
   async (invented) => {
-    const house = await start({ invented, tellsProjects: true });
+    const started = await start({ invented, tellsProjects: true });
     await attacked(
-      house,
+      started,
       `invented projects, ${invented}`,
       { kind: 'projects' },
       '/mdx/xmla/FoodMart',
     );
-    await asked(house, 'First asked now', {}, '/mdx/xmla/Real');
-    const { text } = await send(house.url, { path: '/metrics' });
+    await asked(started, 'First asked now', {}, '/mdx/xmla/Real');
+    const { text } = await send(started.url, { path: '/metrics' });
     process.stdout.write(`  /metrics: ${text.length} bytes\n`);
     expect(text.length).toBeLessThanOrEqual(METRICS);
     const labels = new Set([...text.matchAll(/project="([^"]*)"/g)].map(([, label]) => label));
@@ -295,14 +295,14 @@ test.each(['faults', 'rows'] as const)(
 test(
   'nested namespace declarations leave the hits of others right',
   async () => {
-    const house = await start({});
-    const end = await visit(house, '/mdx/xmla');
+    const started = await start({});
+    const end = await askOn(started, '/mdx/xmla');
     await sleep(sizes.attacked);
     const { longest } = await end();
     process.stdout.write(
       `without an attack the longest hit took ${longest.kept.toFixed(0)} ms, on a new connection ${longest.anew.toFixed(0)} ms\n`,
     );
-    await attacked(house, 'eight bodies of nested declarations', {
+    await attacked(started, 'eight bodies of nested declarations', {
       kind: 'nested-declarations',
       connections: 8,
       least: 16,

@@ -160,7 +160,7 @@ const SMALL: Sizes = {
   purgeRounds: 3,
   hangRequests: 300,
   hangTimes: false,
-  attacked: 5_000,
+  attacked: 4_000,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
 };

@@ -1,12 +1,12 @@
 /*
- * A well-behaved user in a process of its own: asks remembered queries again and again. One argument: a Visit as JSON.
- * Says `ready` when the queries are remembered; begins at `begin`, and at `end` tells a VisitReport.
+ * A well-behaved user in a process of its own: asks remembered queries again and again. One argument: UserSettings as JSON.
+ * Says `ready` when the queries are remembered; begins at `begin`, and at `end` tells a UserReport.
  */
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerTo, asking, isHit } from './remembered.ts';
 
-export interface Visit {
+export interface UserSettings {
   readonly port: number;
   /** From which it connects. */
   readonly address: string;
@@ -15,7 +15,7 @@ export interface Visit {
   readonly path: string;
 }
 
-export interface VisitReport {
+export interface UserReport {
   readonly hits: number;
   /** Requests that were not answered with 200, the right bytes and a hit. */
   readonly failed: number;
@@ -30,7 +30,7 @@ const MOST_TOLD = 5;
 /** Between an answer and the next question of the same connection (ms). */
 const PAUSE = 10;
 
-const { port, address, name, path } = JSON.parse(process.argv[2] ?? '') as Visit;
+const { port, address, name, path } = JSON.parse(process.argv[2] ?? '') as UserSettings;
 const authorization = `Basic ${Buffer.from(`${name}:${name.toLowerCase()}`).toString('base64')}`;
 
 /** Undefined when it was a hit with the right bytes. */
@@ -95,7 +95,7 @@ process.on('message', (said) => {
   }
   ending.abort();
   void running.then(() => {
-    const report: VisitReport = { hits, failed, failures, longest };
+    const report: UserReport = { hits, failed, failures, longest };
     process.send?.(report, () => process.exit());
   });
 });
