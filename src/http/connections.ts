@@ -80,7 +80,7 @@ export function createConnections(
   server.on('clientError', refuse);
 
   function admit(socket: Socket): void {
-    if (open.size >= limit()) {
+    while (open.size >= limit()) {
       const other = findUnused();
       close(other?.socket ?? socket, other === undefined ? 'busy' : 'limit');
       if (other === undefined) return;
