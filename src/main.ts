@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -22,6 +22,7 @@ import { ConfigError } from './config/problems.ts';
 import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
 import { createLogOutput } from './observability/log-output.ts';
+import { openUnblocked, unblock } from './observability/unblocked.ts';
 import type { WorkerProcess } from './workers/crew.ts';
 import { closeUntaken } from './workers/handed-over.ts';
 import { ipcWire } from './workers/ipc-wire.ts';
@@ -30,6 +31,7 @@ import { createWorkerPost } from './workers/worker.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
+const [STDOUT, STDERR] = [1, 2];
 /** Stands in the environment of workers: `node:cluster` may also be another's, that runs whole gateways. */
 const WORKER_MARK = 'MDX_GATEWAY_WORKER';
 
@@ -59,7 +61,8 @@ async function main(words: readonly string[]): Promise<number> {
 async function run(command: Command): Promise<number> {
   switch (command.kind) {
     case 'serve':
-      return serve(command.config);
+      // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
+      return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/run-demo.ts');
       return runDemo({ ...command, parts, output: process.stdout, untilStopped });
@@ -153,6 +156,7 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
 
 function forkWorker(): WorkerProcess {
   const worker = cluster.fork({ [WORKER_MARK]: '1' });
+  unblockOutputs();
   const ended = new Promise<number | string>((resolve) => {
     worker.once('exit', (code, signal) => resolve(signal ?? code));
     worker.on('error', (error) => {
@@ -227,8 +231,22 @@ async function listen(gateway: Gateway): Promise<string> {
 }
 
 function openLog(config: Config): ReturnType<typeof createLog> {
-  const output = createLogOutput({ onExit: (flush) => void process.on('exit', flush) });
+  unblockOutputs();
+  const fd = openUnblocked(STDOUT);
+  const still = new Int32Array(new SharedArrayBuffer(4));
+  const output = createLogOutput({
+    write: (bytes) => writeSync(fd, bytes),
+    onExit: (flush) => void process.on('exit', flush),
+    clock: systemClock,
+    pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
+  });
   return createLog(config.log, output);
+}
+
+/** Also the other output: what Node.js prints there itself, of errors and warnings, would wait for its reader. */
+function unblockOutputs(): void {
+  unblock(STDOUT);
+  unblock(STDERR);
 }
 
 /** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */

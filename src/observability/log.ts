@@ -18,6 +18,13 @@ export function createLog(config: LogConfig, destination?: DestinationStream): L
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
+/** Whether a line says what somebody changed, or tried to purge. */
+export function isAuditLine(msg: string | undefined, line: object | undefined): boolean {
+  if (msg === 'api-answered')
+    return line !== undefined && 'changes' in line && line.changes === true;
+  return msg === 'purged' || msg === 'purge-refused';
+}
+
 /** Subscribes the log to the events. */
 export function logEvents(log: Logger): Listener {
   const withoutStacks = log.child({}, { serializers: { err: describeFailure } });
@@ -48,10 +55,10 @@ export function logEvents(log: Logger): Listener {
         return log[outcome.kind === 'hit' && complete ? 'debug' : 'info'](line, type);
       }
       case 'api-answered': {
-        const { type, changes, error, milliseconds, ...rest } = event;
+        const { type, error, milliseconds, ...rest } = event;
         const line = { ...rest, ms: Math.round(milliseconds), err: error };
         if (rest.status >= 500) return log.warn(line, type);
-        return log[changes || rest.status >= 400 ? 'info' : 'debug'](line, type);
+        return log[rest.changes || rest.status >= 400 ? 'info' : 'debug'](line, type);
       }
       case 'purged':
         return log[event.result === 'cleared' ? 'info' : 'error'](

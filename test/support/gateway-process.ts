@@ -8,7 +8,8 @@ import { stringify } from 'yaml';
 import { describedGateway, forgetGateway } from './openapi-check.ts';
 import { USERS } from './test-gateway.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** The program. */
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export interface Finished {
   /** The exit code, or the name of the signal that ended it. */
