@@ -189,7 +189,7 @@ export interface Config {
   readonly auth: AuthConfig;
   readonly engine: EngineConfig;
   readonly cache: CacheConfig;
-  /** By the exact name of the project. */
+  /** By the name of the project as it is written. */
   readonly projects: ReadonlyMap<string, ProjectConfig>;
   readonly storage: StorageConfig;
   readonly limits: LimitsConfig;

@@ -245,7 +245,7 @@ export const configSchema = section(
     projects: byName(
       projectName,
       project,
-      'What is different for single projects, by the exact name of the project.',
+      'What is different for single projects, by name. Spellings that an engine may take for one name count as one (letter case, spaces around it, width, kana, composition); where several projects are such spellings, the strictest settings of all count, and each has its own engine.',
     ).prefault({}),
     storage: storageSection.prefault({}),
     limits: limits.prefault({}),
