@@ -4,7 +4,7 @@ import { createOwnedTable } from '../../../src/sessions/owned-table.ts';
 import { sessionRecord } from '../../support/session-store-contract.ts';
 import { workerHouse } from '../../support/worker-house.ts';
 import { handClock } from '../query-cache/fakes.ts';
-import { BEGUN, find, replica } from './replica.ts';
+import { BEGUN, find, NAME, replica } from './replica.ts';
 
 function tableOf(max: number) {
   const table = createOwnedTable<{ readonly text: string }>(max);
@@ -78,4 +78,19 @@ test("no user's sessions end another's: a gateway still finds it, clean and with
   store.read = () => Promise.reject(new Error('the store is asked'));
   expect(await find(sessions, bobs)).toBe('clean');
   expect(await find(sessions, { place: 'engine', id: `${TOO_MANY - 1}` })).toBe('clean');
+});
+
+test('a session that is being made dirty stays so, also when its mark here gave way to others of its user', async () => {
+  const { sessions, store } = replica({ lease: Infinity });
+  await sessions.begin(NAME, BEGUN);
+  store.prompt = false;
+  const made = sessions.dirty([NAME]);
+  const change = store.call('markDirty');
+  store.prompt = true;
+  for (let i = 0; i < 25_000; i += 1) await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
+  // The store has not heard of the change yet.
+  expect(await find(sessions)).toBe('clean');
+  await change.reply();
+  expect(await made).toBe(true);
+  expect(await find(sessions)).toBe('dirty');
 });
