@@ -128,7 +128,11 @@ export function createSessions(options: {
     memory.mark(name);
     // What is dirty here may be clean for others still.
     if (await isSettled(name)) return 0;
-    return await tryToChange(async () => (await store.markDirty(name, newToken())).lease);
+    const lease = await tryToChange(async () => (await store.markDirty(name, newToken())).lease);
+    // The first mark may have been dropped for others, and what was read since may be from before the change.
+    finds.delete(name);
+    memory.mark(name);
+    return lease;
   }
 
   async function dirty(names: readonly string[]): Promise<boolean> {

@@ -1,10 +1,13 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import { leaseHolds, type LeaseStart } from '../lease.ts';
+import { createOwnedTable } from './owned-table.ts';
 import type { SessionRecord } from './session-store.ts';
 import type { FoundSession } from './sessions.ts';
 
-/** Of more sessions than this the ones that were not asked for longest are read from the store again. */
+/**
+ * Of more sessions than this, or of more than a quarter of it by one user, those that were not asked for longest are
+ * read from the store again.
+ */
 const MAX_REMEMBERED = 100_000;
 /**
  * Where nobody else changes sessions, the store is asked again so often (ms), since it drops what nobody asks it
@@ -76,20 +79,24 @@ export function createSessionMemory({
   clock: Clock;
   lease: number;
 }): SessionMemory {
-  const entries = new LRUCache<string, Entry>({
-    // With `max` it would take the memory for all of them at once.
-    maxSize: MAX_REMEMBERED,
-    sizeCalculation: () => 1,
-  });
+  const entries = createOwnedTable<Entry>(MAX_REMEMBERED);
   const watches = new Map<string, Set<{ overtaken: boolean }>>();
   let era = 0;
 
+  /** Those of which no record is known are together one owner's. */
   function entryOf(name: string): Entry {
     const known = entries.get(name);
     if (known !== undefined) return known;
     const made: Entry = { held: undefined, last: undefined, dirty: 'no', ended: false };
-    entries.set(name, made);
+    entries.set(name, '', made);
     return made;
+  }
+
+  function entryWith(name: string, record: SessionRecord): Entry {
+    const entry = entryOf(name);
+    if (entry.last?.principal !== record.principal) entries.set(name, record.principal, entry);
+    entry.last = record;
+    return entry;
   }
 
   function holds({ since, era: heldIn }: Held): boolean {
@@ -131,15 +138,14 @@ export function createSessionMemory({
         if (entry !== undefined) [entry.held, entry.last] = [undefined, undefined];
         return { kind: 'unknown' };
       }
-      const entry = entryOf(name);
+      const entry = entryWith(name, record);
       if (record.dirty && entry.dirty === 'no') entry.dirty = 'marked';
       if (!record.dirty && entry.dirty === 'settled') entry.dirty = 'marked';
       entry.held = { record, since, era };
-      entry.last = record;
       return seen(name, record);
     },
     unnoted(name, record) {
-      entryOf(name).last = record;
+      entryWith(name, record);
     },
     watch(name) {
       const begunIn = era;

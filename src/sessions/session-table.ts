@@ -1,8 +1,11 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import { createOwnedTable } from './owned-table.ts';
 import type { SessionRecord } from './session-store.ts';
 
-/** Of more sessions than this the ones that were not asked for longest are forgotten, and so unknown. */
+/**
+ * Of more sessions than this, or of more than a quarter of it by one user, those that were not asked for longest are
+ * forgotten, and so unknown.
+ */
 export const MAX_SESSIONS = 100_000;
 
 /**
@@ -37,11 +40,7 @@ export function createSessionTable(options: {
   life: number;
 }): SessionTable {
   const { clock, life } = options;
-  const sessions = new LRUCache<string, Kept>({
-    // With `max` it would take the memory for all of them at once.
-    maxSize: MAX_SESSIONS,
-    sizeCalculation: () => 1,
-  });
+  const sessions = createOwnedTable<Kept>(MAX_SESSIONS);
   let era = 0;
 
   /** The record as it counts now. */
@@ -57,7 +56,7 @@ export function createSessionTable(options: {
 
   /** Keeps what {@link look} has shown, changed: the mark of an era that is over is in it by now. */
   function keep(name: string, record: SessionRecord): SessionRecord {
-    sessions.set(name, { record, era, asked: clock.now() });
+    sessions.set(name, record.principal, { record, era, asked: clock.now() });
     return record;
   }
 

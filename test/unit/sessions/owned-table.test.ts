@@ -1,0 +1,96 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
+import { createOwnedTable } from '../../../src/sessions/owned-table.ts';
+import { sessionRecord } from '../../support/session-store-contract.ts';
+import { workerHouse } from '../../support/worker-house.ts';
+import { handClock } from '../query-cache/fakes.ts';
+import { BEGUN, find, NAME, replica } from './replica.ts';
+
+function tableOf(max: number) {
+  const table = createOwnedTable<{ readonly text: string }>(max);
+  return {
+    add: (name: string, owner: string) => table.set(name, owner, { text: name }),
+    has: (...names: string[]) => names.filter((name) => table.get(name) !== undefined).join(' '),
+    remove: table.delete,
+  };
+}
+
+describe('a table that is bounded in total and by owner', () => {
+  test("drops an owner's own, least recently used first, beyond a quarter", () => {
+    const { add, has } = tableOf(12);
+    add('b', 'bob');
+    for (const name of ['a1', 'a2', 'a3']) add(name, 'alice');
+    expect(has('a1')).toBe('a1');
+    for (const name of ['a4', 'a5']) add(name, 'alice');
+    expect(has('b', 'a1', 'a2', 'a3', 'a4', 'a5')).toBe('b a1 a4 a5');
+  });
+
+  test('drops the least recently used of all when it is full', () => {
+    const { add, has } = tableOf(4);
+    for (const owner of ['a', 'b', 'c', 'd']) add(owner, owner);
+    expect(has('a')).toBe('a');
+    add('e', 'e');
+    expect(has('a', 'b', 'c', 'd', 'e')).toBe('a c d e');
+  });
+
+  test('counts a name for its last owner alone, and what is deleted for none', () => {
+    const { add, has, remove } = tableOf(8);
+    for (const name of ['1', '2']) add(name, 'alice');
+    add('1', 'bob');
+    add('3', 'alice');
+    expect(has('1', '2', '3')).toBe('1 2 3');
+    remove('2');
+    add('4', 'alice');
+    expect(has('1', '2', '3', '4')).toBe('1 3 4');
+    add('4', 'alice');
+    expect(has('3', '4')).toBe('3 4');
+  });
+});
+
+const TOO_MANY = 100_001;
+
+test("no user's sessions end another's: in the memory of a gateway", async () => {
+  const clock = handClock();
+  const store = createMemorySessionStore({ clock, life: 24 * 3_600_000 });
+  await store.begin('bob', sessionRecord({ principal: 'bob' }));
+  const record = sessionRecord({ principal: 'alice' });
+  for (let i = 0; i < TOO_MANY; i += 1) await store.begin(`alice ${i}`, record);
+  expect((await store.read('bob')).record).toMatchObject({ principal: 'bob', dirty: false });
+  expect((await store.read(`alice ${TOO_MANY - 25_000}`)).record).toEqual(record);
+  expect((await store.read(`alice ${TOO_MANY - 25_001}`)).record).toBeUndefined();
+});
+
+test("no user's sessions end another's: in the primary process", async () => {
+  const { sessions } = workerHouse().join();
+  await sessions.begin('bob', sessionRecord({ principal: 'bob' }));
+  const record = sessionRecord({ principal: 'alice' });
+  for (let i = 0; i < TOO_MANY; i += 1) await sessions.begin(`alice ${i}`, record);
+  expect((await sessions.read('bob')).record).toMatchObject({ principal: 'bob', dirty: false });
+  expect((await sessions.read(`alice ${TOO_MANY - 1}`)).record).toEqual(record);
+});
+
+test("no user's sessions end another's: a gateway still finds it, clean and without asking anew", async () => {
+  const { sessions, store } = replica({ lease: Infinity });
+  const bobs = { place: 'engine', id: 'bob' };
+  await sessions.begin(bobs, { ...BEGUN, principal: 'bob' });
+  for (let i = 0; i < TOO_MANY; i += 1)
+    await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
+  store.read = () => Promise.reject(new Error('the store is asked'));
+  expect(await find(sessions, bobs)).toBe('clean');
+  expect(await find(sessions, { place: 'engine', id: `${TOO_MANY - 1}` })).toBe('clean');
+});
+
+test('a session that is being made dirty stays so, also when its mark here gave way to others of its user', async () => {
+  const { sessions, store } = replica({ lease: Infinity });
+  await sessions.begin(NAME, BEGUN);
+  store.prompt = false;
+  const made = sessions.dirty([NAME]);
+  const change = store.call('markDirty');
+  store.prompt = true;
+  for (let i = 0; i < 25_000; i += 1) await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
+  // The store has not heard of the change yet.
+  expect(await find(sessions)).toBe('clean');
+  await change.reply();
+  expect(await made).toBe(true);
+  expect(await find(sessions)).toBe('dirty');
+});
