@@ -66,6 +66,8 @@ export function createXmlaHandler(options: {
   invalidate: Invalidate;
   /** Whether REFRESH CUBE purges. */
   purgeOnRefresh: boolean;
+  /** As for {@link createQueryOf}. */
+  permissionsIgnored: boolean;
   /** Largest request body in bytes. */
   maxBody: number;
   /** The memory of its bodies. */

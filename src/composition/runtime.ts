@@ -106,6 +106,7 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     names,
     invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
+    permissionsIgnored: config.cache.engine_permissions_ignored,
     maxBody: config.limits.body,
     ...bodies,
     clock,

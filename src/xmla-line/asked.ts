@@ -57,7 +57,7 @@ export interface Asked {
 /** No client's request names more than two. Each one costs all gateways a question. */
 const MOST_SESSIONS = 16;
 /** Engines make ids of some forty characters. */
-const LONGEST_SESSION_ID = 4_096;
+const LONGEST_SESSION_ID = 1_024;
 
 /** @throws GatewayError `bad-request` for what must not reach an engine */
 export async function readAsked(

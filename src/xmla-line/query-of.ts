@@ -41,6 +41,8 @@ export function createQueryOf(options: {
   roleSets: Pick<RoleSets, 'nameFor'>;
   sessions: Sessions;
   names: Pick<KnownNames, 'answered'>;
+  /** Whether users may see answers that the engine might have refused them (`cache.engine_permissions_ignored`). */
+  permissionsIgnored: boolean;
 }): (
   asked: Asked,
   destination: Destination,
@@ -53,7 +55,7 @@ export function createQueryOf(options: {
 
   return async function queryOf(asked, destination, principal, body, own, fresh) {
     const { reading, request, forwarded, named } = asked;
-    const { engine, traits, addressee } = destination;
+    const { engine, traits, addressee, settings } = destination;
     if (request === undefined || forwarded === undefined || named === undefined) {
       return 'unknown-shape';
     }
@@ -69,6 +71,9 @@ export function createQueryOf(options: {
     const spans = qualified || (spansCatalogs && !told);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
+    // A project may be shared because its own engine is asked with one login for all; this may be another engine.
+    const dependsOnUser = settings.login === 'forward' && !options.permissionsIgnored;
+    const share = dependsOnUser ? 'user' : policy.share;
     const query = sortedQuery(addressee.query);
     let replica: string | undefined;
     return {
@@ -76,7 +81,7 @@ export function createQueryOf(options: {
         engine: engine.id,
         project: project ?? null,
         query,
-        identity: await identity(policy, principal),
+        identity: await identity(share, principal),
         userAgentClass: forwarded['user-agent'] ?? null,
         accept: forwarded.accept ?? null,
         contentType: keyedContentType(forwarded['content-type'], reading),
@@ -85,7 +90,7 @@ export function createQueryOf(options: {
       },
       scopes: entryScopes(projects, spans),
       ttl: policy.ttl,
-      share: policy.share,
+      share,
       project: project ?? '',
       engineTraits: traits,
       session: own && {
@@ -114,7 +119,7 @@ export function createQueryOf(options: {
   };
 
   /** Whose answers a query may be given (design: `cache.share`). */
-  async function identity({ share }: QueryPolicy, { name }: Principal): Promise<string> {
+  async function identity(share: CacheShare, { name }: Principal): Promise<string> {
     if (share === 'everyone') return 'everyone';
     const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
     return shared ?? `user:${name}`;
