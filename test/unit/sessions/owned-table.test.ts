@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
 import { createOwnedTable } from '../../../src/sessions/owned-table.ts';
+import { sessionName } from '../../../src/sessions/session-name.ts';
 import { sessionRecord } from '../../support/session-store-contract.ts';
 import { workerHouse } from '../../support/worker-house.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { handClock, quiet } from '../query-cache/fakes.ts';
 import { BEGUN, find, NAME, replica } from './replica.ts';
 
 function tableOf(max: number) {
@@ -81,14 +82,18 @@ test("no user's sessions end another's: a gateway still finds it, clean and with
 });
 
 test('a session that is being made dirty stays so, also when its mark here gave way to others of its user', async () => {
-  const { sessions, store } = replica({ lease: Infinity });
+  const { sessions, store, shared } = replica({ lease: Infinity });
   await sessions.begin(NAME, BEGUN);
   store.prompt = false;
   const made = sessions.dirty([NAME]);
+  await quiet();
   const change = store.call('markDirty');
   store.prompt = true;
-  for (let i = 0; i < 25_000; i += 1) await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
-  // The store has not heard of the change yet.
+  for (let i = 0; i < 25_000; i += 1) {
+    await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
+    if (i === 10_000) await shared.read(sessionName(NAME));
+  }
+  // The store still has it, and has not heard of the change yet.
   expect(await find(sessions)).toBe('clean');
   await change.reply();
   expect(await made).toBe(true);
