@@ -263,7 +263,7 @@ function createRoleStore<S extends Session>(
           ),
         ),
       );
-      if (Boolean(noted['noted'])) return String(noted['token']);
+      if (noted['noted'] === true || noted['noted'] === 1) return String(noted['token']);
       // Waits for a change that is being committed; the token is then the new one.
       const { token } = await database.write(async (session) =>
         only(
