@@ -11,8 +11,7 @@ export interface Storage {
    * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
    * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
    * @throws StorageUnavailable when it may succeed later
-   * @throws Error with one line for the operator when it cannot: a schema of a newer program, a folder that
-   *   cannot be written
+   * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
    */
   open(): Promise<void>;
   /**
@@ -27,12 +26,16 @@ export interface Storage {
   /**
    * Fills an empty storage (nothing but the built-in role) with what another one dumped, as one transaction.
    * Ids and times stay; ids that were given away there are not given again here.
-   * @throws Error with one line for the operator when the storage is not empty or the records are not in order;
-   *   then nothing has changed
+   * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
    */
   restore(records: AsyncIterable<StorageRecord>): Promise<void>;
   /** Finishes what is under way. */
   close(): Promise<void>;
+}
+
+/** What only an operator can mend. The message is one line. */
+export class OperatorError extends Error {
+  override readonly name = 'OperatorError';
 }
 
 /** One piece of a dump. */
@@ -54,7 +57,7 @@ export type StorageRecord =
       readonly dataset: Dataset;
     };
 
-/** What a driver needs of the house. */
+/** What a driver needs. */
 export interface StorageParts {
   /** Members of the built-in role when the storage is made. */
   readonly firstMembers: readonly string[];
@@ -62,6 +65,6 @@ export interface StorageParts {
   readonly wallClock: () => number;
   /** That many random bytes. */
   readonly randomBytes: (count: number) => Buffer;
-  /** Told of failures that nobody else is told of, such as a lost idle connection. */
+  /** Told of failures that no caller is told of, such as a lost idle connection. */
   readonly onError: (error: unknown) => void;
 }

@@ -2,45 +2,12 @@ import { Client, Pool } from 'pg';
 import type { PoolClient } from 'pg';
 import type { PostgresConfig } from '../../config/config.ts';
 import { StorageUnavailable } from '../../errors.ts';
+import type { Dialect, SqlDatabase } from '../sql-storage.ts';
+import { OperatorError } from '../storage.ts';
 import { clientSettings } from './client-settings.ts';
 import { connectionProblem, ConnectionLost, hasCode, isPassing } from './failures.ts';
-import type { Budget, Session } from './session.ts';
+import type { Budget, PostgresSession } from './session.ts';
 import { ask, createBudget, createSession, within } from './session.ts';
-
-/**
- * Work on one PostgreSQL. Each operation has `timeout` for all: to get a connection, and for all its statements
- * but those that carry pieces of documents. When it fails because PostgreSQL is not to be had, it fails with
- * `StorageUnavailable`. Before the first one, the schema is brought up to date.
- */
-export interface Database {
-  /**
-   * @throws StorageUnavailable
-   * @throws Error with one line for the operator
-   */
-  open(): Promise<void>;
-  /** Statements that change nothing, each for itself. */
-  read<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** Statements that change nothing, and see one moment. */
-  snapshot<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /**
-   * A transaction. It is rolled back when the result is a word other than `done`, and when the work throws.
-   * The work may be done twice, if the first time was in vain.
-   */
-  write<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** A long snapshot on a connection of its own, each of its statements with the time of an operation. */
-  longSnapshot(): Promise<LongSession>;
-  /** As `write`, for long work that is done once, on a connection of its own, as that of a long snapshot. */
-  longWrite<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** Whether it answers now. Never rejects. */
-  answers(): Promise<boolean>;
-  /** Waits for what is under way, but not for long snapshots. */
-  close(): Promise<void>;
-}
-
-export interface LongSession {
-  readonly session: Session;
-  end(): void;
-}
 
 type Kind = 'read' | 'snapshot' | 'write';
 
@@ -64,15 +31,19 @@ const LONG_COMMIT = 30_000;
 const FAREWELL = 200;
 
 /**
+ * Connections to one PostgreSQL. Each operation has `timeout` for all: to get a connection, and for all its statements
+ * but those that carry pieces of documents. Before the first one, the schema is brought up to date. Long work has a
+ * connection of its own, on which each statement has the time of an operation.
  * @param prepare brings the schema up to date, in a transaction
  * @param onError told of idle connections that were lost
  * @throws Error when a PEM file cannot be read
  */
 export function createDatabase(options: {
   readonly config: PostgresConfig;
-  readonly prepare: (session: Session) => Promise<'done'>;
+  readonly dialect: Dialect<PostgresSession>;
+  readonly prepare: (session: PostgresSession) => Promise<'done'>;
   readonly onError: (error: unknown) => void;
-}): Database {
+}): SqlDatabase<PostgresSession> {
   const { config } = options;
   const settings = clientSettings(config);
   const pool = new Pool({ ...settings, max: config.connections, idleTimeoutMillis: IDLE });
@@ -110,7 +81,7 @@ export function createDatabase(options: {
   async function attempt<T>(
     kind: Kind,
     budget: Budget,
-    work: (session: Session) => Promise<T>,
+    work: (session: PostgresSession) => Promise<T>,
   ): Promise<T> {
     const client = await connection(budget);
     const first = !used.has(client);
@@ -152,7 +123,7 @@ export function createDatabase(options: {
     }
   }
 
-  /** Whoever comes while it is being done waits for the same, which began earlier and so ends in time. */
+  /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepareOnce(opening: boolean): Promise<void> {
     preparation ??= prepare();
     try {
@@ -190,6 +161,7 @@ export function createDatabase(options: {
   }
 
   return {
+    dialect: options.dialect,
     async open() {
       try {
         await operate(async () => {}, true);
@@ -198,7 +170,7 @@ export function createDatabase(options: {
         const problem = connectionProblem(error.cause);
         if (problem === undefined) throw error;
         const { host, port } = settings;
-        throw new Error(`PostgreSQL at ${host}:${port}: ${problem}`, { cause: error });
+        throw new OperatorError(`PostgreSQL at ${host}:${port}: ${problem}`, { cause: error });
       }
     },
     read: (work) => operate((budget) => attempt('read', budget, work)),
@@ -252,8 +224,8 @@ export function createDatabase(options: {
 /** @throws StorageUnavailable, or what the work throws; then the connection must not be used again */
 async function perform<T>(
   kind: Kind,
-  session: Session,
-  work: (session: Session) => Promise<T>,
+  session: PostgresSession,
+  work: (session: PostgresSession) => Promise<T>,
   commit: () => Promise<void>,
 ): Promise<T> {
   if (kind === 'read') return await work(session);

@@ -1,8 +1,8 @@
 import { ADMIN_ROLE } from '../../roles/role.ts';
-import type { StorageParts } from '../storage.ts';
+import { insertRole, type Dialect } from '../sql-storage.ts';
+import { OperatorError, type StorageParts } from '../storage.ts';
 import { hasCode, oneLine } from './failures.ts';
-import { insertRole } from './role-rows.ts';
-import type { Session } from './session.ts';
+import type { PostgresSession } from './session.ts';
 
 /**
  * What makes each version of the schema from the one before; the first one is made from nothing. What was
@@ -66,23 +66,27 @@ const LOCK = 7_268_153_904;
 
 /**
  * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction.
- * @throws Error with one line for the operator
+ * @throws OperatorError
  */
-export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+export async function bringUpToDate(
+  session: PostgresSession,
+  dialect: Dialect<PostgresSession>,
+  parts: StorageParts,
+): Promise<'done'> {
   try {
     // Before anything is looked up: PostgreSQL would go on believing that a table is not there.
     await session.rows(`SELECT pg_advisory_xact_lock(${LOCK})`);
     const version = await readVersion(session);
     if (version === MIGRATIONS.length) return 'done';
-    if (version > MIGRATIONS.length) throw new Error(newerSchema(version));
+    if (version > MIGRATIONS.length) throw new OperatorError(newerSchema(version));
     for (const migration of MIGRATIONS.slice(version)) await session.rows(migration);
-    if (version === 0) await fill(session, parts);
+    if (version === 0) await fill(session, dialect, parts);
     else await session.rows('UPDATE mdx_gateway_storage SET version = $1', [MIGRATIONS.length]);
     return 'done';
   } catch (error) {
     // 42501: no right, 3F000: no schema in the search path
     if (!(error instanceof Error) || !hasCode(error, '42501', '3F000')) throw error;
-    throw new Error(
+    throw new OperatorError(
       `The PostgreSQL user of storage.url needs the right to make and use tables in its schema: ${oneLine(error.message)}`,
       { cause: error },
     );
@@ -97,16 +101,20 @@ function newerSchema(version: number): string {
 }
 
 /** 0 when there is nothing yet. */
-async function readVersion(session: Session): Promise<number> {
-  const [table] = await session.rows<{ there: boolean }>(
+async function readVersion(session: PostgresSession): Promise<number> {
+  const [table] = await session.rows(
     `SELECT to_regclass('mdx_gateway_storage') IS NOT NULL AS there`,
   );
-  if (table?.there !== true) return 0;
-  const [row] = await session.rows<{ version: number }>('SELECT version FROM mdx_gateway_storage');
-  return row?.version ?? 0;
+  if (table?.['there'] !== true) return 0;
+  const [row] = await session.rows('SELECT version FROM mdx_gateway_storage');
+  return Number(row?.['version'] ?? 0);
 }
 
-async function fill(session: Session, { firstMembers, randomBytes }: StorageParts): Promise<void> {
+async function fill(
+  session: PostgresSession,
+  dialect: Dialect<PostgresSession>,
+  { firstMembers, randomBytes }: StorageParts,
+): Promise<void> {
   await session.rows(
     'INSERT INTO mdx_gateway_storage (version, id, roles_token) VALUES ($1, $2, $3)',
     [
@@ -119,12 +127,5 @@ async function fill(session: Session, { firstMembers, randomBytes }: StoragePart
     ADMIN_ROLE.id + 1,
   ]);
   const contains = firstMembers.map((name) => ({ type: 'user' as const, name }));
-  await insertRole(session, { ...ADMIN_ROLE, contains });
-}
-
-/** The random id of the storage. */
-export async function readStorageId(session: Session): Promise<string> {
-  const [row] = await session.rows<{ id: string }>('SELECT id FROM mdx_gateway_storage');
-  if (row === undefined) throw new Error('The table mdx_gateway_storage is empty.');
-  return row.id;
+  await insertRole({ dialect }, session, { ...ADMIN_ROLE, contains });
 }

@@ -1,23 +1,16 @@
 import type { ClientBase } from 'pg';
 import { StorageUnavailable } from '../../errors.ts';
+import type { Row, Session, Value } from '../sql-storage.ts';
 import { PIECE_TIME } from './client-settings.ts';
 import { isPassing, NoAnswer, statementFailure } from './failures.ts';
 
-/** What a statement can be given: `Buffer` as bytea, a list of them as bytea[]. */
-export type Value = string | number | Buffer | readonly Buffer[];
-
-/** One connection, for the time of one operation. What its statements are about is not done before `COMMIT`. */
-export interface Session {
-  /**
-   * Runs one statement within the time of the operation; without values also several.
-   * @throws StorageUnavailable `nothing-done`
-   */
-  rows<Row>(text: string, values?: readonly Value[]): Promise<Row[]>;
+/** A session whose statements may carry a piece of a document. */
+export interface PostgresSession extends Session {
   /**
    * Runs a statement that carries a piece of a document. It gets more time, and the time of the operation
    * begins anew after it: the connection has proved alive.
    */
-  carry<Row>(text: string, values: readonly Value[]): Promise<Row[]>;
+  carry(text: string, values: readonly Value[]): Promise<readonly Row[]>;
 }
 
 /** The time that is left to an operation. */
@@ -58,35 +51,44 @@ export async function within<T>(milliseconds: number, promise: Promise<T>): Prom
  * Runs one statement on the connection.
  * @throws ConnectionLost, NoAnswer (then the connection must not be used again), or what PostgreSQL answered
  */
-export async function ask<Row>(
+export async function ask(
   client: ClientBase,
   milliseconds: number,
   text: string,
   values?: readonly Value[],
-): Promise<Row[]> {
+): Promise<readonly Row[]> {
   // A statement that is sent after its time could still be done.
   if (milliseconds <= 0) throw new NoAnswer();
-  const answer = client.query(text, values as Value[]).catch((error: unknown) => {
+  const statement = text.replaceAll(/\?(?=\d)/g, '$');
+  const answer = client.query(statement, values as Value[]).catch((error: unknown) => {
     throw statementFailure(error);
   });
-  return (await within(milliseconds, answer)).rows as Row[];
+  return (await within(milliseconds, answer)).rows as readonly Row[];
 }
 
 /** @param patient whether each statement has the time of a whole operation */
-export function createSession(client: ClientBase, budget: Budget, patient = false): Session {
-  async function run<Row>(extra: number, text: string, values?: readonly Value[]): Promise<Row[]> {
+export function createSession(
+  client: ClientBase,
+  budget: Budget,
+  patient = false,
+): PostgresSession {
+  async function run(
+    extra: number,
+    text: string,
+    values?: readonly Value[],
+  ): Promise<readonly Row[]> {
     if (patient) budget.renew();
     try {
-      return await ask<Row>(client, budget.left() + extra, text, values);
+      return await ask(client, budget.left() + extra, text, values);
     } catch (error) {
       throw isPassing(error) ? new StorageUnavailable('nothing-done', error) : error;
     }
   }
   return {
     rows: (text, values) => run(0, text, values),
-    async carry<Row>(text: string, values: readonly Value[]) {
+    async carry(text, values) {
       budget.renew();
-      const found = await run<Row>(PIECE_TIME, text, values);
+      const found = await run(PIECE_TIME, text, values);
       budget.renew();
       return found;
     },

@@ -1,15 +1,9 @@
 import { StorageUnavailable } from '../../errors.ts';
 
-/** What only an operator can mend. The message is one line. */
-export class OperatorError extends Error {
-  override readonly name = 'OperatorError';
-}
-
 /** Primary result codes of SQLite, https://sqlite.org/rescode.html. */
 const BUSY = 5;
 const FULL = 13;
 const CANTOPEN = 14;
-const CONSTRAINT = 19;
 const NOTADB = 26;
 /** Those that tell of the file, its disk or its other users. Any other is a mistake of this program. */
 const OF_THE_STORAGE: ReadonlySet<number | undefined> = new Set([
@@ -40,8 +34,6 @@ export const isBeforeCommit = (error: unknown): boolean => {
   const code = codeOf(error);
   return code === BUSY || code === FULL;
 };
-
-export const isConstraint = (error: unknown): boolean => codeOf(error) === CONSTRAINT;
 
 /** Whether it is certain that a file is not one that SQLite can read. */
 export const isNoDatabase = (error: unknown): boolean => codeOf(error) === NOTADB;

@@ -11,8 +11,9 @@ import {
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StorageUnavailable } from '../../errors.ts';
-import { isBusy, isNoDatabase, isUnopenable, OperatorError, toldAs } from './failures.ts';
-import { migrate, MIGRATIONS, versionOf, type Beginning } from './schema.ts';
+import { OperatorError } from '../storage.ts';
+import { isBusy, isNoDatabase, isUnopenable, toldAs } from './failures.ts';
+import { migrate, MIGRATIONS, versionOf, type InitialState } from './schema.ts';
 
 /** Between two attempts where SQLite itself does not wait (ms). */
 const PAUSE = 10;
@@ -39,7 +40,7 @@ const PASSING = new Set([
  * @throws StorageUnavailable when it may succeed later
  * @throws OperatorError when only an operator can mend it
  */
-export function openDatabase(path: string, beginning: Beginning, patience: number): DatabaseSync {
+export function openDatabase(path: string, initial: InitialState, patience: number): DatabaseSync {
   try {
     prepareFolder(path);
     const made = !existsSync(path);
@@ -51,7 +52,7 @@ export function openDatabase(path: string, beginning: Beginning, patience: numbe
     try {
       if (made) protect(path);
       accessSync(path, constants.R_OK | constants.W_OK);
-      makeReady(database, beginning, patience);
+      makeReady(database, initial, patience);
     } catch (error) {
       database.close();
       throw error;
@@ -96,7 +97,7 @@ function protect(path: string): void {
   }
 }
 
-function makeReady(database: DatabaseSync, beginning: Beginning, patience: number): void {
+function makeReady(database: DatabaseSync, initial: InitialState, patience: number): void {
   // Before anything is written: a file of another program stays as it is.
   versionOf(database, MIGRATIONS.length);
   switchToWal(database, patience);
@@ -105,7 +106,7 @@ function makeReady(database: DatabaseSync, beginning: Beginning, patience: numbe
     PRAGMA trusted_schema = OFF;
     PRAGMA journal_size_limit = ${KEPT_OF_WAL};
   `);
-  migrate(database, MIGRATIONS, beginning);
+  migrate(database, MIGRATIONS, initial);
 }
 
 /** SQLite does not wait here for another process that does the same. */

@@ -1,12 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { foldCase } from '../../fold-case.ts';
 import { ADMIN_ROLE } from '../../roles/role.ts';
-import { OperatorError } from './failures.ts';
-import { foldedBytes, toBytes } from './text.ts';
-import { reading, writing } from './transactions.ts';
+import { toBytes } from '../sql-storage.ts';
+import { OperatorError } from '../storage.ts';
+import { toldAs } from './failures.ts';
+import { begin, commit, undo } from './transactions.ts';
 
 /** What a new storage is made of. */
-export interface Beginning {
+export interface InitialState {
   /** Its random id. */
   readonly id: string;
   /** The first token of its roles. */
@@ -15,7 +16,7 @@ export interface Beginning {
 }
 
 /** Brings a schema to the next version. Runs within a transaction. */
-export type Migration = (database: DatabaseSync, beginning: Beginning) => void;
+export type Migration = (database: DatabaseSync, initial: InitialState) => void;
 
 /** Marks a file as one of ours: the bytes `mdxg`. */
 const APPLICATION_ID = 0x6d647867;
@@ -26,7 +27,7 @@ const APPLICATION_ID = 0x6d647867;
  */
 export const MIGRATIONS: readonly Migration[] = [makeTables];
 
-function makeTables(database: DatabaseSync, { id, rolesToken, firstMembers }: Beginning): void {
+function makeTables(database: DatabaseSync, { id, rolesToken, firstMembers }: InitialState): void {
   database.exec(`
     CREATE TABLE storage (
       only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -71,7 +72,7 @@ function makeTables(database: DatabaseSync, { id, rolesToken, firstMembers }: Be
     .run(
       ADMIN_ROLE.id,
       toBytes(ADMIN_ROLE.name),
-      foldedBytes(ADMIN_ROLE.name),
+      toBytes(foldCase(ADMIN_ROLE.name)),
       toBytes(ADMIN_ROLE.description),
     );
   const insert = database.prepare(
@@ -101,7 +102,7 @@ export function versionOf(database: DatabaseSync, latest: number): number {
   // Of one moment: another process may be making the tables.
   const { version, application, tables } = database.isTransaction
     ? look()
-    : reading(database, look);
+    : atOneMoment(database, look);
   const empty = application === 0 && version === 0 && tables === 0;
   if (application !== APPLICATION_ID && !empty) {
     throw new OperatorError('is a database of another program; it must be one of this program');
@@ -121,18 +122,31 @@ export function versionOf(database: DatabaseSync, latest: number): number {
 export function migrate(
   database: DatabaseSync,
   migrations: readonly Migration[],
-  beginning: Beginning,
+  initial: InitialState,
 ): void {
   const latest = migrations.length;
   while (versionOf(database, latest) < latest) {
-    writing(database, () => {
+    begin(database, 'BEGIN IMMEDIATE');
+    try {
       const version = versionOf(database, latest);
-      const migration = migrations[version];
-      if (migration === undefined) return;
-      migration(database, beginning);
-      database.exec(
-        `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version + 1}`,
-      );
-    });
+      migrations[version]?.(database, initial);
+      const next = Math.min(version + 1, latest);
+      database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${next}`);
+    } catch (error) {
+      undo(database);
+      throw toldAs('nothing-done', error);
+    }
+    commit(database);
+  }
+}
+
+function atOneMoment<T>(database: DatabaseSync, look: () => T): T {
+  begin(database, 'BEGIN');
+  try {
+    return look();
+  } catch (error) {
+    throw toldAs('nothing-done', error);
+  } finally {
+    undo(database);
   }
 }

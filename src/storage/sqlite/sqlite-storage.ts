@@ -1,11 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Dataset } from '../../datasets/dataset.ts';
 import { StorageUnavailable } from '../../errors.ts';
-import type { Role } from '../../roles/role.ts';
-import type { Storage, StorageParts, StorageRecord } from '../storage.ts';
-import type { SentDataset } from './dataset-operations.ts';
-import { OperatorError } from './failures.ts';
-import { inOrder } from '../record-order.ts';
+import { bytesOf } from '../sql-storage.ts';
+import { OperatorError, type Storage, type StorageParts, type StorageRecord } from '../storage.ts';
 import {
   closedFailure,
   createSqliteThread,
@@ -21,9 +18,6 @@ export interface SqliteStorageOptions extends StorageParts {
   readonly start?: StartWorker;
 }
 
-/** Roles of a dump or restore that cross the threads together. */
-const TOGETHER = 100;
-
 /** How much of a document is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
 
@@ -37,8 +31,8 @@ const LONGEST_CHECK = 1_500;
 export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const { path, firstMembers, wallClock, onError, start = startWorker } = options;
   const newToken = () => options.randomBytes(16).toString('base64url');
-  const beginning = { id: newToken(), rolesToken: newToken(), firstMembers };
-  const newThread = () => createSqliteThread({ setup: { path, beginning }, start, onError });
+  const setup = { path, initial: { id: newToken(), rolesToken: newToken(), firstMembers } };
+  const newThread = () => createSqliteThread({ setup, start, wallClock, newToken, onError });
   const writer = newThread();
   const reader = newThread();
   const dumps = new Set<SqliteThread>();
@@ -53,8 +47,8 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     return running;
   }
 
-  const write = <T>(work: () => Promise<T>): Promise<T> =>
-    finishing(() => work().catch(unavailable));
+  const write: SqliteThread['call'] = (...call) =>
+    finishing(() => writer.call(...call).catch(unavailable));
   const read: SqliteThread['call'] = (...call) =>
     finishing(() => {
       const { call: reading } = writer.busy ? reader : writer;
@@ -62,33 +56,25 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         .catch(unavailable)
         .catch(unchanged);
     });
-  const seconds = () => Math.floor(wallClock() / 1_000);
-
-  const sending = async (dataset: Dataset) => {
-    const lastModified = seconds();
-    const copy = await sent(dataset);
-    return [[copy, lastModified], [copy.document.buffer]] as const;
-  };
+  /** A document is copied before the thread is called, so that it counts as under way from then on. */
+  const withDocument = <T>(
+    dataset: Dataset,
+    call: (args: [Dataset], buffers: readonly ArrayBuffer[]) => Promise<T>,
+  ) =>
+    finishing(async () => {
+      const [copy, buffers] = await handedOver(dataset);
+      return await call([copy], buffers).catch(unavailable);
+    });
 
   async function* dump(): AsyncGenerator<StorageRecord, void, undefined> {
     if (closed !== undefined) throw closedFailure();
     const thread = newThread();
     dumps.add(thread);
     try {
-      yield { kind: 'head', ...(await thread.call('beginDump', [])) };
-      for (let after = 0; ;) {
-        const roles = await thread.call('dumpRoles', [after, TOGETHER]);
-        for (const role of roles) yield { kind: 'role', role };
-        const last = roles.at(-1);
-        if (last === undefined) break;
-        after = last.id;
-      }
-      for (let after = 0; ;) {
-        const found = await thread.call('dumpDataset', [after]);
-        if (found === undefined) break;
-        const { id, lastModified, ...dataset } = found;
-        yield { kind: 'dataset', id, lastModified, dataset: received(dataset) };
-        after = id;
+      for (let number = 0; ; number += 1) {
+        const record = await thread.call('dumpNext', [number]);
+        if (record === undefined) return;
+        yield record.kind === 'dataset' ? { ...record, dataset: received(record.dataset) } : record;
       }
     } finally {
       dumps.delete(thread);
@@ -98,33 +84,19 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 
   async function restore(records: AsyncIterable<StorageRecord>): Promise<void> {
     const thread = newThread();
+    let number = 0;
+    const next = (record: StorageRecord | undefined, buffers: readonly ArrayBuffer[] = []) =>
+      thread.call('restoreNext', [number++, record], buffers);
     try {
-      await thread.call('beginRestore', []);
-      let [nextRoleId, nextDatasetId] = [0, 0];
-      let roles: Role[] = [];
-      const sendRoles = async () => {
-        if (roles.length > 0) await thread.call('restoreRoles', [roles]);
-        roles = [];
-      };
-      for await (const record of inOrder(records)) {
-        if (record.kind === 'head') ({ nextRoleId, nextDatasetId } = record);
-        else if (record.kind === 'role') {
-          roles.push(record.role);
-          if (roles.length === TOGETHER) await sendRoles();
-        } else {
-          await sendRoles();
-          const { id, lastModified } = record;
-          const dataset = await sent(record.dataset);
-          const { document } = dataset;
-          await thread.call(
-            'restoreDataset',
-            [{ id, lastModified, ...dataset }],
-            [document.buffer],
-          );
+      for await (const record of records) {
+        if (record.kind !== 'dataset') {
+          await next(record);
+          continue;
         }
+        const [dataset, buffers] = await handedOver(record.dataset);
+        await next({ ...record, dataset }, buffers);
       }
-      await sendRoles();
-      await thread.call('endRestore', [nextRoleId, nextDatasetId, newToken()]);
+      await next(undefined);
     } finally {
       await thread.close();
     }
@@ -139,50 +111,38 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 
   return {
     roles: {
-      create: (role) => write(() => writer.call('createRole', [role, newToken()])),
-      read: (id) => read('readRole', [id]),
-      update: (id, role) => write(() => writer.call('updateRole', [id, role, newToken()])),
-      remove: (id) => write(() => writer.call('removeRole', [id, newToken()])),
-      addMember: (...args) => write(() => writer.call('addMember', [...args, newToken()])),
-      removeMember: (...args) => write(() => writer.call('removeMember', [...args, newToken()])),
-      list: (page) => read('listRoles', [page]),
-      roleSet: (userName) => read('roleSet', [userName]),
-      async token(lease) {
-        const noted = [lease, wallClock()] as const;
-        return (
-          (await read('tokenNoted', [...noted])) ??
-          (await write(() => writer.call('noteLease', [...noted])))
-        );
-      },
-      lease: () => read('leaseNoted', [wallClock()]),
+      create: (...args) => write('createRole', args),
+      read: (...args) => read('readRole', args),
+      update: (...args) => write('updateRole', args),
+      remove: (...args) => write('removeRole', args),
+      addMember: (...args) => write('addMember', args),
+      removeMember: (...args) => write('removeMember', args),
+      list: (...args) => read('listRoles', args),
+      roleSet: (...args) => read('roleSet', args),
+      token: (...args) => read('rolesToken', args),
+      lease: () => read('rolesLease', []),
     },
     datasets: {
       create: (dataset) =>
-        write(async () => {
-          const [args, buffers] = await sending(dataset);
-          return writer.call('createDataset', [...args], buffers);
-        }),
+        withDocument(dataset, (...args) => writer.call('createDataset', ...args)),
       update: (dataset) =>
-        write(async () => {
-          const [args, buffers] = await sending(dataset);
-          return writer.call('updateDataset', [...args], buffers);
-        }),
-      async read(project, name) {
-        const found = await read('readDataset', [project, name]);
-        return found === undefined ? undefined : received(found);
+        withDocument(dataset, (...args) => writer.call('updateDataset', ...args)),
+      async read(...args) {
+        const found = await read('readDataset', args);
+        return found && received(found);
       },
-      list: (project) => read('listDatasets', [project]),
+      list: (...args) => read('listDatasets', args),
     },
-    open: () => finishing(async () => void (await writer.call('check', []))),
-    id: () => read('storageId', []),
-    reachable: () => inTime(read('check', [])),
+    open: () => finishing(() => writer.call('open', [])),
+    id: () => read('id', []),
+    reachable: () => inTime(read('reachable', [])),
     dump,
     restore: (records) => finishing(() => restore(records)),
     close: () => (closed ??= end()),
   };
 }
 
-/** To somebody who cannot mend it, a storage that cannot be opened is one that cannot be reached. */
+/** A storage that cannot be opened is, to those who cannot mend it, one that cannot be reached. */
 function unavailable(error: unknown): never {
   throw error instanceof OperatorError ? new StorageUnavailable('nothing-done', error) : error;
 }
@@ -194,24 +154,25 @@ function unchanged(error: unknown): never {
     : error;
 }
 
-async function sent(dataset: Dataset): Promise<SentDataset> {
-  const { project, name, type } = dataset;
-  return { project, name, type, document: await copyOf(dataset.document) };
-}
-
-/** Documents are copied, since their owner keeps them, but never so much that others wait. */
-async function copyOf(document: Buffer): Promise<Uint8Array<ArrayBuffer>> {
+/**
+ * A copy of the document for a thread, since its owner keeps it; never so much is copied in one turn that others wait.
+ * @returns the dataset, and the buffers that are given away with it
+ */
+async function handedOver({
+  document,
+  ...dataset
+}: Dataset): Promise<readonly [Dataset, readonly ArrayBuffer[]]> {
   const copy = new Uint8Array(document.length);
   for (let from = 0; from < document.length; from += COPIED_AT_ONCE) {
     if (from > 0) await setImmediate();
     copy.set(document.subarray(from, from + COPIED_AT_ONCE), from);
   }
-  return copy;
+  return [{ ...dataset, document: bytesOf(copy) }, [copy.buffer]];
 }
 
-function received({ project, name, type, document }: SentDataset): Dataset {
-  const { buffer, byteOffset, byteLength } = document;
-  return { project, name, type, document: Buffer.from(buffer, byteOffset, byteLength) };
+/** Threads hand over bytes, and know no Buffer. */
+function received(dataset: Dataset): Dataset {
+  return { ...dataset, document: bytesOf(dataset.document) };
 }
 
 /** Whether a check succeeds, and soon. */

@@ -1,8 +1,7 @@
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { StorageUnavailable } from '../../errors.ts';
-import { OperatorError } from './failures.ts';
-import type { Operations } from './operations.ts';
-import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
+import { OperatorError } from '../storage.ts';
+import type { Call, Failure, Operations, Reply, WorkerSetup } from './sqlite-worker.ts';
 
 /** How long a call may take, with all that were made before it (ms). Only a disk that hangs takes so long. */
 const LONGEST_CALL = 60_000;
@@ -30,7 +29,7 @@ export interface SqliteThread {
     name: Name,
     args: Parameters<Operations[Name]>,
     transferred?: readonly ArrayBuffer[],
-  ): Promise<ReturnType<Operations[Name]>>;
+  ): Promise<Awaited<ReturnType<Operations[Name]>>>;
   /** Does what was called before; a transaction that is still under way is undone. */
   close(): Promise<void>;
 }
@@ -38,7 +37,11 @@ export interface SqliteThread {
 export interface SqliteThreadOptions {
   readonly setup: WorkerSetup;
   readonly start: StartWorker;
-  /** Told when it breaks down while nobody waits for it. */
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** A random token. */
+  readonly newToken: () => string;
+  /** Told when it breaks down while no call waits for it. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -82,8 +85,8 @@ interface Waiting {
   readonly timer: NodeJS.Timeout;
 }
 
-/** One worker from its start to its end. While nobody waits for it, it does not keep the process. */
-function run({ setup, start, onError }: SqliteThreadOptions): RunningWorker {
+/** One worker from its start to its end. While no call waits for it, it does not keep the process. */
+function run({ setup, start, wallClock, newToken, onError }: SqliteThreadOptions): RunningWorker {
   const worker = start(WORKER, { name: 'sqlite', workerData: setup });
   const waiting = new Map<number, Waiting>();
   let calls = 0;
@@ -117,7 +120,7 @@ function run({ setup, start, onError }: SqliteThreadOptions): RunningWorker {
     else waiter?.resolve(reply.value);
   });
 
-  /** Whoever takes it answers it. */
+  /** The caller must answer what it takes. */
   function take(number: number): Waiting | undefined {
     const waiter = waiting.get(number);
     if (waiter === undefined) return undefined;
@@ -137,7 +140,7 @@ function run({ setup, start, onError }: SqliteThreadOptions): RunningWorker {
     call: (name, args, transferred) =>
       new Promise((resolve, reject) => {
         const number = (calls += 1);
-        post({ number, name, args }, transferred);
+        post({ number, name, args, now: wallClock(), token: newToken() }, transferred);
         const timer = setTimeout(() => {
           take(number)?.reject(new StorageUnavailable('unknown', new Error('the disk hangs')));
         }, LONGEST_CALL);
