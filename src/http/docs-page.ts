@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import express, { type RequestHandler, type Router } from 'express';
 import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
-import { openApiDocument } from '../openapi/openapi-document.ts';
+import { openApiDocument } from '../openapi/openapi.ts';
 
 const PACKAGE = new URL('../../package.json', import.meta.url);
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { openApiDocument } from '../../src/openapi/openapi-document.ts';
+import { describedInterface } from '../support/openapi-types.ts';
 import { ensureDebianPackages } from '../support/debian-packages.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -82,7 +82,7 @@ async function browse(url: string): Promise<Seen> {
   return { page, console: log.split('\n').filter((line) => line.includes(':CONSOLE')) };
 }
 
-const operations = Object.values(openApiDocument({ version: '0' }).paths).flatMap((item) =>
+const operations = Object.values(describedInterface().paths).flatMap((item) =>
   [item.get, item.put, item.post, item.delete].filter((operation) => operation !== undefined),
 );
 const idsOf = (page: string) =>

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openApiDocument } from '../../src/openapi/openapi-document.ts';
-import type { Answer as DescribedAnswer, Operation } from '../../src/openapi/openapi-types.ts';
+import { describedInterface } from '../support/openapi-types.ts';
+import type { Answer as DescribedAnswer, Operation } from '../support/openapi-types.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { send, type Answer } from '../support/http-client.ts';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await engine.close();
 });
 
-const { paths } = openApiDocument({ version: '0' });
+const { paths } = describedInterface();
 const operations = Object.entries(paths).flatMap(([path, item]) =>
   (['post', 'get', 'put', 'delete'] as const).flatMap((method) => {
     const operation = item[method];
@@ -223,7 +223,7 @@ describe('/openapi.json and /docs', () => {
   test('serve the document with the version of the program', async () => {
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const served: unknown = JSON.parse((await read('/openapi.json')).text);
-    expect(served).toEqual(JSON.parse(JSON.stringify(openApiDocument({ version }))));
+    expect(served).toEqual(JSON.parse(JSON.stringify(describedInterface(version))));
   });
 
   test.each(PAGES)('send %s again only when it has changed', async (path) => {

@@ -1,14 +1,8 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import type { IncomingHttpHeaders } from 'node:http';
-import { openApiDocument } from '../../src/openapi/openapi-document.ts';
-import type {
-  Answer,
-  Answers,
-  Header,
-  PathItem,
-  Reference,
-  Schema,
-} from '../../src/openapi/openapi-types.ts';
+import { describedInterface } from './openapi-types.ts';
+
+import type { Answer, Answers, Header, PathItem, Reference, Schema } from './openapi-types.ts';
 
 /** What of an answer is compared with the document. */
 export interface AnswerToCheck {
@@ -52,7 +46,7 @@ export async function checkGatewayAnswer(
   await checkAgainstOpenApi(method, target, answer);
 }
 
-const document = openApiDocument({ version: '0.0.0' });
+const document = describedInterface();
 
 /** The operations that were answered so far by a described status, as `GET /api/roles 200`. */
 export const answeredOperations = new Set<string>();

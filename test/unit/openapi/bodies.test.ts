@@ -2,12 +2,12 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
 import { checkDocument } from '../../../src/datasets/check-document.ts';
-import { openApiDocument } from '../../../src/openapi/openapi-document.ts';
+import { describedInterface } from '../../support/openapi-types.ts';
 import { membershipBody, roleBody } from '../../../src/roles/role-body.ts';
 import { roleListQuery } from '../../../src/roles/role-queries.ts';
 import { sizes } from '../../support/sizes.ts';
 
-const { components, paths } = openApiDocument({ version: '0' });
+const { components, paths } = describedInterface('0');
 const validators = new Map<string, ValidateFunction>();
 
 beforeAll(() => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
 import { API_OPERATIONS } from '../../../src/http/api/operations.ts';
-import { openApiDocument } from '../../../src/openapi/openapi-document.ts';
+import { describedInterface } from '../../support/openapi-types.ts';
 import type {
   Answer,
   Answers,
@@ -12,11 +12,11 @@ import type {
   Operation,
   Parameter,
   Schema,
-} from '../../../src/openapi/openapi-types.ts';
+} from '../../support/openapi-types.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../../../src/reasons.ts';
 import { dereferenced } from '../../support/openapi-check.ts';
 
-const document = openApiDocument({ version: '1.2.3' });
+const document = describedInterface('1.2.3');
 /** As a client reads it. */
 const sent = JSON.parse(JSON.stringify(document)) as Record<string, unknown>;
 

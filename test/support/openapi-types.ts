@@ -1,3 +1,5 @@
+import { openApiDocument } from '../../src/openapi/openapi.ts';
+
 /** The part of OpenAPI 3.1 that the document of the gateway is written in. */
 
 /** A JSON Schema (2020-12). */
@@ -100,4 +102,9 @@ export interface OpenApiDocument {
     readonly headers: Headers;
   };
   readonly 'x-other-paths': readonly OtherPaths[];
+}
+
+/** The document of the gateway, which these types describe. */
+export function describedInterface(version = '0.0.0'): OpenApiDocument {
+  return openApiDocument({ version }) as unknown as OpenApiDocument;
 }
