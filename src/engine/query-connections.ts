@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
-import type { Client } from 'undici';
+import type * as undici from 'undici';
 import { answerBody, type AnswerBody } from '../proxy/answer-body.ts';
 import { NoConnection } from '../proxy/connection.ts';
 import { createConnector } from '../proxy/connector.ts';
@@ -43,7 +43,7 @@ export interface QueryConnections {
 }
 
 interface Connection {
-  readonly client: Client;
+  readonly client: undici.Client;
   /** `begun` as long as nothing can have been sent. */
   state: 'none' | 'begun' | 'made';
   /** Of this connection, that is, since it was made. */
@@ -67,28 +67,23 @@ interface Connection {
   onSilence: (() => void) | undefined;
 }
 
-let loaded: typeof Client | undefined;
-
-/**
- * Its HTTP/1.1 client alone: the whole library takes twice as long to load (100 ms of CPU time here).
- */
-function loadClient(): typeof Client {
-  loaded ??= createRequire(import.meta.url)('undici/lib/dispatcher/client.js') as typeof Client;
-  return loaded;
+/** Loaded with the first connection: it takes 100 ms of CPU time, which no start has to wait for. */
+function loadUndici(): typeof undici {
+  return createRequire(import.meta.url)('undici') as typeof undici;
 }
 
 export function createQueryConnections(
   origin: URL,
   tls: UpstreamTls | undefined,
 ): QueryConnections {
-  const HttpClient = loadClient();
+  const { Client } = loadUndici();
   const connect = createConnector(origin, tls);
   const all = new Set<Connection>();
   /** The one used last is the last. */
   let idle: Connection[] = [];
 
   function open(): Connection {
-    const client = new HttpClient(origin, {
+    const client = new Client(origin, {
       // Silence is measured here, from the moment the connection is begun, and to the millisecond.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -248,7 +243,8 @@ export function createQueryConnections(
             if (body !== undefined) fail(error);
             // Something came that is no answer, before anything was sent.
             else if (!sent && connection.state === 'made') fail(new StaleConnection());
-            else if (isNotUnderstood(error)) fail(new NotUnderstood(error.message));
+            else if (isNotUnderstood(error, connection.socket))
+              fail(new NotUnderstood(error.message));
             else if (reused && isClosed(error)) fail(new StaleConnection());
             else fail(error);
           },
@@ -297,20 +293,20 @@ export function isReasonUnderstood(phrase = ''): boolean {
   return /^[\t\x20-\x7e]*$/.test(phrase);
 }
 
-/** Only a provisional `100 Continue` that nobody asked for is called so by undici, while a request is under way. */
-function isNotUnderstood(error: NodeJS.ErrnoException): boolean {
-  return error.code === 'UND_ERR_SOCKET' && error.message === 'bad response';
+/**
+ * Whether undici broke off by itself while a request was under way, as it does at a provisional `100 Continue` that was
+ * not asked for.
+ */
+function isNotUnderstood({ code }: NodeJS.ErrnoException, socket: Socket | undefined): boolean {
+  return code === SOCKET_FAILURE && socket?.readableEnded === false;
 }
 
 /** Whether the connection ended before the head of an answer was whole. */
-function isClosed({ code, message }: NodeJS.ErrnoException): boolean {
-  return (
-    code === 'ECONNRESET' ||
-    code === 'EPIPE' ||
-    code === 'HPE_INVALID_EOF_STATE' ||
-    (code === 'UND_ERR_SOCKET' && (message === 'other side closed' || message === 'closed'))
-  );
+function isClosed({ code = '' }: NodeJS.ErrnoException): boolean {
+  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE', SOCKET_FAILURE].includes(code);
 }
+
+const SOCKET_FAILURE = 'UND_ERR_SOCKET';
 
 function asAnswer(
   statusCode: number,
