@@ -88,10 +88,10 @@ export function createConfigFile(
 }
 
 /**
- * What was read from a pipe is gone, and whoever reads one that nobody writes to waits for ever: a process that runs
- * refuses both.
+ * What was read from a pipe is gone, and to read one without a writer would take for ever: a process that runs refuses
+ * pipes.
  */
-function readRegular(path: string): Reading {
+function readRegular(path: string): FileState {
   const state = statSync(path);
   if (!state.isFile() && !state.isDirectory()) {
     throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });
@@ -105,11 +105,11 @@ function contentOf(path: string): Uint8Array {
 
 /** How far apart two readings are (ms). */
 const INTERVAL = 100;
-/** Whoever has not written it within ten seconds will say so by another signal. */
+/** A file that takes longer to be written than ten seconds needs another signal. */
 const MOST_READINGS = 100;
 
 /** What one reading found. */
-export interface Reading {
+interface FileState {
   /** When the file was last written (ms since 1970), looked up before it was read. */
   readonly written: number;
   readonly content: Uint8Array;
@@ -127,7 +127,7 @@ export interface Reading {
  */
 export async function readSettled(
   file: string,
-  { read, sleep }: { read: () => Reading; sleep: (milliseconds: number) => Promise<void> },
+  { read, sleep }: { read: () => FileState; sleep: (milliseconds: number) => Promise<void> },
 ): Promise<Uint8Array | undefined> {
   let before = attempt(read);
   for (let readings = 1; readings < MOST_READINGS; readings += 1) {
@@ -140,7 +140,7 @@ export async function readSettled(
   throw new ConfigError([formatProblem(file, { path: [], message })]);
 }
 
-function attempt(read: () => Reading): Reading | undefined {
+function attempt(read: () => FileState): FileState | undefined {
   try {
     return read();
   } catch {
@@ -149,7 +149,7 @@ function attempt(read: () => Reading): Reading | undefined {
 }
 
 /** Of two empty readings the file may have been whole in between: each was then written at another time. */
-function isSame(one: Reading | undefined, other: Reading | undefined): boolean {
+function isSame(one: FileState | undefined, other: FileState | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return (
     one.written === other.written &&

@@ -15,6 +15,7 @@ import type {
 import type { KeyPath, Problem } from './problems.ts';
 
 const REDIS: KeyPath = ['cache', 'redis'];
+const STORAGE: KeyPath = ['storage'];
 
 type CheckedEngine = CheckedFile['engine'];
 
@@ -44,10 +45,16 @@ export function resolveConfig(file: CheckedFile, memory: number): Resolution {
   const complain = (section: KeyPath, name: string, message: string) =>
     problems.push({ path: [...section, name], message });
 
-  /** Takes the TLS keys of one section as it was written, before anything is inherited. */
-  function checkTls(files: TlsFiles, section: KeyPath): void {
+  /**
+   * Takes the TLS keys of one section as it was written, before anything is inherited.
+   * @param needed what is wrong with them where the connection is not encrypted
+   */
+  function checkTls(files: TlsFiles, section: KeyPath, needed?: string): void {
     tls.push([section, files]);
-    const { certificate, key } = files;
+    const { ca, certificate, key } = files;
+    for (const [name, path] of Object.entries({ ca, certificate, key })) {
+      if (path !== undefined && needed !== undefined) complain(section, name, needed);
+    }
     if (certificate && !key) {
       complain(section, 'certificate', 'needs the key that belongs to it; both or none');
     } else if (key && !certificate) {
@@ -85,14 +92,23 @@ export function resolveConfig(file: CheckedFile, memory: number): Resolution {
     );
   }
 
-  /** The clearCache of Kylin is beside its XMLA. */
-  function checkClear({ clear, url }: CheckedEngine, section: KeyPath): void {
-    if (clear === 'none' || url.every((text) => KYLIN_URL.test(text))) return;
-    complain(
-      section,
-      'clear',
-      'kylin needs an engine.url that ends in /mdx/xmla, /mdx/xmla_server, or one of them with /{project}',
-    );
+  /** @param written what of the engine stands in this section; the rest was told of the one it comes from */
+  function checkEngine(
+    written: Partial<CheckedEngine>,
+    engine: CheckedEngine,
+    section: KeyPath,
+  ): void {
+    checkTls(written, section);
+    if (written.login !== undefined || 'service' in written) checkService(engine, section);
+    // The clearCache of Kylin is beside its XMLA.
+    const clears = written.clear !== undefined || written.url !== undefined;
+    if (clears && engine.clear === 'kylin' && !engine.url.every((url) => KYLIN_URL.test(url))) {
+      complain(
+        section,
+        'clear',
+        'kylin needs an engine.url that ends in /mdx/xmla, /mdx/xmla_server, or one of them with /{project}',
+      );
+    }
   }
 
   function checkRedis({ url, mode, master, username, password, ...rest }: RedisConfig) {
@@ -129,41 +145,28 @@ export function resolveConfig(file: CheckedFile, memory: number): Resolution {
       complain(REDIS, name, 'must only stand together with an address in url');
     }
     const encrypted = urls.some(({ protocol }) => protocol === 'rediss:');
-    checkUnencrypted(rest, encrypted, REDIS, 'needs a rediss:// URL');
-  }
-
-  function checkUnencrypted(
-    { ca, certificate, key }: TlsFiles,
-    encrypted: boolean,
-    section: KeyPath,
-    message: string,
-  ): void {
-    for (const [name, value] of Object.entries({ ca, certificate, key })) {
-      if (value !== undefined && !encrypted) complain(section, name, message);
-    }
+    checkTls(rest, REDIS, encrypted ? undefined : 'needs a rediss:// URL');
   }
 
   function checkStorage({ driver, url, login, tls: isTls, ...rest }: CheckedFile['storage']): void {
+    checkService({ login, ...rest }, STORAGE);
     const isHttp = /^https?:/i.test(url);
     if (driver === 'sqlite' && url !== '') {
-      complain(['storage'], 'url', 'must be empty with driver: sqlite, which takes storage.path');
+      complain(STORAGE, 'url', 'must be empty with driver: sqlite, which takes storage.path');
     } else if (driver === 'postgres' && (url === '' || isHttp)) {
-      complain(['storage'], 'url', 'must be a postgres:// URL with driver: postgres');
+      complain(STORAGE, 'url', 'must be a postgres:// URL with driver: postgres');
     } else if (driver === 'http' && !isHttp) {
-      complain(['storage'], 'url', 'must be an http:// or https:// URL with driver: http');
+      complain(STORAGE, 'url', 'must be an http:// or https:// URL with driver: http');
     }
     if (login === 'service' && driver !== 'http') {
-      complain(['storage'], 'login', 'must only be service with driver: http');
+      complain(STORAGE, 'login', 'must only be service with driver: http');
     }
     if (isTls && driver !== 'postgres') {
-      complain(['storage'], 'tls', 'must only be true with driver: postgres');
+      complain(STORAGE, 'tls', 'must only be true with driver: postgres');
     }
-    checkUnencrypted(
-      rest,
-      isTls || /^https:/i.test(url),
-      ['storage'],
-      'needs an encrypted connection: tls: true, or an https:// URL',
-    );
+    const encrypted = isTls || /^https:/i.test(url);
+    const needed = 'needs an encrypted connection: tls: true, or an https:// URL';
+    checkTls(rest, STORAGE, encrypted ? undefined : needed);
   }
 
   /** The gateway must be able to read the roles. */
@@ -174,16 +177,11 @@ export function resolveConfig(file: CheckedFile, memory: number): Resolution {
   }
 
   function resolveProject(name: string, project: CheckedProject): ProjectConfig {
-    const [section, engineSection] = [
-      ['projects', name],
-      ['projects', name, 'engine'],
-    ];
+    const section = ['projects', name];
+    const engineSection = [...section, 'engine'];
     const { ttl = cache.ttl, share = cache.share, engine: own = {} } = project;
     const engine = inheritEngine(own, file.engine);
-    if (own.clear !== undefined || own.url !== undefined) checkClear(engine, engineSection);
-    checkTls(own, engineSection);
-    // What is inherited as a whole was already told of the section it comes from.
-    if (own.login !== undefined || 'service' in own) checkService(engine, engineSection);
+    checkEngine(own, engine, engineSection);
     checkRoles(project.share, section);
     if (project.share !== undefined) {
       checkShare(share, engine.login, section);
@@ -208,16 +206,11 @@ export function resolveConfig(file: CheckedFile, memory: number): Resolution {
       `engine needs engine.login: forward (it is ${file.engine.login})`,
     );
   }
-  checkClear(file.engine, ['engine']);
   checkTls(listen, ['listen']);
-  checkTls(file.engine, ['engine']);
-  checkTls(cache.redis, REDIS);
-  checkService(file.engine, ['engine']);
+  checkEngine(file.engine, file.engine, ['engine']);
   checkShare(cache.share, file.engine.login, ['cache']);
-  checkTls(file.storage, ['storage']);
-  checkService(file.storage, ['storage']);
-  checkStorage(file.storage);
   checkRoles(cache.share, ['cache']);
+  checkStorage(file.storage);
   const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
   if (limits.body > limits.in_flight / workers) {
     complain(['limits'], 'in_flight', `must not be smaller than limits.body${divided}`);

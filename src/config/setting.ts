@@ -55,57 +55,50 @@ function readScalar<T>(kind: Kind<T>, input: unknown, reading: Reading, path: Ke
   return refuse(reading, path, `must be ${kind.allowed} (got ${got})`);
 }
 
-/** A key with a value of its own. */
+/** All but the meaning, which is long and stands last. */
+function declare<T>(setting: Omit<Setting<T>, 'meaning'>) {
+  return { means: (meaning: string): Setting<T> => ({ ...setting, meaning }) };
+}
+
+/** A key with a value of its own. @param fallback as an operator would write it, or REQUIRED */
 export function key<T>(kind: Kind<T>, fallback: unknown, reload: Reload = 'reload') {
   const { type, allowed } = kind;
-  const read = (input: unknown, reading: Reading, path: KeyPath) =>
-    readScalar(kind, input, reading, path);
-  const write = (value: unknown) => (value === undefined ? null : kind.write(value as T));
-  return {
-    means: (meaning: string): Setting<T> => ({
-      type,
-      allowed,
-      fallback,
-      meaning,
-      reload,
-      read,
-      write,
-    }),
-  };
+  return declare<T>({
+    type,
+    allowed,
+    fallback,
+    reload,
+    read: (input, reading, path) => readScalar(kind, input, reading, path),
+    write: (value) => (value === undefined ? null : kind.write(value as T)),
+  });
 }
 
 const LONGEST_LIST = 1000;
 
 /** A key with a list in which nothing stands twice. */
 export function list<T>(kind: Kind<T>, fallback: readonly string[]) {
-  const type = `list of ${kind.type}s`;
   const allowed = `a list, each item ${kind.allowed}`;
-  function read(input: unknown, reading: Reading, path: KeyPath): readonly T[] {
-    if (!Array.isArray(input)) {
-      return refuse(reading, path, `must be ${allowed} (got ${describeKind(input)})`);
-    }
-    if (input.length > LONGEST_LIST) {
-      return refuse(reading, path, `must have at most ${LONGEST_LIST} items`);
-    }
-    const items = input.map((item, index) => readScalar(kind, item, reading, [...path, index]));
-    for (const [index, item] of items.entries()) {
-      if (item === undefined || items.indexOf(item) === index) continue;
-      refuse(reading, [...path, index], 'stands twice in the list');
-    }
-    return items;
-  }
-  const write = (items: unknown) => (items as readonly T[]).map(kind.write);
-  return {
-    means: (meaning: string): Setting<readonly T[]> => ({
-      type,
-      allowed,
-      fallback,
-      meaning,
-      reload: 'reload',
-      read,
-      write,
-    }),
-  };
+  return declare<readonly T[]>({
+    type: `list of ${kind.type}s`,
+    allowed,
+    fallback,
+    reload: 'reload',
+    read(input, reading, path) {
+      if (!Array.isArray(input)) {
+        return refuse(reading, path, `must be ${allowed} (got ${describeKind(input)})`);
+      }
+      if (input.length > LONGEST_LIST) {
+        return refuse(reading, path, `must have at most ${LONGEST_LIST} items`);
+      }
+      const items = input.map((item, index) => readScalar(kind, item, reading, [...path, index]));
+      for (const [index, item] of items.entries()) {
+        if (item === undefined || items.indexOf(item) === index) continue;
+        refuse(reading, [...path, index], 'stands twice in the list');
+      }
+      return items;
+    },
+    write: (items) => (items as readonly T[]).map(kind.write),
+  });
 }
 
 function isMapping(input: unknown): input is Values {
