@@ -4,77 +4,51 @@
  */
 
 import { writeFileSync } from 'node:fs';
-import { z } from 'zod';
-import { keyFacts } from '../src/config/leaf.ts';
-import type { KeyFacts } from '../src/config/leaf.ts';
-import { configSchema } from '../src/config/schema.ts';
+import { schema } from '../src/config/schema.ts';
+import { INHERITED, REQUIRED, type Reload, type Setting } from '../src/config/setting.ts';
 
-interface Entry {
-  readonly name: string;
-  readonly facts: KeyFacts;
-  /** As written in YAML; undefined when the key is required or inherits its value. */
-  readonly fallback: string | undefined;
-  readonly optional: boolean;
-  /** The keys of a section, or of one element of a mapping by name. */
-  readonly children: readonly Entry[];
+type Entry = readonly [name: string, setting: Setting<unknown>];
+
+const sections: readonly Entry[] = Object.entries(schema.keys);
+
+function defaultText({ fallback, keys }: Setting<unknown>): string {
+  if (fallback === REQUIRED) return 'required';
+  if (fallback === INHERITED) return 'inherited';
+  if (fallback === null) return 'none';
+  if (fallback === '') return 'empty';
+  if (Array.isArray(fallback) && fallback.length === 0) return 'empty list';
+  if (keys) return '';
+  return `\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``;
 }
 
-type Schema = z.core.$ZodType;
+const RELOAD_TEXTS: Readonly<Record<Reload, string>> = {
+  reload: 'yes',
+  restart: 'no, restart',
+  https: 'yes; between HTTP and HTTPS restart',
+};
 
-/** Takes the wrappers off until something carries facts, and remembers what they said. */
-function readEntry(name: string, schema: Schema): Entry {
-  let inner = schema;
-  let fallback: string | undefined;
-  let optional = false;
-  while (!keyFacts.has(inner)) {
-    if (inner instanceof z.ZodPrefault) {
-      fallback = JSON.stringify(inner.def.defaultValue);
-    } else if (inner instanceof z.ZodOptional) {
-      optional = true;
-    } else {
-      throw new TypeError(`${name} carries no facts`);
-    }
-    inner = inner.def.innerType;
-  }
-  const facts = keyFacts.get(inner);
-  if (facts === undefined) throw new TypeError(`${name} carries no facts`);
-  return { name, facts, fallback, optional, children: childrenOf(inner) };
+/** What a section says of itself counts for its keys. */
+const reloadOf = ({ reload }: Setting<unknown>, outer: Reload) =>
+  reload === 'reload' ? outer : reload;
+
+function rowsOf(entries: readonly Entry[], prefix: string, outer: Reload): string[] {
+  return entries.flatMap(([name, setting]) => {
+    const { type, allowed, meaning, keys, fallback } = setting;
+    const reload = reloadOf(setting, outer);
+    const cells = keys
+      ? ['mapping', defaultText(setting), '', '']
+      : [type, defaultText(setting), allowed.replaceAll('|', '\\|'), RELOAD_TEXTS[reload]];
+    const row = `| \`${prefix}${name}\` | ${cells.join(' | ')} | ${meaning} |`;
+    // An inherited section repeats the keys of the one that it inherits from.
+    if (!keys || fallback === INHERITED) return [row];
+    return [row, ...rowsOf(Object.entries(keys), `${prefix}${name}.`, reload)];
+  });
 }
 
-function childrenOf(schema: Schema): readonly Entry[] {
-  if (schema instanceof z.ZodNullable) return childrenOf(schema.def.innerType);
-  if (schema instanceof z.ZodMap) return childrenOf(schema.def.valueType);
-  if (schema instanceof z.ZodPipe) return childrenOf(schema.def.out);
-  if (!(schema instanceof z.ZodObject)) return [];
-  return Object.entries(schema.def.shape).map(([name, child]) => readEntry(name, child));
-}
-
-const sections = readEntry('', configSchema).children;
-
-const isSection = (entry: Entry) => entry.children.length > 0;
-
-function defaultText(entry: Entry): string {
-  if (entry.fallback === '""') return 'empty';
-  if (entry.fallback === 'null') return 'none';
-  if (entry.fallback === '[]') return 'empty list';
-  if (entry.fallback !== undefined) return `\`${entry.fallback.replace(/^"(.*)"$/, '$1')}\``;
-  return entry.optional ? 'inherited' : 'required';
-}
-
-function tableOf(entries: readonly Entry[], prefix: string): string[] {
-  const lines = ['| key | type | default | allowed | meaning |', '|---|---|---|---|---|'];
-  for (const entry of entries) {
-    const { name, facts } = entry;
-    const cells = isSection(entry)
-      ? ['mapping', entry.fallback === '{}' ? '' : defaultText(entry), '']
-      : [facts.type, defaultText(entry), facts.allowed.replaceAll('|', '\\|')];
-    lines.push(`| \`${prefix}${name}\` | ${cells.join(' | ')} | ${facts.meaning} |`);
-    // An optional section repeats the keys of the one that it inherits from.
-    if (isSection(entry) && !entry.optional)
-      lines.push(...tableOf(entry.children, `${prefix}${name}.`).slice(2));
-  }
-  return lines;
-}
+const TABLE_HEAD = [
+  '| key | type | default | allowed | reload | meaning |',
+  '|---|---|---|---|---|---|',
+];
 
 const INTRODUCTION = `# Configuration
 
@@ -88,6 +62,7 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 - **Durations** are whole numbers with a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`2d\`. Only 0 may stand without one.
 - **Sizes** are whole numbers of bytes, or with a unit: \`64KiB\`, \`256MiB\`, \`1GiB\` (of 1024) or \`kB\`, \`MB\`, \`GB\` (of 1000).
 - **Paths** are relative to the folder of the file, or to the working folder when there is no file.
+- **A reload** (SIGHUP) reads the file again. The column *reload* says whether it changes the key, or whether the change waits for a restart; a warning names such a change.
 - **The environment**: \`\${NAME}\` in a value is replaced by the variable, \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. A variable can bring in a text, number, word or boolean, whichever the key wants, but no list, no mapping and no further reference. \`$\${\` stands for \`\${\`.
 - **Secrets** (passwords, \`cache.key_secret\`, \`cache.redis.url\`, whatever came from the environment) are never shown in a message.
 - YAML anchors, aliases, tags of one's own, duplicate keys and several documents in one file are refused.
@@ -95,20 +70,15 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 
 /** The text of docs/CONFIGURATION.md. */
 export function renderConfigReference(): string {
-  const parts = sections.map((entry) => {
-    if (!isSection(entry)) return [`## ${entry.name}`, '', ...tableOf([entry], ''), ''];
-    const byName = entry.facts.type !== 'mapping';
-    const prefix = byName ? `${entry.name}.NAME.` : `${entry.name}.`;
-    return [
-      `## ${entry.name}`,
-      '',
-      entry.facts.meaning,
-      '',
-      ...tableOf(entry.children, prefix),
-      '',
-    ];
+  const parts = sections.flatMap(([name, setting]) => {
+    const { type, keys, meaning, reload } = setting;
+    if (!keys)
+      return [`## ${name}`, '', ...TABLE_HEAD, ...rowsOf([[name, setting]], '', reload), ''];
+    const prefix = type === 'mapping' ? `${name}.` : `${name}.NAME.`;
+    const rows = rowsOf(Object.entries(keys), prefix, reload);
+    return [`## ${name}`, '', meaning, '', ...TABLE_HEAD, ...rows, ''];
   });
-  return [INTRODUCTION, ...parts.flat()].join('\n');
+  return [INTRODUCTION, ...parts].join('\n');
 }
 
 const COMMENT_WIDTH = 100;
@@ -126,19 +96,21 @@ function commentOf(text: string, indent: string): string[] {
   return [...lines, line];
 }
 
-function yamlOf(entry: Entry, indent: string): string[] {
-  const { name, facts, fallback, children } = entry;
-  const comment = commentOf(facts.meaning, indent);
-  if (fallback === '{}' && facts.type === 'mapping') {
-    const keys = children.flatMap((child) => yamlOf(child, `${indent}  `));
-    return [...comment, `${indent}${name}:`, ...keys];
+function yamlOf([name, setting]: Entry, indent: string, outer: Reload): string[] {
+  const { type, allowed, fallback, keys, meaning } = setting;
+  const reload = reloadOf(setting, outer);
+  const waits = reload === 'restart' && !keys ? ' Counts at the start only.' : '';
+  const comment = commentOf(`${meaning}${waits}`, indent);
+  if (keys && fallback !== null && type === 'mapping') {
+    const lines = Object.entries(keys).flatMap((entry) => yamlOf(entry, `${indent}  `, reload));
+    return [...comment, `${indent}${name}:`, ...lines];
   }
-  const allowed = isSection(entry)
-    ? []
-    : commentOf(`${facts.allowed[0]?.toUpperCase()}${facts.allowed.slice(1)}.`, indent);
+  const rule = keys ? [] : commentOf(`${allowed[0]?.toUpperCase()}${allowed.slice(1)}.`, indent);
   // JSON is YAML; only the quotes are changed to those that the formatter of this project wants.
-  const value = (fallback ?? '').replace(/^"([a-z0-9][\w.]*)"$/i, '$1').replaceAll('"', "'");
-  return [...comment, ...allowed, `${indent}${name}: ${value}`];
+  const value = JSON.stringify(fallback)
+    .replace(/^"([a-z0-9][\w.]*)"$/i, '$1')
+    .replaceAll('"', "'");
+  return [...comment, ...rule, `${indent}${name}: ${value}`];
 }
 
 /** The text of config/default.yaml. */
@@ -148,7 +120,7 @@ export function renderDefaultYaml(): string {
     '# Made by scripts/generate-config-reference.ts from src/config/schema.ts. Do not edit; copy it.',
     '# docs/CONFIGURATION.md tells the same as tables, with the keys of single projects.',
   ];
-  const parts = sections.map((entry) => yamlOf(entry, '').join('\n'));
+  const parts = sections.map((entry) => yamlOf(entry, '', 'reload').join('\n'));
   return `${[head.join('\n'), ...parts].join('\n\n')}\n`;
 }
 

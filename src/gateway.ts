@@ -10,6 +10,7 @@ import { createRuntime, type Runtime } from './composition/runtime.ts';
 import { createGatewayServer } from './composition/server.ts';
 import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
+import { keysThatWait } from './config/describe-config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
 import { createKnownNames } from './query-cache/known-names.ts';
@@ -22,7 +23,7 @@ export interface Gateway {
   listen(): Promise<string>;
   /**
    * Goes over to another configuration; requests under way end under the old one. When this rejects, nothing
-   * has changed. What is `unchangeable` stays as it was at the start.
+   * has changed. Keys that wait for a restart stay as they were at the start.
    */
   reload(config: Config): Promise<void>;
   /**
@@ -165,9 +166,7 @@ export async function createGateway(
       if (!sameCache) await newCache.close();
       throw error;
     }
-    const asked = unchangeable(config);
-    for (const [key, value] of Object.entries(unchangeable(initial))) {
-      if (asked[key] === value) continue;
+    for (const key of keysThatWait(initial, config)) {
       emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
     }
     warnOf(config, parts);
@@ -241,18 +240,4 @@ function warnOfLostPurges(cache: Cache, emit: Emit): void {
 function warnOf(config: Config, { primary, emit }: Parts): void {
   if (primary !== undefined) return;
   for (const message of configWarnings(config)) emit({ type: 'warning', message });
-}
-
-/** What only a restart can change. */
-function unchangeable({ listen, limits, log, workers }: Config): Readonly<Record<string, unknown>> {
-  const https = listen.certificate !== undefined;
-  return {
-    'listen.host': listen.host,
-    'listen.port': listen.port,
-    https,
-    'limits.head': limits.head,
-    'limits.head_timeout': limits.head_timeout,
-    'log.level': log.level,
-    workers,
-  };
 }

@@ -1,7 +1,7 @@
 /** The command that makes a line of the users file. */
 
 import { MAX_PASSWORD_BYTES } from '../auth/password-hash.ts';
-import { isUserName, USER_NAME_RULE } from '../config/names.ts';
+import { userName } from '../config/kinds.ts';
 import { readPassword } from './read-password.ts';
 import type { PasswordInput, PasswordReading, TextOutput } from './read-password.ts';
 
@@ -52,7 +52,7 @@ export async function hashPassword(
     prompts.write(`mdx-gateway hash-password: ${message}\n`);
     return 1;
   };
-  if (name !== undefined && !isUserName(name)) return fail(`NAME must be ${USER_NAME_RULE}`);
+  if (name !== undefined && !userName.test(name)) return fail(`NAME must be ${userName.allowed}`);
   const reading = await readPassword(input, prompts);
   if (!reading.ok) return fail(FAILED[reading.reason]);
   const problem = passwordProblem(reading.password);

@@ -5,7 +5,7 @@ import type { ReadFile } from './check-files.ts';
 import type { Config } from './config.ts';
 import type { Environment } from './environment-text.ts';
 import { loadConfig } from './load-config.ts';
-import { readSettled, type Reading } from './read-settled.ts';
+import { ConfigError, formatProblem } from './problems.ts';
 
 /** A configuration, and the text from which it was read; undefined where there is no file. */
 export interface ReadConfig {
@@ -88,10 +88,10 @@ export function createConfigFile(
 }
 
 /**
- * What was read from a pipe is gone, and whoever reads one that nobody writes to waits for ever: a process that runs
- * refuses both.
+ * What was read from a pipe is gone, and to read one without a writer would take for ever: a process that runs refuses
+ * pipes.
  */
-function readRegular(path: string): Reading {
+function readRegular(path: string): FileState {
   const state = statSync(path);
   if (!state.isFile() && !state.isDirectory()) {
     throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });
@@ -101,4 +101,59 @@ function readRegular(path: string): Reading {
 
 function contentOf(path: string): Uint8Array {
   return readRegular(path).content;
+}
+
+/** How far apart two readings are (ms). */
+const INTERVAL = 100;
+/** A file that takes longer to be written than ten seconds needs another signal. */
+const MOST_READINGS = 100;
+
+/** What one reading found. */
+interface FileState {
+  /** When the file was last written (ms since 1970), looked up before it was read. */
+  readonly written: number;
+  readonly content: Uint8Array;
+  /** Tells apart what the files hold that it names. */
+  readonly named?: string;
+}
+
+/**
+ * Reads a configuration that may be being written: two readings in a row must agree. Many programs empty a file
+ * before they write it, and an empty one, or the first half of one, is often a configuration without a mistake: it
+ * would send queries to another engine, or be shared by more users than its operator wants.
+ * @param file as it is called in messages
+ * @returns the content; undefined when there is nothing to be read, which a further reading will explain
+ * @throws ConfigError when it does not come to rest
+ */
+export async function readSettled(
+  file: string,
+  { read, sleep }: { read: () => FileState; sleep: (milliseconds: number) => Promise<void> },
+): Promise<Uint8Array | undefined> {
+  let before = attempt(read);
+  for (let readings = 1; readings < MOST_READINGS; readings += 1) {
+    await sleep(INTERVAL);
+    const now = attempt(read);
+    if (isSame(before, now)) return now?.content;
+    before = now;
+  }
+  const message = 'is still being written after 10 seconds; signal again when it is complete';
+  throw new ConfigError([formatProblem(file, { path: [], message })]);
+}
+
+function attempt(read: () => FileState): FileState | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of two empty readings the file may have been whole in between: each was then written at another time. */
+function isSame(one: FileState | undefined, other: FileState | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return (
+    one.written === other.written &&
+    one.named === other.named &&
+    Buffer.compare(one.content, other.content) === 0
+  );
 }

@@ -45,7 +45,7 @@ function writeAmount(amount: number, units: readonly Unit[]): string {
 
 /**
  * Reads a whole number with one of the units `ms`, `s`, `m`, `h`, `d`. Only 0 may stand without a unit,
- * because nobody can tell whether a bare 30 means seconds or minutes.
+ * because a bare 30 might mean seconds or minutes.
  * @returns milliseconds; undefined when the text is no duration, or too large to be exact.
  */
 export function parseDuration(text: string): number | undefined {

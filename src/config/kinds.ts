@@ -1,34 +1,39 @@
-/** What the value of a key can be. A kind knows how a value is read and says in words what is allowed. */
+/** What the value of a key can be. A kind knows how a value is read and written, and says in words what is allowed. */
 
 import { isIP } from 'node:net';
+import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
 import { formatDuration, formatSize, parseDuration, parseSize } from './durations-and-sizes.ts';
 import { EnvironmentText } from './environment-text.ts';
-import { isLoginName, isUserName, LOGIN_NAME_RULE, USER_NAME_RULE } from './names.ts';
-import {
-  ENGINE_URL_RULE,
-  isEngineUrl,
-  isRedisUrl,
-  isStorageUrl,
-  REDIS_URL_RULE,
-  STORAGE_URL_RULE,
-} from './urls.ts';
+import { SECRET_MASK, type Problem } from './problems.ts';
+
+/** One reading of a configuration. */
+export interface Reading {
+  /** Absolute; relative paths start there. */
+  readonly folder: string;
+  /** Absolute paths that came from the environment, so that no message may show them. */
+  readonly hiddenPaths: Set<string>;
+  /** What is wrong. Where there is anything, the values that were read count for nothing. */
+  readonly problems: Problem[];
+}
 
 export interface Kind<T> {
   /** One or two words for the configuration reference. */
   readonly type: string;
   /** The end of the sentence "must be …". */
   readonly allowed: string;
-  /** True when a message must not show this value. */
-  readonly secret: (text: string) => boolean;
+  /** Whether null may stand there too; the program then sees undefined. */
+  readonly nullable?: true;
   /** The value as the program uses it, undefined when it is not allowed. */
-  readonly read: (input: unknown) => T | undefined;
+  read(input: unknown, reading: Reading): T | undefined;
+  /** The value as an operator would write it; a secret is masked. */
+  write(value: T): unknown;
+  /** True when a message must not show this value. */
+  hides(text: string): boolean;
 }
 
-/** A path as it was written; `hidden` when it came from the environment, and no message may show it. */
-export interface WrittenPath {
-  readonly text: string;
-  readonly hidden: boolean;
+interface TextKind extends Kind<string> {
+  test(text: string): boolean;
 }
 
 /** The text of a scalar, wherever it came from; undefined when it is none. */
@@ -37,237 +42,112 @@ export function textOf(input: unknown): string | undefined {
   return typeof input === 'string' ? input : undefined;
 }
 
-const never = () => false;
-const always = () => true;
+const CONTROL = /\p{Cc}/u;
+
+/** What most kinds have in common: they are shown, and written as they are. */
+const PLAIN = { hides: () => false, write: (value: unknown) => value };
+const SECRET = { hides: () => true, write: () => SECRET_MASK };
 
 function textKind(
   type: string,
   allowed: string,
   test: (text: string) => boolean,
-  secret: (text: string) => boolean = never,
-): Kind<string> {
-  return {
-    type,
-    allowed,
-    secret,
-    read(input) {
-      const text = textOf(input);
-      return text !== undefined && test(text) ? text : undefined;
-    },
+  more: Partial<TextKind> = {},
+): TextKind {
+  const read = (input: unknown) => {
+    const text = textOf(input);
+    return text !== undefined && test(text) ? text : undefined;
   };
+  return { ...PLAIN, type, allowed, test, read, ...more };
 }
 
-interface Range {
-  readonly min: number;
-  readonly max: number;
+/** Makes a key that may be switched off with `null`. */
+export function orNull<T>(kind: Kind<T>): Kind<T | undefined> {
+  return { ...kind, allowed: `${kind.allowed}; or null`, nullable: true };
 }
 
-function within(value: number | undefined, { min, max }: Range): number | undefined {
-  return value !== undefined && value >= min && value <= max ? value : undefined;
+function within(value: unknown, min = NaN, max = NaN): number | undefined {
+  const number = Number.isSafeInteger(value) ? Number(value) : NaN;
+  return number >= min && number <= max ? number : undefined;
+}
+
+/** A number that is written as a text with a unit. @param range as written */
+function amount(
+  type: string,
+  such: string,
+  [parse, write]: readonly [(text: string) => number | undefined, (value: number) => string],
+  range: readonly [min: string, max: string],
+  off?: 'off',
+): Kind<number> {
+  const [min, max] = range.map(parse);
+  return {
+    ...PLAIN,
+    type,
+    allowed: `a ${type} such as ${such}, ${off ? '0 or ' : ''}between ${range.join(' and ')}`,
+    read(input) {
+      const value = parse(Number.isSafeInteger(input) ? String(input) : (textOf(input) ?? ''));
+      return off && value === 0 ? 0 : within(value, min, max);
+    },
+    write,
+  };
 }
 
 /** Milliseconds. `off` says that 0 is allowed too and switches something off. */
-export function duration(range: Range & { readonly off?: true }): Kind<number> {
-  const span = `between ${formatDuration(range.min)} and ${formatDuration(range.max)}`;
-  return {
-    type: 'duration',
-    allowed: `a duration such as 12h, 30m or 45s, ${range.off ? '0 or ' : ''}${span}`,
-    secret: never,
-    read(input) {
-      const value = input === 0 ? 0 : parseDuration(textOf(input) ?? '');
-      return range.off && value === 0 ? 0 : within(value, range);
-    },
-  };
+export function duration(min: string, max: string, off?: 'off'): Kind<number> {
+  return amount('duration', '12h, 30m or 45s', [parseDuration, formatDuration], [min, max], off);
 }
 
 /** Bytes. */
-export function size(range: Range): Kind<number> {
-  return {
-    type: 'size',
-    allowed:
-      'a size such as 256MiB, 64KiB or a number of bytes, ' +
-      `between ${formatSize(range.min)} and ${formatSize(range.max)}`,
-    secret: never,
-    read(input) {
-      const value = Number.isSafeInteger(input) ? Number(input) : parseSize(textOf(input) ?? '');
-      return within(value, range);
-    },
-  };
+export function size(min: string, max: string): Kind<number> {
+  return amount('size', '256MiB, 64KiB or a number of bytes', [parseSize, formatSize], [min, max]);
 }
 
-export function integer(range: Range): Kind<number> {
+export function integer(min: number, max: number): Kind<number> {
   return {
+    ...PLAIN,
     type: 'integer',
-    allowed: `a whole number between ${range.min} and ${range.max}`,
-    secret: never,
+    allowed: `a whole number between ${min} and ${max}`,
     read(input) {
-      if (typeof input === 'number') {
-        return Number.isSafeInteger(input) ? within(input, range) : undefined;
-      }
-      if (!(input instanceof EnvironmentText) || !/^\d{1,15}$/.test(input.text)) return undefined;
-      return within(Number(input.text), range);
+      const isWritten = input instanceof EnvironmentText && /^\d{1,15}$/.test(input.text);
+      return within(isWritten ? Number(input.text) : input, min, max);
     },
   };
 }
 
-export function flag(): Kind<boolean> {
-  return {
-    type: 'boolean',
-    allowed: 'true or false',
-    secret: never,
-    read(input) {
-      if (typeof input === 'boolean') return input;
-      if (!(input instanceof EnvironmentText)) return undefined;
-      return input.text === 'true' || (input.text === 'false' ? false : undefined);
-    },
-  };
-}
+export const flag: Kind<boolean> = {
+  ...PLAIN,
+  type: 'boolean',
+  allowed: 'true or false',
+  read(input) {
+    if (typeof input === 'boolean') return input;
+    const text = input instanceof EnvironmentText ? input.text : '';
+    return text === 'true' || (text === 'false' ? false : undefined);
+  },
+};
 
 /** One word of a closed list. */
-export function choice<const T extends string>(words: readonly T[]): Kind<T> {
+export function choice<const T extends string>(...words: readonly T[]): Kind<T> {
   return {
+    ...PLAIN,
     type: 'word',
     allowed: `one of ${words.join(', ')}`,
-    secret: never,
     read: (input) => words.find((word) => word === textOf(input)),
   };
 }
 
-/** Makes a key that may be switched off with `null`, which is also its default. */
-export function orNull<T>(kind: Kind<T>): Kind<T | null> {
-  return {
-    ...kind,
-    allowed: `${kind.allowed}; or null`,
-    read: (input) => (input === null ? null : kind.read(input)),
-  };
-}
-
-/** A file, relative to the folder of the configuration file. Whether it is there is checked later. */
-export function filePath(): Kind<WrittenPath> {
-  return {
-    type: 'path',
-    allowed: 'the path of a file',
-    secret: never,
-    read(input) {
-      const text = textOf(input);
-      if (text === undefined || text.trim() === '' || /\p{Cc}/u.test(text)) return undefined;
-      return { text, hidden: input instanceof EnvironmentText && input.fromEnvironment };
-    },
-  };
-}
-
-const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*$/;
-
-/** An address to listen on. A name of digits and dots that is no address would only fail later. */
-export function listenHost(): Kind<string> {
-  return textKind(
-    'host',
-    'an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost',
-    (text) =>
-      isIP(text) !== 0 || (text.length <= 253 && HOST_NAME.test(text) && !/^[\d.]+$/.test(text)),
-  );
-}
-
-const NAMED_RANGES = ['loopback', 'linklocal', 'uniquelocal'];
-
-function isAddressRange(text: string): boolean {
-  const [address = ''] = text.split('/', 1);
-  // proxy-addr also reads old short forms, where 10 means 0.0.0.10.
-  if (!NAMED_RANGES.includes(text) && isIP(address) === 0) return false;
-  try {
-    compile([text]);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** What proxy-addr takes, its names of well-known ranges included. */
-export function addressRange(): Kind<string> {
-  return textKind(
-    'address range',
-    `an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of ${NAMED_RANGES.join(', ')}`,
-    isAddressRange,
-  );
-}
-
-export function userName(): Kind<string> {
-  return textKind('user name', USER_NAME_RULE, isUserName);
-}
-
-/** A name at another system, which may have other rules than the users file. */
-export function loginName(): Kind<string> {
-  return textKind('user name', LOGIN_NAME_RULE, isLoginName);
-}
-
-// An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
-const mayHoldCredentials = (text: string) => /[@?#]/.test(text);
-
-function engineUrl(): Kind<string> {
-  return textKind('URL', ENGINE_URL_RULE, isEngineUrl, mayHoldCredentials);
-}
-
-const MAX_REPLICAS = 16;
-
-/** One URL, or one for each replica. Either all of them name the project or none does. */
-export function engineUrls(): Kind<readonly string[]> {
-  const one = engineUrl();
-  return {
-    type: 'URL or list of URLs',
-    allowed: `${ENGINE_URL_RULE}; or a list of up to ${MAX_REPLICAS} different ones for the replicas of the engine, all with {project} or none`,
-    secret: one.secret,
-    read(input) {
-      const urls = (Array.isArray(input) ? input : [input]).map(one.read);
-      const read = urls.filter((url) => url !== undefined);
-      const alike = new Set(read.map((url) => url.includes('{project}'))).size === 1;
-      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
-      return sound ? read : undefined;
-    },
-  };
-}
-
-export function cubeName(): Kind<string> {
-  return textKind(
-    'cube name',
-    'a name of 1 to 255 characters without control characters, as it stands in MDX without its brackets',
-    (text) => text.trim() !== '' && text.length <= 255 && !/\p{Cc}/u.test(text),
-  );
-}
-
-/** The address of Redis, or of several nodes of it. Empty means no Redis. */
-export function redisUrls(): Kind<readonly string[]> {
-  return {
-    type: 'URL or list of URLs',
-    allowed: `${REDIS_URL_RULE}; or a list of up to ${MAX_REPLICAS} different ones, all with redis:// or all with rediss://`,
-    secret: always,
-    read(input) {
-      if (textOf(input) === '') return [];
-      const urls = (Array.isArray(input) ? input : [input]).map(textOf);
-      const read = urls.filter((url) => url !== undefined && url !== '' && isRedisUrl(url));
-      const alike = new Set(read.map((url) => new URL(url as string).protocol)).size === 1;
-      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
-      return sound ? (read as string[]) : undefined;
-    },
-  };
-}
-
-/** The name of a master among sentinels (sentinel.conf: letters, digits and .-_). */
-export function redisMaster(): Kind<string> {
-  return textKind('text', '1 to 255 letters, digits, dots, underscores and hyphens', (text) =>
-    /^[A-Za-z0-9_.-]{1,255}$/.test(text),
-  );
-}
-
-export function storageUrl(): Kind<string> {
-  return textKind('URL', STORAGE_URL_RULE, isStorageUrl, always);
-}
-
-/** The namespace goes inside the braces of a Redis hash tag, so it can hold no braces itself. */
-export function redisNamespace(): Kind<string> {
-  return textKind('text', '1 to 64 letters, digits, dots, underscores and hyphens', (text) =>
-    /^[A-Za-z0-9_.-]{1,64}$/.test(text),
-  );
-}
+/** A file, read as its absolute path. Whether it is there is checked later. */
+export const filePath: Kind<string> = {
+  ...PLAIN,
+  type: 'path',
+  allowed: 'the path of a file',
+  read(input, { folder, hiddenPaths }) {
+    const text = textOf(input);
+    if (text === undefined || text.trim() === '' || CONTROL.test(text)) return undefined;
+    const path = resolve(folder, text);
+    if (input instanceof EnvironmentText && input.fromEnvironment) hiddenPaths.add(path);
+    return path;
+  },
+};
 
 /** A secret of `min` to 1024 characters, without control characters (RFC 7617 §2 bars them from passwords). */
 export function secretText(min: number): Kind<string> {
@@ -275,7 +155,188 @@ export function secretText(min: number): Kind<string> {
     'secret',
     `a text of ${min} to 1024 characters without control characters (in quotes if it is a number)`,
     (text) =>
-      text.length >= min && text.length <= 1024 && !/\p{Cc}/u.test(text) && text.isWellFormed(),
-    always,
+      text.length >= min && text.length <= 1024 && !CONTROL.test(text) && text.isWellFormed(),
+    SECRET,
   );
 }
+
+const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*$/;
+
+/** An address to listen on. A name of digits and dots that is no address would only fail later. */
+export const listenHost = textKind(
+  'host',
+  'an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost',
+  (text) =>
+    isIP(text) !== 0 || (text.length <= 253 && HOST_NAME.test(text) && !/^[\d.]+$/.test(text)),
+);
+
+const NAMED_RANGES = ['loopback', 'linklocal', 'uniquelocal'];
+
+/** What proxy-addr takes, its names of well-known ranges included. */
+export const addressRange = textKind(
+  'address range',
+  `an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of ${NAMED_RANGES.join(', ')}`,
+  (text) => {
+    const [address = ''] = text.split('/', 1);
+    // proxy-addr also reads old short forms, where 10 means 0.0.0.10.
+    if (!NAMED_RANGES.includes(text) && isIP(address) === 0) return false;
+    try {
+      compile([text]);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+);
+
+/**
+ * A name at another system, which may have other rules than the users file: what Basic authentication can carry. A
+ * colon ends the name, control characters are forbidden (RFC 7617 §2).
+ */
+export const loginName = textKind(
+  'user name',
+  'a name without colon and control characters, not empty',
+  (name) => name !== '' && !/[:\p{Cc}]/u.test(name) && name.isWellFormed(),
+);
+
+/** A login name that can stand in a password file, where # begins a comment and htpasswd sets the length. */
+export const userName = textKind(
+  'user name',
+  'a user name: 1 to 255 bytes without colon and control characters, ' +
+    'no white space at either end, not beginning with #',
+  (name) =>
+    loginName.test(name) &&
+    !name.startsWith('#') &&
+    name.trim() === name &&
+    Buffer.byteLength(name) <= 255,
+);
+
+/** A project is one segment of a request path (the interface document §4.3), so it can be no dot segment. */
+export const projectName = textKind(
+  'project name',
+  'a project name: not empty, not . or .., without control characters',
+  (name) => !['', '.', '..'].includes(name) && !CONTROL.test(name) && name.isWellFormed(),
+);
+
+export const cubeName = textKind(
+  'cube name',
+  'a name of 1 to 255 characters without control characters, as it stands in MDX without its brackets',
+  (name) => name.trim() !== '' && name.length <= 255 && !CONTROL.test(name),
+);
+
+/**
+ * Letters, digits and `.-_`: what the name of a master among sentinels may hold (sentinel.conf), and a namespace, which
+ * goes inside the braces of a Redis hash tag.
+ */
+export function redisName(longest: number): Kind<string> {
+  return textKind(
+    'text',
+    `1 to ${longest} letters, digits, dots, underscores and hyphens`,
+    (text) => text.length <= longest && /^[A-Za-z0-9_.-]+$/.test(text),
+  );
+}
+
+/** The place in an engine's URL that the project of the request path replaces. */
+const PROJECT_PLACE = '{project}';
+const HTTP_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
+// A dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
+const DOT_SEGMENT = /^(?:\.|%2e){1,2}$/i;
+
+/**
+ * Credentials belong in `engine.service`, where they are kept out of log and messages. A query is refused because the
+ * gateway adds the query of the request.
+ */
+const engineUrl = textKind(
+  'URL',
+  'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
+    '{project} may stand in it once, as a whole segment of the path',
+  (text) => {
+    const match = HTTP_URL.exec(text);
+    if (match === null) return false;
+    const segments = (match.groups?.['path'] ?? '').split('/');
+    const fixed = segments.filter((segment) => segment !== PROJECT_PLACE);
+    if (segments.length > fixed.length + 1) return false;
+    if (fixed.some((segment) => /[{}]/.test(segment) || DOT_SEGMENT.test(segment))) return false;
+    return URL.canParse(text);
+  },
+  // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
+  { hides: (text) => /[@?#]/.test(text) },
+);
+
+/** Puts a mask where the password of a URL stands. A text without a password comes back as it is. */
+const SECRET_URL = {
+  hides: () => true,
+  write: (url: string) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
+};
+
+/** A query is refused because the Redis client would take options from it. */
+const redisUrl = textKind(
+  'URL',
+  'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
+    'such as rediss://user:password@redis.example:6379',
+  (text) => {
+    if (!/^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) || !URL.canParse(text)) return false;
+    const { hostname, pathname } = new URL(text);
+    return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
+  },
+  SECRET_URL,
+);
+
+const MAX_REPLICAS = 16;
+
+/** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
+function oneOrMore(
+  one: TextKind,
+  which: string,
+  traitOf: (url: string) => unknown,
+): Kind<readonly string[]> {
+  return {
+    type: 'URL or list of URLs',
+    allowed: `${one.allowed}; or a list of up to ${MAX_REPLICAS} different ones${which}`,
+    hides: one.hides,
+    read(input) {
+      const urls = (Array.isArray(input) ? input : [input]).map(textOf);
+      const read = urls.filter((url) => url !== undefined).filter(one.test);
+      const alike = new Set(read.map(traitOf)).size === 1;
+      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
+      return sound ? read : undefined;
+    },
+    write: (urls) => (urls.length > 1 ? urls.map(one.write) : one.write(urls[0] ?? '')),
+  };
+}
+
+/** One URL, or one for each replica. Either all of them name the project or none does. */
+export const engineUrls = oneOrMore(
+  engineUrl,
+  ' for the replicas of the engine, all with {project} or none',
+  (url) => url.includes(PROJECT_PLACE),
+);
+
+const redisAddresses = oneOrMore(
+  redisUrl,
+  ', all with redis:// or all with rediss://',
+  (url) => new URL(url).protocol,
+);
+
+/** The address of Redis, or of several nodes of it. Empty means no Redis. */
+export const redisUrls: Kind<readonly string[]> = {
+  ...redisAddresses,
+  read: (input, reading) => (textOf(input) === '' ? [] : redisAddresses.read(input, reading)),
+};
+
+const DATABASE_URL =
+  /^postgres(?:ql)?:\/\/[^/?#@:\\\s\p{Cc}]+(?::[^/?#@\\\s\p{Cc}]*)?@[^/?#@\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
+
+/** A database or a remote server. A query is refused because the PostgreSQL client would take options from it. */
+export const storageUrl = textKind(
+  'URL',
+  'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +
+    'https://gateway.example/base, without query and fragment (storage.tls switches encryption on); ' +
+    'a postgres:// URL has a user, an http:// or https:// URL neither user nor password',
+  (text) => {
+    if (text === '') return true;
+    if (/^https?:/i.test(text)) return engineUrl.test(text) && !text.includes(PROJECT_PLACE);
+    return DATABASE_URL.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
+  },
+  SECRET_URL,
+);

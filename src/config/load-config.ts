@@ -1,17 +1,15 @@
 /** Reads, checks and freezes the configuration. */
 
 import { dirname, resolve } from 'node:path';
-import type { z } from 'zod';
 import { checkFiles, readErrorText } from './check-files.ts';
 import type { ReadFile } from './check-files.ts';
 import type { Config } from './config.ts';
 import type { Environment } from './environment-text.ts';
-import { deepFreeze } from './freeze.ts';
-import { MISSING, unknownKeyLines } from './leaf.ts';
-import { ConfigError, formatKeyPath, formatProblem } from './problems.ts';
+import type { Reading } from './kinds.ts';
+import { ConfigError, formatProblem } from './problems.ts';
 import type { Problem } from './problems.ts';
 import { resolveConfig } from './resolve-config.ts';
-import { configSchema } from './schema.ts';
+import { schema } from './schema.ts';
 import { readYaml } from './yaml-text.ts';
 
 export interface LoadOptions {
@@ -54,13 +52,16 @@ export function loadConfig(options: LoadOptions): Config {
   const folder = path === undefined ? workingFolder : dirname(path);
   const text = path === undefined ? '' : readText(path, readFile, refuseFile);
 
-  const reading = readYaml(text, env);
-  if (!reading.ok) return refuse(reading.problems);
-  // It is read once: to compile the schema would take longer.
-  const checked = configSchema.safeParse(reading.value, { jitless: true });
-  if (!checked.success) return refuse(toProblems(checked.error.issues));
-  const { config, files, problems } = resolveConfig(checked.data, folder, memory);
-  const fileProblems = checkNamedFiles ? checkFiles(files, { readFile, workingFolder }) : [];
+  const yaml = readYaml(text, env);
+  if (!yaml.ok) return refuse(yaml.problems);
+  const reading: Reading = { folder, hiddenPaths: new Set(), problems: [] };
+  const checked = schema.read(yaml.value, reading, []);
+  if (reading.problems.length > 0) return refuse(reading.problems);
+  const { config, files, problems } = resolveConfig(checked, memory);
+  const { hiddenPaths } = reading;
+  const fileProblems = checkNamedFiles
+    ? checkFiles(files, { readFile, workingFolder, hiddenPaths })
+    : [];
   if (problems.length + fileProblems.length > 0) return refuse([...problems, ...fileProblems]);
   return deepFreeze(config);
 }
@@ -80,27 +81,23 @@ function readText(path: string, readFile: ReadFile, refuse: (message: string) =>
   }
 }
 
-const pathOf = ({ path }: z.core.$ZodIssue) =>
-  path.map((step) => (typeof step === 'symbol' ? String(step) : step));
+function refuseChange(): never {
+  throw new TypeError('the configuration cannot be changed');
+}
 
-function toProblems(issues: readonly z.core.$ZodIssue[]): readonly Problem[] {
-  const withUnknownKeys = new Set(
-    issues
-      .filter(({ code }) => code === 'unrecognized_keys')
-      .map((issue) => formatKeyPath(pathOf(issue))),
-  );
-  return issues.flatMap((issue) => {
-    const path = pathOf(issue);
-    if (issue.code === 'unrecognized_keys') {
-      const lines = unknownKeyLines(issue.message);
-      return issue.keys.map((key, index) => ({
-        path: [...path, key],
-        message: lines[index] ?? 'unknown key',
-      }));
+/**
+ * Freezes plain objects, lists and Maps, and all that they hold, in place. The methods of a Map that change it
+ * throw a TypeError from then on.
+ */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  if (value instanceof Map) {
+    for (const method of ['set', 'delete', 'clear']) {
+      Object.defineProperty(value, method, { value: refuseChange });
     }
-    // A misspelt required key is one mistake, and the message about the spelling says more.
-    const misspelt =
-      issue.message.startsWith(MISSING) && withUnknownKeys.has(formatKeyPath(path.slice(0, -1)));
-    return misspelt ? [] : [{ path, message: issue.message }];
-  });
+    for (const item of value.values()) deepFreeze(item);
+  }
+  Object.freeze(value);
+  for (const item of Object.values(value)) deepFreeze(item);
+  return value;
 }

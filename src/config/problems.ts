@@ -44,7 +44,7 @@ function quoteStart(text: string): string {
 }
 
 /** Writes a path as `cache.redis.url`, `auth.admins[0]` or `projects["Adventure Works"].ttl`. */
-export function formatKeyPath(path: KeyPath): string {
+function formatKeyPath(path: KeyPath): string {
   return path
     .map((step, index) => {
       if (typeof step === 'number') return `[${step}]`;

@@ -63,8 +63,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition', 'workers'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
   gateway: {
-    values: ['composition', 'observability', 'query-cache', 'workers'],
-    types: ['config', 'storage'],
+    values: ['composition', 'config', 'observability', 'query-cache', 'workers'],
+    types: ['storage'],
   },
   composition: {
     values: [
@@ -203,10 +203,7 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['saxes', /^src\/xmla\//],
-    [
-      'zod',
-      /^src\/((config|demo|roles|datasets)\/|http\/api\/checked\.ts|storage\/dump-lines\.ts)/,
-    ],
+    ['zod', /^src\/((demo|roles|datasets)\/|http\/api\/checked\.ts|storage\/dump-lines\.ts)/],
     ['pg', /^src\/storage\/postgres\//],
     ['node:sqlite', /^src\/storage\/sqlite\//],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],

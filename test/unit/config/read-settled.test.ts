@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { readSettled } from '../../../src/config/read-settled.ts';
+import { readSettled } from '../../../src/config/config-file.ts';
 
 const WHOLE = 'engine:\n  url: http://engine.example/xmla\ncache:\n  share: user\n';
 
