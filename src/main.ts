@@ -63,7 +63,7 @@ async function run(command: Command): Promise<number> {
       // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
       return process.exit(await serve(command.config));
     case 'demo': {
-      const { runDemo } = await import('./demo/run-demo.ts');
+      const { runDemo } = await import('./demo/demo.ts');
       return runDemo({ ...command, parts, output: process.stdout, untilStopped });
     }
     case 'check': {
