@@ -12,7 +12,7 @@ import {
 import { createVerifiedCredentials } from './verified-credentials.ts';
 
 /**
- * Somebody whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
+ * A client whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
  * checks logins, of the credentials.
  */
 export interface Principal {
@@ -20,8 +20,8 @@ export interface Principal {
 }
 
 /**
- * Why a login was refused. Clients are told the same text for all of them but the last two, so that nobody
- * learns which user names exist; the word itself is for the log and the metrics. `unavailable` says nothing of
+ * Why a login was refused. Clients are told the same text for all of them but the last two, so that no
+ * client learns which user names exist; the word itself is for the log and the metrics. `unavailable` says nothing of
  * the credentials: who knows the users could not be asked.
  */
 export type LoginRefusal =
@@ -63,7 +63,7 @@ export interface Authenticator {
     clientAddress: string,
   ): Authentication | Promise<Authentication>;
   /**
-   * The login of a header `Authorization` that was verified a short time ago, for whoever sees the same header many
+   * The login of a header `Authorization` that was verified a short time ago, for callers that see the same header many
    * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
    */
   remembered(authorization: string): RememberedLogin | undefined;
@@ -91,7 +91,7 @@ export interface PasswordCheck {
   /** Compares with what {@link PasswordCheck.proofOf} tells at the call. Never rejects. */
   check(credentials: Credentials): Promise<CheckOutcome>;
   /**
-   * What right credentials of this name are compared with now; undefined when nobody has the name. Credentials
+   * What right credentials of this name are compared with now; undefined when no user has the name. Credentials
    * that were verified count only while it is the same value, by identity.
    */
   proofOf(name: string): unknown;

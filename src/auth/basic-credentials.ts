@@ -58,7 +58,7 @@ function isExactUtf8(token: string): boolean {
 
 /**
  * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
- * scheme or its spaces, for none, and answer as to nobody.
+ * scheme or its spaces, for none, and answer as to an anonymous client.
  * @returns undefined for what is no Basic credentials
  */
 export function canonicalAuthorization(authorization: string | undefined): string | undefined {

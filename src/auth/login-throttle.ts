@@ -34,7 +34,7 @@ export interface LoginThrottle {
 
 /**
  * Slows the guessing of passwords. Failures are counted by user and client together and by client alone,
- * never by user alone: nobody can lock a user out from elsewhere. Names count as spelt, whether or not such
+ * never by user alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such
  * a user exists.
  */
 export function createLoginThrottle({

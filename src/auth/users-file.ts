@@ -121,7 +121,7 @@ function formOf(name: string): string {
   return foldCase(foldCase(name).normalize('NFKC'));
 }
 
-/** Each of them is a principal of its own; whoever wrote both likely meant one. */
+/** Each of them is a principal of its own; the author of both lines likely meant one. */
 function lookAlikePairs(names: readonly string[]): [string, string][] {
   const seen = new Map<string, string>();
   const pairs: [string, string][] = [];

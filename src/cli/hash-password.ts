@@ -27,7 +27,7 @@ export interface HashPasswordParts {
   readonly hash: (password: string, cost: number) => Promise<string>;
 }
 
-/** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take when nobody says otherwise. */
+/** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take by default. */
 const COST = 10;
 
 /** More is neither a password nor a slip of the finger. */

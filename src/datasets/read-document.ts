@@ -17,7 +17,7 @@ const thread = createDocumentThread(
 
 /**
  * Checks a dataset document whole ({@link checkDocument}). A long one is checked in a thread of its own, so
- * that nobody waits for it but other long ones.
+ * that only other long ones wait for it.
  * @param bytes are given away and must not be used any more; `document` of the result takes their place
  */
 export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
@@ -52,7 +52,7 @@ export function createDocumentThread(file: URL): DocumentThread {
     if (worker !== undefined) return worker;
     const started = new Worker(file, { name: 'documents' });
     worker = started;
-    // Whoever waits hears of it too; nobody waits for an idle one.
+    // A waiting caller hears of it too; an idle thread has none.
     started.on('error', () => {});
     started.once('exit', () => {
       if (worker === started) worker = undefined;

@@ -221,7 +221,7 @@ export async function runDemo(options: {
   return 0;
 }
 
-/** A gateway whose only user is made for it; whoever sees the demo's output may log in and purge. */
+/** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
 async function startGateway(
   engineUrl: string,
   port: number,

@@ -53,7 +53,7 @@ const member = z.object(
   { error: 'must be an object with type and name' },
 );
 
-/** A body can hold millions of wrong members; nobody reads so much, and looking at them takes seconds. */
+/** A body can hold millions of wrong members; more are of no use to a reader, and looking at them takes seconds. */
 const ENOUGH_PROBLEMS = 100;
 
 function members(exactly?: number) {

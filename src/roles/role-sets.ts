@@ -18,7 +18,7 @@ const MAX_READS = 2;
 export interface RoleSets {
   /**
    * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
-   * the ids. Since the token is in it, an answer that was fetched under a set of before is never found
+   * the ids. Since the token is in it, an answer that was fetched under an earlier set is never found
    * afterwards.
    * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
    *   rejects
