@@ -4,8 +4,8 @@
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
-import { RECORDINGS_FOLDER, RECORDINGS_LIST, loadRecordings } from '../src/demo/recordings.ts';
-import type { RecordingsList } from '../src/demo/recordings.ts';
+import { RECORDINGS_FOLDER, RECORDINGS_LIST, loadRecordings } from '../src/demo/replay-engine.ts';
+import type { RecordingsList } from '../src/demo/replay-engine.ts';
 import { startMondrian } from '../test/engine/mondrian.ts';
 import { CACHEABLE_REQUESTS } from '../test/engine/requests.ts';
 

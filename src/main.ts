@@ -7,10 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { hash } from 'bcrypt';
-import { EXIT_USAGE, parseArguments, type Command } from './cli/arguments.ts';
+import { EXIT_USAGE, HELP, parseArguments, type Command } from './cli/arguments.ts';
+import type { StoreCommandParts } from './cli/copy-store.ts';
 import { hashPassword } from './cli/hash-password.ts';
-import { HELP } from './cli/help.ts';
-import type { StoreCommandParts } from './cli/store-command.ts';
 import { systemClock } from './clock.ts';
 import { configWarnings } from './composition/config-warnings.ts';
 import { leadWorkers } from './composition/lead-workers.ts';
@@ -64,7 +63,7 @@ async function run(command: Command): Promise<number> {
       // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
       return process.exit(await serve(command.config));
     case 'demo': {
-      const { runDemo } = await import('./demo/run-demo.ts');
+      const { runDemo } = await import('./demo/demo.ts');
       return runDemo({ ...command, parts, output: process.stdout, untilStopped });
     }
     case 'check': {
@@ -83,14 +82,14 @@ async function run(command: Command): Promise<number> {
         hash,
       });
     case 'export-store': {
-      const { exportStore } = await import('./cli/export-store.ts');
+      const { exportStore } = await import('./cli/copy-store.ts');
       return exportStore(command.output, {
         ...(await storeParts(command.config)),
         output: process.stdout,
       });
     }
     case 'import-store': {
-      const { importStore } = await import('./cli/import-store.ts');
+      const { importStore } = await import('./cli/copy-store.ts');
       return importStore(command.input, {
         ...(await storeParts(command.config)),
         input: process.stdin,

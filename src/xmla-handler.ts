@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from './auth/authenticator.ts';
-import { canonicalAuthorization } from './auth/canonical-authorization.ts';
+import { canonicalAuthorization } from './auth/basic-credentials.ts';
 import type { Permissions } from './auth/permissions.ts';
 import type { BodyAccount, RequestShare } from './body-account.ts';
 import type { Clock } from './clock.ts';

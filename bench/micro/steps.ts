@@ -53,10 +53,10 @@ const { Authorization } = basic('ANALYST');
 const credentials = createVerifiedCredentials({
   secret: randomBytes(32),
   verifiedFor: 3_600_000,
+  proofOf: () => 'a proof',
   clock: systemClock,
 });
-const proofOf = () => 'a proof';
-credentials.remember(credentials.digest(Authorization), 'ANALYST', 'a proof');
+credentials.remember(credentials.digest(Authorization), 'ANALYST', 'a proof', systemClock.now());
 
 function storedAnswer(size: number): StoredAnswer {
   const shown = wholeAnswer(datasetOf(size), SESSION);
@@ -161,8 +161,8 @@ export const STEPS: readonly Step[] = [
   },
   {
     name: 'credentials found',
-    call: () => credentials.find(credentials.digest(Authorization), proofOf),
-    check: () => credentials.find(credentials.digest(Authorization), proofOf)?.ok === true,
+    call: () => credentials.find(credentials.digest(Authorization)),
+    check: () => credentials.find(credentials.digest(Authorization)) !== undefined,
   },
   ...splices,
   ...inspections,

@@ -5,8 +5,14 @@ import type { LoginRefusal } from './authenticator.ts';
 /** Longest header value that is read, in characters. */
 export const MAX_HEADER_LENGTH = 4096;
 
-export type BasicCredentials =
-  | { readonly ok: true; readonly name: string; readonly password: string }
+/** Well-formed credentials, exactly as they were sent. */
+export interface Credentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+type BasicCredentials =
+  | ({ readonly ok: true } & Credentials)
   | { readonly ok: false; readonly reason: Extract<LoginRefusal, 'scheme' | 'malformed'> };
 
 /** auth-scheme is a token (RFC 9110 §11.1), and only spaces may follow it (§11.4). */
@@ -48,4 +54,18 @@ export function parseBasicCredentials(authorization: string): BasicCredentials {
 function isExactUtf8(token: string): boolean {
   const bytes = Buffer.from(token, 'base64');
   return bytes.toString('base64') === token && isUtf8(bytes);
+}
+
+/**
+ * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
+ * scheme or its spaces, for none, and answer as to an anonymous client.
+ * @returns undefined for what is no Basic credentials
+ */
+export function canonicalAuthorization(authorization: string | undefined): string | undefined {
+  const credentials = parseBasicCredentials(authorization ?? '');
+  return credentials.ok ? basicAuthorization(credentials) : undefined;
+}
+
+export function basicAuthorization({ name, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 }

@@ -1,6 +1,6 @@
 /**
  * What a client hears when its login is refused. There is one text for every reason but throttling, so that
- * the answer tells nobody which user names exist; and one for a login that could not be checked.
+ * the answer does not tell which user names exist; and one for a login that could not be checked.
  */
 
 /** The value of the header `WWW-Authenticate` (RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1). */

@@ -1,40 +1,28 @@
-import type { Clock } from '../clock.ts';
-import type { Authenticator } from './authenticator.ts';
-import type { LoginAdmission } from './login-admission.ts';
-import { createPasswordAuthenticator, type LoginRefused } from './password-authenticator.ts';
-import { comparePassword, type ComparePassword } from './password-hash.ts';
-import { openUsersCheck, type UsersCheckEvent } from './users-check.ts';
-import { readUsersFile, repeatByTimer, type Repeat } from './users-source.ts';
+import {
+  createPasswordAuthenticator,
+  type Authenticator,
+  type LoginOptions,
+} from './authenticator.ts';
+import {
+  comparePassword,
+  createDecoyHash,
+  isComparable,
+  type ComparePassword,
+} from './password-hash.ts';
+import { followUsers, readUsersFile, repeatByTimer, type Repeat } from './users-file.ts';
 
-/** What an operator should know. Events hold no password and no hash. */
-export type AuthEvent = UsersCheckEvent | LoginRefused;
+/** Half of the default thread pool of libuv: files and DNS names need the other half. */
+const COMPARISONS_AT_ONCE = 2;
 
-export interface FileAuthenticatorOptions {
+export interface FileAuthenticatorOptions extends LoginOptions {
   /** Path of the users file, lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
-  /** For how long verified credentials are believed without hashing again, in milliseconds; 0: never. */
-  readonly verifiedFor: number;
-  readonly clock: Pick<Clock, 'now'>;
-  /** Gives that many random bytes, fit for keys. */
-  readonly random: (bytes: number) => Uint8Array;
-  /** Called for every event. What it throws is lost: a login does not fail for it. */
-  readonly onEvent?: (event: AuthEvent) => void;
   /** Default: bcrypt, on the thread pool. */
   readonly compare?: ComparePassword;
   /** Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
   /** Default: a timer that does not keep the process alive. */
   readonly repeat?: Repeat;
-  /** Default: a throttle of its own. */
-  readonly admission?: LoginAdmission | undefined;
-}
-
-export interface FileAuthenticator extends Authenticator {
-  /**
-   * Reads the users file now.
-   * @throws {UsersFileError} when it cannot be used; the users that were read before stay.
-   */
-  reload(): Promise<void>;
 }
 
 /**
@@ -47,38 +35,36 @@ export interface FileAuthenticator extends Authenticator {
  */
 export async function createFileAuthenticator({
   file,
-  verifiedFor,
-  clock,
-  random,
-  onEvent = () => {},
   compare = comparePassword,
   read = readUsersFile,
   repeat = repeatByTimer,
-  admission,
-}: FileAuthenticatorOptions): Promise<FileAuthenticator> {
-  const emit = (event: AuthEvent): void => {
-    try {
-      onEvent(event);
-    } catch {
-      // A listener's fault is not the client's.
-    }
-  };
-  const check = await openUsersCheck({
-    file,
-    clock,
-    random,
-    onEvent: emit,
-    compare,
-    read,
-    repeat,
-  });
-  const authenticator = createPasswordAuthenticator({
-    check,
-    verifiedFor,
-    clock,
-    random,
-    onEvent: emit,
-    admission,
-  });
-  return { ...authenticator, reload: () => check.reload() };
+  ...login
+}: FileAuthenticatorOptions): Promise<Authenticator> {
+  const { emit, random } = login;
+  const followed = await followUsers({ file, read, repeat, emit });
+  const accountOf = (name: string) => followed.users().accounts.get(name);
+
+  return createPasswordAuthenticator(
+    {
+      atOnce: COMPARISONS_AT_ONCE,
+      mayCheck: isComparable,
+      async check({ name, password }) {
+        const account = accountOf(name);
+        // Made for every login, so that no time tells whether it is used.
+        const decoy = createDecoyHash(followed.users().commonCost, random);
+        try {
+          const isRight = await compare(password, account?.hash ?? decoy);
+          return isRight && account !== undefined ? 'right' : 'wrong';
+        } catch (error) {
+          emit({ type: 'warning', message: 'a login could not be checked', error });
+          return 'failed';
+        }
+      },
+      proofOf: accountOf,
+      isKnown: (name) => accountOf(name) !== undefined,
+      isLookAlike: (name) => followed.users().lookAlikes.has(name),
+      close: followed.close,
+    },
+    login,
+  );
 }

@@ -30,12 +30,11 @@ export interface LoginThrottle {
   succeeded(name: string, clientAddress: string): void;
   /** The attempt came to nothing, without telling whether it was right: it is given back. */
   abandoned(name: string, clientAddress: string): void;
-  clear(): void;
 }
 
 /**
  * Slows the guessing of passwords. Failures are counted by user and client together and by client alone,
- * never by user alone: nobody can lock a user out from elsewhere. Names count as spelt, whether or not such
+ * never by user alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such
  * a user exists.
  */
 export function createLoginThrottle({
@@ -70,11 +69,49 @@ export function createLoginThrottle({
       users.giveBack(userKey(name, client));
       clients.giveBack(client);
     },
-    clear() {
-      users.clear();
-      clients.clear();
-    },
   };
+}
+
+/** Leave for one attempt to log in, or the time for which there is none. */
+export interface Admission {
+  /** 0, or the seconds after which it makes sense to ask again; then nothing was charged. */
+  readonly wait: number;
+  /** The attempt was right. */
+  succeeded(): void;
+  /** The attempt came to nothing, without telling whether it was right: it is given back. */
+  abandoned(): void;
+}
+
+/**
+ * Port: lets attempts to log in through, here or in another process. What becomes of an attempt is told to the one
+ * that charged it: nothing is given back where nothing was taken.
+ */
+export interface LoginAdmission {
+  /** Asks leave for one attempt, and charges it in the same step. Never rejects. */
+  admit(name: string, clientAddress: string): Promise<Admission>;
+}
+
+/** Of an attempt that is not counted. */
+export const UNCHARGED: Admission = { wait: 0, succeeded() {}, abandoned() {} };
+
+/** What one throttle says. */
+export function admittedBy(
+  throttle: LoginThrottle,
+  name: string,
+  clientAddress: string,
+): Admission {
+  const wait = throttle.admit(name, clientAddress);
+  if (wait > 0) return { ...UNCHARGED, wait };
+  return {
+    wait,
+    succeeded: () => throttle.succeeded(name, clientAddress),
+    abandoned: () => throttle.abandoned(name, clientAddress),
+  };
+}
+
+/** Of a gateway in one process: its own throttle. */
+export function ownAdmission(throttle: LoginThrottle): LoginAdmission {
+  return { admit: async (name, clientAddress) => admittedBy(throttle, name, clientAddress) };
 }
 
 /** A digest, because a name may be thousands of characters of an attacker's choosing. */
@@ -109,6 +146,5 @@ function createBuckets({ burst, refill }: ThrottleLimit, clock: Pick<Clock, 'now
     take: (key: string): void => add(key, -1),
     giveBack: (key: string): void => add(key, 1),
     reset: (key: string): void => void buckets.delete(key),
-    clear: (): void => buckets.clear(),
   };
 }

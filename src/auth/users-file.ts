@@ -1,18 +1,30 @@
 import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import type { Emit } from '../events.ts';
 import { foldCase } from '../fold-case.ts';
 import { bcryptCost, MAX_COST, MIN_COST } from './password-hash.ts';
 
 /** Largest users file, in bytes: over ten thousand users. */
-export const MAX_FILE_BYTES = 1024 * 1024;
+const MAX_FILE_BYTES = 1024 * 1024;
 
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
 
 const PROBLEMS_SHOWN = 10;
 
+/** How often the file is read, in milliseconds. A change counts when two readings in a row show it. */
+const POLL_INTERVAL = 1000;
+
+/** A user with one password: another object as soon as the password changes, or the user was gone in between. */
+export interface Account {
+  /** Of bcrypt. */
+  readonly hash: string;
+}
+
 export interface Users {
-  /** The bcrypt hash of each user, by the exact spelling of the name. */
-  readonly hashes: ReadonlyMap<string, string>;
+  /** By the exact spelling of the name. */
+  readonly accounts: ReadonlyMap<string, Account>;
   /** The cost that most hashes have; of two equally frequent ones the higher. */
   readonly commonCost: number;
   /** Names that differ from another one in letter case or Unicode form only. */
@@ -34,12 +46,17 @@ export class UsersFileError extends Error {
  * The file is taken as a whole or not at all.
  *
  * @param file - its path, for messages.
+ * @param before - the accounts so far: one whose line says the same stays the object that it is.
  * @throws {UsersFileError} with every problem, up to ten, that was found.
  */
-export function parseUsers(bytes: Uint8Array, file: string): Users {
+export function parseUsers(
+  bytes: Uint8Array,
+  file: string,
+  before: Users['accounts'] = new Map(),
+): Users {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text']);
 
-  const hashes = new Map<string, string>();
+  const accounts = new Map<string, Account>();
   const lineOf = new Map<string, number>();
   const problems: string[] = [];
   const lines = new TextDecoder().decode(bytes).split(/\r?\n/);
@@ -55,17 +72,18 @@ export function parseUsers(bytes: Uint8Array, file: string): Users {
     else if (earlier !== undefined)
       problems.push(`line ${number}: the user of line ${earlier} again`);
     else {
-      hashes.set(name, hash);
+      const known = before.get(name);
+      accounts.set(name, known?.hash === hash ? known : { hash });
       lineOf.set(name, number);
     }
   }
-  if (problems.length === 0 && hashes.size === 0) problems.push('it holds no user');
+  if (problems.length === 0 && accounts.size === 0) problems.push('it holds no user');
   if (problems.length > 0) throw unusable(file, problems);
 
-  const costs = countCosts(hashes.values());
-  const pairs = lookAlikePairs([...hashes.keys()]);
+  const costs = countCosts(accounts.values());
+  const pairs = lookAlikePairs([...accounts.keys()]);
   return {
-    hashes,
+    accounts,
     commonCost: mostFrequent(costs),
     lookAlikes: new Set(pairs.flat()),
     warnings: [
@@ -103,7 +121,7 @@ function formOf(name: string): string {
   return foldCase(foldCase(name).normalize('NFKC'));
 }
 
-/** Each of them is a principal of its own; whoever wrote both likely meant one. */
+/** Each of them is a principal of its own; the author of both lines likely meant one. */
 function lookAlikePairs(names: readonly string[]): [string, string][] {
   const seen = new Map<string, string>();
   const pairs: [string, string][] = [];
@@ -124,9 +142,9 @@ function unevenCosts(costs: ReadonlyMap<number, number>): string[] {
   ];
 }
 
-function countCosts(hashes: Iterable<string>): Map<number, number> {
+function countCosts(accounts: Iterable<Account>): Map<number, number> {
   const counts = new Map<number, number>();
-  for (const hash of hashes) {
+  for (const { hash } of accounts) {
     const cost = bcryptCost(hash);
     if (cost !== undefined) counts.set(cost, (counts.get(cost) ?? 0) + 1);
   }
@@ -145,4 +163,122 @@ function unusable(file: string, problems: readonly string[]): UsersFileError {
   return new UsersFileError(
     `users file ${file}: ${shown.join('; ')}. A right line is made by: htpasswd -B -C 10 ${file} NAME`,
   );
+}
+
+/** Calls back again and again, that many milliseconds apart; answers the function that ends it. */
+export type Repeat = (callback: () => Promise<void>, interval: number) => () => void;
+
+export interface FollowedUsers {
+  /** Those that may log in now. */
+  users(): Users;
+  /** Stops reading. A reading that is under way changes nothing any more. */
+  close(): void;
+}
+
+/** One reading: `print` is equal for equal content, or for the same failure. */
+type Reading =
+  | { readonly print: string; readonly bytes: Uint8Array }
+  | { readonly print: string; readonly error: UsersFileError };
+
+/**
+ * Reads the users file and follows its changes.
+ *
+ * It reads the content each time instead of asking the system to watch. File notifications are lost when an
+ * editor renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems;
+ * size and times can be equal after a change, since all bcrypt lines of one user have one length. The file
+ * is small. Two readings in a row must agree before a change counts, so neither a half-written file nor a
+ * moment without one is taken for the operator's will.
+ *
+ * @param read - reads the whole file; rejects when it cannot.
+ * @param emit - told of every change, and of a file that went missing or turned wrong; must not throw.
+ * @throws {UsersFileError} when the file cannot be used at the start.
+ */
+export async function followUsers({
+  file,
+  read,
+  repeat,
+  emit,
+}: {
+  readonly file: string;
+  readonly read: (file: string) => Promise<Uint8Array>;
+  readonly repeat: Repeat;
+  readonly emit: Emit;
+}): Promise<FollowedUsers> {
+  let closed = false;
+  let polling = false;
+  /** A reading that differs from the one that was acted upon last, seen once. */
+  let unconfirmed: string | undefined;
+
+  const observe = (): Promise<Reading> =>
+    read(file).then(
+      (bytes) => ({ print: `bytes ${hash('sha256', bytes)}`, bytes }),
+      (cause: unknown) => ({ print: `error ${String(cause)}`, error: unreadable(file, cause) }),
+    );
+
+  const usersOf = (reading: Reading, before?: Users): Users => {
+    if ('error' in reading) throw reading.error;
+    const found = parseUsers(reading.bytes, file, before?.accounts);
+    emit({ type: 'users-loaded', count: found.accounts.size });
+    for (const message of found.warnings) emit({ type: 'warning', message });
+    return found;
+  };
+
+  const first = await observe();
+  let users = usersOf(first);
+  let settled = first.print;
+
+  const act = (reading: Reading): void => {
+    const { print } = reading;
+    if (print === settled || print !== unconfirmed) {
+      unconfirmed = print === settled ? undefined : print;
+      return;
+    }
+    settled = print;
+    try {
+      users = usersOf(reading, users);
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      emit({ type: 'warning', message: `the users of before stay: ${problem}` });
+    }
+  };
+
+  const stop = repeat(async () => {
+    // A file system that hangs must not gather readings.
+    if (polling) return;
+    polling = true;
+    const reading = await observe();
+    polling = false;
+    if (!closed) act(reading);
+  }, POLL_INTERVAL);
+
+  return {
+    users: () => users,
+    close() {
+      closed = true;
+      stop();
+    },
+  };
+}
+
+/** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
+export async function readUsersFile(file: string): Promise<Uint8Array> {
+  const state = await stat(file);
+  if (!state.isFile()) throw new Error('it is not a regular file');
+  if (state.size > MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_FILE_BYTES} bytes`);
+  return readFile(file);
+}
+
+/** The timer does not keep the process alive. */
+export const repeatByTimer: Repeat = (callback, interval) => {
+  const timer = setInterval(() => void callback(), interval).unref();
+  return () => clearInterval(timer);
+};
+
+function unreadable(file: string, cause: unknown): UsersFileError {
+  const { code, message = String(cause) } = cause as { code?: string; message?: string };
+  const problem =
+    code === 'ENOENT'
+      ? `there is no such file. It is made by: htpasswd -c -B -C 10 ${file} NAME`
+      : `it cannot be read (${message})`;
+  return new UsersFileError(`users file ${file}: ${problem}`, { cause });
 }

@@ -6,6 +6,31 @@ import { unknownWord } from '../config/problems.ts';
 /** How a program ends after a command line that it does not understand. */
 export const EXIT_USAGE = 2;
 
+/** The text of `--help`. */
+export const HELP = `mdx-gateway: a caching reverse proxy for OLAP engines that speak XMLA
+
+  mdx-gateway [serve] [--config FILE]   run the gateway; without FILE every key has its default
+  mdx-gateway demo [--once] [--port N]  run the gateway before a made-up engine, on this machine only;
+                                        --once shows what it does and ends
+  mdx-gateway check --config FILE       say what is wrong with a configuration, or print the one in effect
+  mdx-gateway hash-password [NAME]      ask for a password, or read a line of standard input, and print
+                                        the line for the users file; without NAME the hash alone
+  mdx-gateway export-store --config FILE [--output FILE]
+                                        write all roles and datasets as lines of JSON to a new file, or to
+                                        standard output; the gateway may run meanwhile
+  mdx-gateway import-store --config FILE [--input FILE]
+                                        read them from a file, or from standard input, into a storage that
+                                        holds none yet: all of them, or none
+  mdx-gateway --help
+  mdx-gateway --version
+
+The first user:       mdx-gateway hash-password ADMIN >> users.htpasswd
+Every key of FILE:    docs/CONFIGURATION.md
+Ready examples:       config/
+
+Exit status: 0 done, 1 the configuration or the input is wrong, 2 the command line is wrong.
+`;
+
 export type Command =
   | { readonly kind: 'serve'; readonly config: string | undefined }
   | { readonly kind: 'demo'; readonly once: boolean; readonly port: number | undefined }
@@ -22,31 +47,32 @@ export type Arguments =
   | { readonly ok: false; readonly message: string };
 
 const OPTIONS = {
-  config: { type: 'string', value: 'FILE' },
-  output: { type: 'string', value: 'FILE' },
-  input: { type: 'string', value: 'FILE' },
-  port: { type: 'string', value: 'N' },
+  config: { type: 'string' },
+  output: { type: 'string' },
+  input: { type: 'string' },
+  port: { type: 'string' },
   once: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const;
 
-type OptionName = keyof typeof OPTIONS;
-
-/** The options of each command, and the most operands that it takes. */
+/** What each command takes: its options with the words for their values, and its operands. */
 const COMMANDS = {
-  serve: { options: ['config'], operands: 0 },
-  demo: { options: ['once', 'port'], operands: 0 },
-  check: { options: ['config'], operands: 0 },
-  'hash-password': { options: [], operands: 1 },
-  'export-store': { options: ['config', 'output'], operands: 0 },
-  'import-store': { options: ['config', 'input'], operands: 0 },
-} as const satisfies Record<string, { options: readonly OptionName[]; operands: number }>;
+  serve: { options: { config: 'FILE' }, operands: [] },
+  demo: { options: { once: undefined, port: 'N' }, operands: [] },
+  check: { options: { config: 'FILE' }, operands: [] },
+  'hash-password': { options: {}, operands: ['NAME'] },
+  'export-store': { options: { config: 'FILE', output: 'FILE' }, operands: [] },
+  'import-store': { options: { config: 'FILE', input: 'FILE' }, operands: [] },
+} as const satisfies Record<string, CommandShape>;
 
-type CommandName = keyof typeof COMMANDS;
+interface CommandShape {
+  readonly options: Readonly<Partial<Record<keyof typeof OPTIONS, string | undefined>>>;
+  readonly operands: readonly string[];
+}
 
-const isCommandName = (word: string): word is CommandName => Object.hasOwn(COMMANDS, word);
-const isOptionName = (word: string): word is OptionName => Object.hasOwn(OPTIONS, word);
+const isCommandName = (word: string): word is keyof typeof COMMANDS =>
+  Object.hasOwn(COMMANDS, word);
 
 class UsageError extends Error {}
 
@@ -56,69 +82,53 @@ class UsageError extends Error {}
  */
 export function parseArguments(words: readonly string[]): Arguments {
   try {
-    return { ok: true, command: readCommand(words) };
+    return { ok: true, command: readCommand([...words]) };
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     return { ok: false, message: `mdx-gateway: ${error.message}` };
   }
 }
 
-function readCommand(words: readonly string[]): Command {
+function readCommand(args: string[]): Command {
   // Not strict: the messages of parseArgs itself do not say what is allowed.
-  const { tokens } = parseArgs({
-    args: [...words],
-    options: OPTIONS,
-    strict: false,
-    tokens: true,
-  });
+  const { tokens } = parseArgs({ args, options: OPTIONS, strict: false, tokens: true });
+  const given = tokens.filter((token) => token.kind === 'option');
+  for (const kind of ['help', 'version'] as const) {
+    if (given.some(({ name }) => name === kind)) return { kind };
+  }
   const operands = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
-  const optionTokens = tokens.flatMap((token) => (token.kind === 'option' ? [token] : []));
-  if (optionTokens.some(({ name }) => name === 'help')) return { kind: 'help' };
-  if (optionTokens.some(({ name }) => name === 'version')) return { kind: 'version' };
-
-  const [first = 'serve', ...rest] = operands;
-  if (!isCommandName(first)) {
-    throw new UsageError(
-      `${quote(first)}: ${unknownWord('command', first, Object.keys(COMMANDS))}`,
-    );
+  const [kind = 'serve', ...rest] = operands;
+  if (!isCommandName(kind)) {
+    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, Object.keys(COMMANDS))}`);
   }
-  const values = readOptions(first, optionTokens);
-  const surplus = rest[COMMANDS[first].operands];
+  const shape: CommandShape = COMMANDS[kind];
+  const values = new Map<string, string>();
+  for (const option of given) {
+    if (values.has(option.name)) throw new UsageError(`${kind}: ${option.rawName} stands twice`);
+    values.set(option.name, valueOf(option, kind, shape));
+  }
+  const surplus = rest[shape.operands.length];
   if (surplus !== undefined) {
-    throw new UsageError(`${first} does not take ${quote(surplus)}; allowed: ${usage(first)}`);
+    throw new UsageError(`${kind} does not take ${quote(surplus)}; allowed: ${usage(kind, shape)}`);
   }
-  switch (first) {
+  const config = values.get('config');
+  switch (kind) {
     case 'serve':
-      return { kind: 'serve', config: values.get('config') };
+      return { kind, config };
     case 'demo':
-      return { kind: 'demo', once: values.has('once'), port: readPort(values.get('port')) };
-    case 'check':
-      return { kind: 'check', config: required(first, 'config', values) };
+      return { kind, once: values.has('once'), port: portOf(values.get('port')) };
     case 'hash-password':
-      return { kind: 'hash-password', name: rest[0] };
-    case 'export-store':
-      return {
-        kind: 'export-store',
-        config: required(first, 'config', values),
-        output: values.get('output'),
-      };
-    case 'import-store':
-      return {
-        kind: 'import-store',
-        config: required(first, 'config', values),
-        input: values.get('input'),
-      };
+      return { kind, name: rest[0] };
   }
-}
-
-function required(
-  command: CommandName,
-  name: OptionName,
-  values: ReadonlyMap<OptionName, string>,
-): string {
-  const value = values.get(name);
-  if (value === undefined) throw new UsageError(`${command} needs ${dashed(name)} FILE`);
-  return value;
+  if (config === undefined) throw new UsageError(`${kind} needs --config FILE`);
+  switch (kind) {
+    case 'check':
+      return { kind, config };
+    case 'export-store':
+      return { kind, config, output: values.get('output') };
+    case 'import-store':
+      return { kind, config, input: values.get('input') };
+  }
 }
 
 interface OptionToken {
@@ -128,34 +138,28 @@ interface OptionToken {
   readonly inlineValue?: boolean | undefined;
 }
 
-/** The values of the options; an option without a value has the empty text. */
-function readOptions(
-  command: CommandName,
-  tokens: readonly OptionToken[],
-): ReadonlyMap<OptionName, string> {
-  const allowed: readonly OptionName[] = COMMANDS[command].options;
-  const values = new Map<OptionName, string>();
-  for (const { name, rawName, value, inlineValue } of tokens) {
-    if (!isOptionName(name) || !allowed.includes(name)) {
-      const hint = unknownWord('option', rawName, [...allowed.map(dashed), '--help']);
-      throw new UsageError(`${command}: ${quote(rawName)}: ${hint}`);
-    }
-    if (values.has(name)) throw new UsageError(`${command}: ${rawName} stands twice`);
-    const option = OPTIONS[name];
-    if (option.type === 'boolean') {
-      if (value !== undefined) throw new UsageError(`${command}: ${rawName} takes no value`);
-      values.set(name, '');
-      continue;
-    }
-    // parseArgs takes the next option for the value when the value was forgotten.
-    const forgotten = !value || (inlineValue !== true && value.startsWith('-'));
-    if (forgotten) throw new UsageError(`${command}: ${rawName} needs ${option.value}`);
-    values.set(name, value);
+/** An option without a value has the empty text. */
+function valueOf(
+  { name, rawName, value, inlineValue }: OptionToken,
+  command: string,
+  { options }: CommandShape,
+): string {
+  if (!Object.hasOwn(options, name)) {
+    const allowed = [...Object.keys(options).map((one) => `--${one}`), '--help'];
+    const hint = unknownWord('option', rawName, allowed);
+    throw new UsageError(`${command}: ${quote(rawName)}: ${hint}`);
   }
-  return values;
+  const word = options[name as keyof typeof OPTIONS];
+  if (word === undefined) {
+    if (value !== undefined) throw new UsageError(`${command}: ${rawName} takes no value`);
+    return '';
+  }
+  // parseArgs takes the next option for the value when the value was forgotten.
+  if (value && (inlineValue === true || !value.startsWith('-'))) return value;
+  throw new UsageError(`${command}: ${rawName} needs ${word}`);
 }
 
-function readPort(text: string | undefined): number | undefined {
+function portOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   if (port <= 65_535) return port;
@@ -164,15 +168,12 @@ function readPort(text: string | undefined): number | undefined {
   );
 }
 
-const dashed = (name: OptionName) => `--${name}`;
-
-function usage(command: CommandName): string {
-  const options: readonly OptionName[] = COMMANDS[command].options;
-  const words = options.map((name) => {
-    const option = OPTIONS[name];
-    return 'value' in option ? `[${dashed(name)} ${option.value}]` : `[${dashed(name)}]`;
-  });
-  return [command, ...words, ...(COMMANDS[command].operands === 1 ? ['[NAME]'] : [])].join(' ');
+function usage(command: string, { options, operands }: CommandShape): string {
+  const takes = [
+    ...Object.entries(options).map(([name, word]) => (word ? `--${name} ${word}` : `--${name}`)),
+    ...operands,
+  ];
+  return [command, ...takes.map((word) => `[${word}]`)].join(' ');
 }
 
 const quote = (text: string) => JSON.stringify(text);

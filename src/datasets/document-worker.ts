@@ -1,4 +1,4 @@
-/** The other side of document-thread.ts: checks one document after another and gives their bytes back. */
+/** The other side of read-document.ts: checks one document after another and gives their bytes back. */
 import { parentPort } from 'node:worker_threads';
 import { checkDocument, type DocumentCheck } from './check-document.ts';
 

@@ -41,24 +41,10 @@ class Mistake extends Error {
   }
 }
 
-const TAB = 0x09;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const SPACE = 0x20;
-const QUOTE = 0x22;
-const PLUS = 0x2b;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const POINT = 0x2e;
-const ZERO = 0x30;
-const NINE = 0x39;
-const COLON = 0x3a;
-const ARRAY_BEGIN = 0x5b;
-const BACKSLASH = 0x5c;
-const ARRAY_END = 0x5d;
-const LOWER_U = 0x75;
-const OBJECT_BEGIN = 0x7b;
-const OBJECT_END = 0x7d;
+const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
+const [QUOTE, BACKSLASH, COMMA, COLON, LOWER_U] = [0x22, 0x5c, 0x2c, 0x3a, 0x75];
+const [PLUS, MINUS, POINT, ZERO, NINE] = [0x2b, 0x2d, 0x2e, 0x30, 0x39];
+const [ARRAY_BEGIN, ARRAY_END, OBJECT_BEGIN, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 /** What may follow a backslash, beside `u`. */
 const ESCAPED: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const LITERALS: readonly Uint8Array[] = ['true', 'false', 'null'].map((word) => Buffer.from(word));
@@ -87,7 +73,6 @@ function scan(bytes: Uint8Array, { onMember, maxDepth = Infinity }: JsonScanOpti
 
   for (;;) {
     const first = bytes[at];
-    let open = false;
     if (first === OBJECT_BEGIN || first === ARRAY_BEGIN) {
       if (nesting.depth() >= maxDepth) {
         throw new Mistake(at, `arrays and objects are nested more than ${maxDepth} deep`);
@@ -95,18 +80,17 @@ function scan(bytes: Uint8Array, { onMember, maxDepth = Infinity }: JsonScanOpti
       nesting.enter(first === OBJECT_BEGIN);
       at = afterBlanks(bytes, at + 1);
       const end = first === OBJECT_BEGIN ? OBJECT_END : ARRAY_END;
-      if (bytes[at] === end) {
-        nesting.leave();
-        at += 1;
-      } else {
+      if (bytes[at] !== end) {
         if (first === OBJECT_BEGIN) beginMember();
-        open = true;
+        continue;
       }
+      nesting.leave();
+      at += 1;
     } else {
       at = scalarEnd(bytes, at);
     }
     // After a value: ends of what holds it, until the next value begins.
-    while (!open) {
+    for (;;) {
       if (onMember !== undefined && isObject && nesting.depth() === 1) {
         onMember(key, { from: valueFrom, to: at });
       }
@@ -120,13 +104,13 @@ function scan(bytes: Uint8Array, { onMember, maxDepth = Infinity }: JsonScanOpti
       if (next === COMMA) {
         at = afterBlanks(bytes, at + 1);
         if (inObject) beginMember();
-        open = true;
-      } else if (next === (inObject ? OBJECT_END : ARRAY_END)) {
-        nesting.leave();
-        at += 1;
-      } else {
+        break;
+      }
+      if (next !== (inObject ? OBJECT_END : ARRAY_END)) {
         throw expected(bytes, at, inObject ? '"," or "}"' : '"," or "]"');
       }
+      nesting.leave();
+      at += 1;
     }
   }
 }

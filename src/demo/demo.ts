@@ -1,6 +1,19 @@
-import { formatBytes, formatTable, formatTime } from './table.ts';
-import type { Column } from './table.ts';
-import type { Recording } from './recordings.ts';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hash } from 'bcrypt';
+import { stringify } from 'yaml';
+import type { Parts } from '../composition/parts.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { createGateway } from '../gateway.ts';
+import {
+  loadRecordings,
+  startReplayEngine,
+  type Recording,
+  type ReplayEngine,
+} from './replay-engine.ts';
+import { formatBytes, formatTable, formatTime, type Column } from './table.ts';
 
 /** A gateway of the demo's own, already listening. */
 export interface DemoGateway {
@@ -11,14 +24,9 @@ export interface DemoGateway {
   close(): Promise<void>;
 }
 
-export interface DemoEngine {
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 export interface DemoOptions {
   readonly recordings: readonly Recording[];
-  readonly startEngine: (recordings: readonly Recording[]) => Promise<DemoEngine>;
+  readonly startEngine: (recordings: readonly Recording[]) => Promise<ReplayEngine>;
   /** Starts a gateway before the engine at that URL; its user may purge. */
   readonly startGateway: (engineUrl: string) => Promise<DemoGateway>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
@@ -35,13 +43,6 @@ interface Asked {
   readonly status: number;
   readonly milliseconds: number;
   readonly cacheStatus: string;
-}
-
-interface Shown {
-  readonly recording: Recording;
-  readonly first: Asked;
-  readonly second: Asked;
-  readonly afterPurge: Asked;
 }
 
 const COLUMNS: readonly Column[] = [
@@ -109,21 +110,6 @@ function cameFrom(cacheStatus: string): string {
     .join(', ');
 }
 
-function tableOf(shown: readonly Shown[]): string {
-  return formatTable(
-    COLUMNS,
-    shown.map(({ recording: { name, answer }, first, second, afterPurge }) => [
-      name,
-      formatBytes(answer.body.length),
-      String(second.status),
-      formatTime(first.milliseconds),
-      formatTime(second.milliseconds),
-      formatTime(afterPurge.milliseconds),
-      cameFrom(second.cacheStatus),
-    ]),
-  );
-}
-
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
@@ -157,19 +143,25 @@ async function showQuestions(
     `A gateway at ${gateway.url}, before an engine that replays ${recordings.length} recorded questions ` +
       'as slowly as the real one answered them.\nAsking each twice …\n',
   );
-  const twice: Omit<Shown, 'afterPurge'>[] = [];
+  const twice: { recording: Recording; first: Asked; second: Asked }[] = [];
   for (const recording of recordings) {
     const first = await ask(gateway, recording, { now, signal });
     const second = await ask(gateway, recording, { now, signal });
     twice.push({ recording, first, second });
   }
   print(`GET ${PURGE_PATH}: ${await purge(gateway, signal)}\nAsking each once more …\n\n`);
-  const shown: Shown[] = [];
+  const rows: string[][] = [];
   for (const { recording, first, second } of twice) {
     const afterPurge = await ask(gateway, recording, { now, signal });
-    shown.push({ recording, first, second, afterPurge });
+    rows.push([
+      recording.name,
+      formatBytes(recording.answer.body.length),
+      String(second.status),
+      ...[first, second, afterPurge].map(({ milliseconds }) => formatTime(milliseconds)),
+      cameFrom(second.cacheStatus),
+    ]);
   }
-  print(`${tableOf(shown)}\n\n`);
+  print(`${formatTable(COLUMNS, rows)}\n\n`);
 }
 
 /**
@@ -195,5 +187,77 @@ export async function showDemo(options: DemoOptions): Promise<void> {
     }
   } finally {
     await engine.close();
+  }
+}
+
+const USER = 'demo';
+/** bcrypt's cost; the password lives as long as the demo. */
+const COST = 8;
+/** What is under way when the demo ends has this long (ms). */
+const SHUTDOWN_DEADLINE = 2_000;
+
+/**
+ * The command `demo`: a gateway of its own on loopback, before an engine that replays recorded answers.
+ * @returns the exit status
+ */
+export async function runDemo(options: {
+  readonly once: boolean;
+  /** Where the gateway listens; undefined lets the system choose. */
+  readonly port: number | undefined;
+  readonly parts: Omit<Parts, 'emit'>;
+  readonly output: { write(text: string): void };
+  readonly untilStopped: () => Promise<unknown>;
+}): Promise<number> {
+  const { parts, output } = options;
+  await showDemo({
+    recordings: await loadRecordings(),
+    startEngine: (recordings) => startReplayEngine(recordings, parts.sleep),
+    startGateway: (engineUrl) => startGateway(engineUrl, options.port ?? 0, parts),
+    once: options.once,
+    stopped: options.untilStopped(),
+    now: parts.clock.now,
+    print: (text) => output.write(text),
+  });
+  return 0;
+}
+
+/** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
+async function startGateway(
+  engineUrl: string,
+  port: number,
+  parts: Omit<Parts, 'emit'>,
+): Promise<DemoGateway> {
+  const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  try {
+    const password = parts.randomBytes(9).toString('base64url');
+    await writeFile(join(folder, 'users.htpasswd'), `${USER}:${await hash(password, COST)}\n`, {
+      mode: 0o600,
+    });
+    const file = join(folder, 'gateway.yaml');
+    const settings = {
+      listen: { host: '127.0.0.1', port },
+      auth: { users: './users.htpasswd', admins: [USER] },
+      engine: { url: engineUrl, kind: 'mondrian' },
+    };
+    await writeFile(file, stringify(settings));
+    const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
+    const gateway = await createGateway(config, parts, () => {});
+    const url = await gateway.listen().catch(async (error: unknown) => {
+      await gateway.close(0);
+      throw error;
+    });
+    return {
+      url,
+      user: USER,
+      password,
+      async close() {
+        await gateway.close(SHUTDOWN_DEADLINE);
+        await remove();
+      },
+    };
+  } catch (error) {
+    await remove();
+    throw error;
   }
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { canonicalAuthorization } from '../auth/canonical-authorization.ts';
+import { canonicalAuthorization } from '../auth/basic-credentials.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';

@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { foldCase } from '../fold-case.ts';
 import type { Member, RoleInput } from './role.ts';
 
-/** What the bodies of role requests may hold (interface document §2.1). Fields that are not named are ignored. */
+/**
+ * What paths, queries and bodies of role requests may hold (interface document §2.1 and §4.1). Fields of bodies that
+ * are not named are ignored.
+ */
 
 /** In characters (code points), as all lengths here. */
 const LONGEST = { roleName: 128, userName: 255, description: 2_000 } as const;
@@ -50,7 +53,7 @@ const member = z.object(
   { error: 'must be an object with type and name' },
 );
 
-/** A body can hold millions of wrong members; nobody reads so much, and looking at them takes seconds. */
+/** A body can hold millions of wrong members; more are of no use to a reader, and looking at them takes seconds. */
 const ENOUGH_PROBLEMS = 100;
 
 function members(exactly?: number) {
@@ -108,3 +111,46 @@ function eachOnce(members: readonly Member[]): Member[] {
 function isWithin(text: string, longest: number): boolean {
   return text.length <= longest || (text.length <= 2 * longest && [...text].length <= longest);
 }
+
+/** The largest integer that every client has (32 bits with a sign). */
+const LARGEST = 2_147_483_647;
+
+const ONCE = 'must be given exactly once';
+
+/** An id in a path. */
+export const roleIdPath = z.object({
+  roleId: z
+    .string()
+    .refine((text) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text)), {
+      error: `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`,
+    })
+    .transform(Number),
+});
+
+function integer(smallest: number) {
+  return z
+    .string({ error: ONCE })
+    .refine(
+      (text) => /^\d{1,10}$/.test(text) && Number(text) >= smallest && Number(text) <= LARGEST,
+      { error: `must be an integer from ${smallest} to ${LARGEST}` },
+    )
+    .transform(Number);
+}
+
+/** The query of the list of roles; the page counts from 0. */
+export const roleListQuery = z
+  .object({
+    pageNum: integer(0),
+    pageSize: integer(1),
+    containsDesc: z
+      .string({ error: ONCE })
+      .refine((text) => /^(?:true|false)$/i.test(text), { error: 'must be true or false' })
+      .transform((text) => text.toLowerCase() === 'true'),
+    RoleName: z.string({ error: 'must be given once or not at all' }).default(''),
+  })
+  .transform(({ RoleName, ...page }) => ({
+    ...page,
+    nameContains: RoleName,
+    // No storage holds so many; beyond, a number would no longer be exact.
+    offset: Math.min(page.pageNum * page.pageSize, Number.MAX_SAFE_INTEGER),
+  }));

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
-import type { RoleStore } from './role-store.ts';
+import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered. */
 const MAX_USERS = 10_000;
@@ -14,11 +14,11 @@ const DEADLINE = 200;
 /** How often a token is asked for that takes longer to come than it may be used. */
 const MAX_READS = 2;
 
-/** Whose entries a user with roles shares. */
+/** The users with whom a user with roles shares entries. */
 export interface RoleSets {
   /**
    * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
-   * the ids. Since the token is in it, an answer that was fetched under a set of before is never found
+   * the ids. Since the token is in it, an answer that was fetched under an earlier set is never found
    * afterwards.
    * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
    *   rejects
@@ -28,7 +28,7 @@ export interface RoleSets {
   heldName(user: string): string | undefined;
 }
 
-/** Where roles are not known, everybody is for himself. */
+/** Where roles are not known, no user shares by them. */
 export const NO_ROLE_SETS: RoleSets = {
   nameFor: async () => undefined,
   heldName: () => undefined,
@@ -37,9 +37,15 @@ export const NO_ROLE_SETS: RoleSets = {
 /**
  * Remembers the role sets of users together with the token under which they were read, and uses them while that
  * token is the one of the roles. The token may be used for `lease` milliseconds after it was asked for, which the
- * storage has noted before it gave it: so whoever changes a role knows for how long he has to wait.
+ * storage has noted before it gave it: so the one that changes a role knows for how long to wait.
  */
-export function createRoleSets(options: {
+export function createRoleSets({
+  storage,
+  lease,
+  isLookAlike,
+  clock,
+  onError,
+}: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
   /** Milliseconds. */
   lease: number;
@@ -48,7 +54,6 @@ export function createRoleSets(options: {
   clock: Clock;
   onError: (error: unknown) => void;
 }): RoleSets {
-  const { storage, lease, clock } = options;
   const remembered = new LRUCache<
     string,
     { token: string; name: string | undefined; until: number }
@@ -62,11 +67,10 @@ export function createRoleSets(options: {
 
   async function readToken(): Promise<void> {
     const since = leaseStart(clock);
-    const token = await storage.roles.token(lease);
-    held = { token, since };
+    held = { token: await storage.roles.token(lease), since };
   }
 
-  /** All who wait for the token wait for one read. */
+  /** Concurrent callers share one read of the token. */
   async function obtainToken(): Promise<string> {
     for (let reads = 0; reads < MAX_READS; reads += 1) {
       reading ??= readToken().finally(() => {
@@ -79,9 +83,11 @@ export function createRoleSets(options: {
     throw new Error('the token of the roles took longer to read than it may be used');
   }
 
-  function recall(user: string, token: string) {
+  function recall(user: string, token = tokenNow()) {
     const known = remembered.get(user);
-    return known?.token === token && clock.now() < known.until ? known : undefined;
+    return known !== undefined && known.token === token && clock.now() < known.until
+      ? known
+      : undefined;
   }
 
   /** What is read for a query counts for it in any case: it was asked for after the query had come. */
@@ -93,25 +99,16 @@ export function createRoleSets(options: {
     const [id, { token, ids }] = await Promise.all([storage.id(), storage.roles.roleSet(user)]);
     const name = ids.length === 0 ? undefined : `roles:${id}:${token}:${ids.join(',')}`;
     remembered.set(user, { token, name, until });
-    if (token !== inForce) forget(inForce);
+    // So that not each query of a lease finds out anew that the roles were changed.
+    if (token !== inForce && held?.token === inForce) held = undefined;
     return name;
   }
 
-  /** So that not each query of a lease finds out anew that the roles were changed. */
-  function forget(token: string): void {
-    if (held?.token === token) held = undefined;
-  }
-
-  function heldNow(user: string) {
-    const token = tokenNow();
-    return token === undefined ? undefined : recall(user, token);
-  }
-
   return {
-    heldName: (user) => (options.isLookAlike(user) ? undefined : heldNow(user)?.name),
+    heldName: (user) => (isLookAlike(user) ? undefined : recall(user)?.name),
     async nameFor(user) {
-      if (options.isLookAlike(user)) return undefined;
-      const known = heldNow(user);
+      if (isLookAlike(user)) return undefined;
+      const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
       try {
@@ -120,7 +117,7 @@ export function createRoleSets(options: {
         // Of many who waited for one read the first tells.
         if (clock.now() < pausedUntil) return undefined;
         pausedUntil = clock.now() + PAUSE;
-        options.onError(error);
+        onError(error);
         return undefined;
       }
     },

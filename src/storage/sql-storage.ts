@@ -1,8 +1,13 @@
-import type { Dataset, DatasetSummary } from '../datasets/dataset.ts';
-import type { DatasetStore } from '../datasets/dataset-store.ts';
+import type { Dataset, DatasetSummary, DatasetStore } from '../datasets/dataset.ts';
 import { foldCase } from '../fold-case.ts';
-import { ADMIN_ROLE, type Member, type Role } from '../roles/role.ts';
-import { SHARED_AT_LEAST, SHARED_FOR, type RoleStore } from '../roles/role-store.ts';
+import {
+  ADMIN_ROLE,
+  type Member,
+  type Role,
+  SHARED_AT_LEAST,
+  SHARED_FOR,
+  type RoleStore,
+} from '../roles/role.ts';
 import { inOrder } from './record-order.ts';
 import { OperatorError, type Storage, type StorageRecord } from './storage.ts';
 

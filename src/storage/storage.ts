@@ -1,7 +1,5 @@
-import type { Dataset } from '../datasets/dataset.ts';
-import type { DatasetStore } from '../datasets/dataset-store.ts';
-import type { Role } from '../roles/role.ts';
-import type { RoleStore } from '../roles/role-store.ts';
+import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
+import type { Role, RoleStore } from '../roles/role.ts';
 
 /** Port: one storage with roles and datasets. */
 export interface Storage {

@@ -1,5 +1,9 @@
-import { admittedBy, UNCHARGED, type LoginAdmission } from '../auth/login-admission.ts';
-import type { LoginThrottle } from '../auth/login-throttle.ts';
+import {
+  admittedBy,
+  UNCHARGED,
+  type LoginAdmission,
+  type LoginThrottle,
+} from '../auth/login-throttle.ts';
 import { WRITE_DEADLINE } from './deadlines.ts';
 import type { Link } from './link.ts';
 import { LOGINS } from './primary-logins.ts';
@@ -29,8 +33,6 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: LoginThrottle): L
         return admittedBy(own, name, clientAddress);
       }
     },
-    // A reload forgets no failures: those of other workers are among them.
-    close() {},
   };
 }
 

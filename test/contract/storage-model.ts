@@ -1,8 +1,6 @@
-import type { Dataset, DatasetSummary } from '../../src/datasets/dataset.ts';
-import type { DatasetStore } from '../../src/datasets/dataset-store.ts';
+import type { Dataset, DatasetSummary, DatasetStore } from '../../src/datasets/dataset.ts';
 import { foldCase } from '../../src/fold-case.ts';
-import { ADMIN_ROLE, type Member, type Role } from '../../src/roles/role.ts';
-import type { RoleStore } from '../../src/roles/role-store.ts';
+import { ADMIN_ROLE, type Member, type Role, type RoleStore } from '../../src/roles/role.ts';
 import type { StorageRecord } from '../../src/storage/storage.ts';
 
 /** What a storage must do, as plainly as it can be said; leases are noted for ever. */

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { EngineKind } from '../../src/engine-kinds.ts';
-import { loadRecordings } from '../../src/demo/recordings.ts';
+import { loadRecordings } from '../../src/demo/replay-engine.ts';
 import type { GatewayEvent } from '../../src/events.ts';
 import { apiOf, dataOf, users as members } from '../contract/api-client.ts';
 import { execute } from '../support/envelopes.ts';

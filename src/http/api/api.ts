@@ -1,7 +1,7 @@
 import type { Router } from 'express';
-import type { DatasetStore } from '../../datasets/dataset-store.ts';
+import type { DatasetStore } from '../../datasets/dataset.ts';
 import type { Invalidate } from '../../invalidation.ts';
-import type { RoleStore } from '../../roles/role-store.ts';
+import type { RoleStore } from '../../roles/role.ts';
 import { createDatasetOperations } from './dataset-operations.ts';
 import type { DocumentGate } from './document-gate.ts';
 import { createApiRouter, type ApiFront } from './front.ts';

@@ -1,7 +1,10 @@
 import { ApiError, GatewayError } from '../../errors.ts';
-import type { Dataset } from '../../datasets/dataset.ts';
-import type { DatasetStore } from '../../datasets/dataset-store.ts';
-import { exportQuery, importQuery } from '../../datasets/dataset-queries.ts';
+import {
+  type Dataset,
+  type DatasetStore,
+  exportQuery,
+  importQuery,
+} from '../../datasets/dataset.ts';
 import { readDocument } from '../../datasets/read-document.ts';
 import { foldCase } from '../../fold-case.ts';
 import { invalidating, type Invalidate } from '../../invalidation.ts';

@@ -1,9 +1,13 @@
 import { ApiError, GatewayError, StorageUnavailable } from '../../errors.ts';
 import { LEASE_MARGIN } from '../../lease.ts';
-import { ADMIN_ROLE } from '../../roles/role.ts';
-import { membershipBody, ROLE_FIELDS, roleBody } from '../../roles/role-body.ts';
-import { roleIdPath, roleListQuery } from '../../roles/role-queries.ts';
-import type { RoleStore } from '../../roles/role-store.ts';
+import { ADMIN_ROLE, type RoleStore } from '../../roles/role.ts';
+import {
+  membershipBody,
+  ROLE_FIELDS,
+  roleBody,
+  roleIdPath,
+  roleListQuery,
+} from '../../roles/role-body.ts';
 import { checked } from './checked.ts';
 import type { ApiExchange, ApiHandlers } from './front.ts';
 import { queryParameters } from './query-parameters.ts';

@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
-import type { AuthEvent } from '../../../src/auth/file-authenticator.ts';
+import type { GatewayEvent } from '../../../src/events.ts';
 import { comparePassword } from '../../../src/auth/password-hash.ts';
-import { repeatByTimer } from '../../../src/auth/users-source.ts';
+import { repeatByTimer } from '../../../src/auth/users-file.ts';
 import { basic, HASHES } from '../../unit/auth/support.ts';
 
 const HERE = '192.0.2.1';
@@ -25,7 +25,7 @@ afterEach(async () => {
 
 /** Real files, real bcrypt; only the timer is the test's. */
 async function open(file: string) {
-  const events: AuthEvent[] = [];
+  const events: GatewayEvent[] = [];
   let comparisons = 0;
   let poll: (() => Promise<void>) | undefined;
   const authenticator = await createFileAuthenticator({
@@ -41,7 +41,7 @@ async function open(file: string) {
       poll = callback;
       return () => {};
     },
-    onEvent: (event) => events.push(event),
+    emit: (event) => events.push(event),
   });
   return {
     authenticator,
@@ -133,9 +133,9 @@ describe('a users file on disk', () => {
     await noticed();
     expect(await canLogIn('ANALYST', 'fast cars')).toBe(true);
     expect(events.slice(1)).toEqual([
-      { type: 'users-kept', problem: expect.stringContaining('it holds no user') },
-      { type: 'users-kept', problem: expect.stringContaining('larger than') },
-      { type: 'users-kept', problem: expect.stringContaining('there is no such file') },
+      { type: 'warning', message: expect.stringContaining('it holds no user') },
+      { type: 'warning', message: expect.stringContaining('larger than') },
+      { type: 'warning', message: expect.stringContaining('there is no such file') },
     ]);
   });
 

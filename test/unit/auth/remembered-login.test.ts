@@ -50,13 +50,13 @@ describe('a remembered login', () => {
     ['was removed', [ADMIN]],
     ['was renamed', [ADMIN, `ANALYST2:${HASHES.fastCars}`]],
   ])('no longer counts when its user %s', async (_case, lines) => {
-    const { authenticator, file, remembered, atOnce } = await rememberedHouse();
+    const { file, remembered, atOnce } = await rememberedHouse();
     file.write(lines);
-    await authenticator.reload();
+    await file.pass(2);
     expect([remembered.counts(), atOnce()]).toEqual([false, undefined]);
     // The one of before is back, but what was verified is forgotten.
     file.write([ADMIN, ANALYST]);
-    await authenticator.reload();
+    await file.pass(2);
     expect([remembered.counts(), atOnce()]).toEqual([false, undefined]);
   });
 
@@ -71,16 +71,21 @@ describe('a remembered login', () => {
   test('no longer counts when the credentials turn out wrong, were dropped, or were verified anew', () => {
     const clock = createTestClock();
     const make = (max: number) =>
-      createVerifiedCredentials({ secret: Buffer.alloc(32, 7), verifiedFor: 10, clock, max });
-    const proofOf = () => 'p';
+      createVerifiedCredentials({
+        secret: Buffer.alloc(32, 7),
+        verifiedFor: 10,
+        proofOf: () => 'p',
+        clock,
+        max,
+      });
     for (const end of ['forget', 'drop', 'anew'] as const) {
       const verified = make(1);
-      verified.remember('d', 'A', 'p');
-      const remembered = verified.remembered('d', proofOf);
+      verified.remember('d', 'A', 'p', clock.now());
+      const remembered = verified.find('d');
       expect(remembered?.counts()).toBe(true);
       if (end === 'forget') verified.forget('d');
-      if (end === 'drop') verified.remember('e', 'B', 'p');
-      if (end === 'anew') verified.remember('d', 'A', 'p');
+      if (end === 'drop') verified.remember('e', 'B', 'p', clock.now());
+      if (end === 'anew') verified.remember('d', 'A', 'p', clock.now());
       expect(remembered?.counts()).toBe(false);
     }
   });

@@ -53,11 +53,11 @@ describe('verified credentials', () => {
     ['removed', [ADMIN]],
     ['renamed', [ADMIN, `ANALYST2:${HASHES.fastCars}`]],
   ])('of a user who was %s are forgotten when the file is read again', async (_case, lines) => {
-    const { authenticator, login, file, calls } = await setUp();
+    const { login, file, calls } = await setUp();
     await login('ANALYST', 'fast cars');
     await login('ADMIN', 'KYLIN');
     file.write(lines);
-    await authenticator.reload();
+    await file.pass(2);
     expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
     expect(calls).toHaveLength(3);
     // The others stay.
@@ -65,12 +65,12 @@ describe('verified credentials', () => {
   });
 
   test('do not come back when the old line does', async () => {
-    const { authenticator, login, file, calls } = await setUp();
+    const { login, file, calls } = await setUp();
     await login('ANALYST', 'fast cars');
     file.write([ADMIN]);
-    await authenticator.reload();
+    await file.pass(2);
     file.write([ADMIN, ANALYST]);
-    await authenticator.reload();
+    await file.pass(2);
     expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
     expect(calls).toHaveLength(2);
   });
@@ -85,10 +85,10 @@ describe('verified credentials', () => {
   });
 
   test('stay when the new file is wrong', async () => {
-    const { authenticator, login, file, calls } = await setUp();
+    const { login, file, calls } = await setUp();
     await login('ANALYST', 'fast cars');
     file.write(['ANALYST:x']);
-    await expect(authenticator.reload()).rejects.toThrow('line 1');
+    await file.pass(2);
     expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
     expect(calls).toHaveLength(1);
   });
@@ -96,13 +96,13 @@ describe('verified credentials', () => {
 
 describe('a users file that changes during a comparison', () => {
   test('lets nobody in whose password was changed, and remembers nothing', async () => {
-    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const { login, file, calls, holdAt } = await setUp();
     const gate = createGate();
     holdAt(gate);
     const underWay = login('ANALYST', 'fast cars');
     await settle();
     file.write([ADMIN, `ANALYST:${HASHES.newCars}`]);
-    await authenticator.reload();
+    await file.pass(2);
     gate.open();
     expect(await underWay).toEqual(REJECTED);
     expect(calls.map(({ hash }) => hash)).toEqual([HASHES.fastCars, HASHES.newCars]);
@@ -110,58 +110,58 @@ describe('a users file that changes during a comparison', () => {
   });
 
   test('lets nobody in who was removed', async () => {
-    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const { login, file, calls, holdAt } = await setUp();
     const gate = createGate();
     holdAt(gate);
     const underWay = login('ANALYST', 'fast cars');
     await settle();
     file.write([ADMIN]);
-    await authenticator.reload();
+    await file.pass(2);
     gate.open();
     expect(await underWay).toEqual(REJECTED);
     expect(calls[1]?.hash).not.toBe(HASHES.fastCars);
   });
 
   test('lets in who brought the new password, or was added', async () => {
-    const { authenticator, login, file, holdAt } = await setUp();
+    const { login, file, holdAt } = await setUp();
     const gate = createGate();
     holdAt(gate);
     const changed = login('ANALYST', 'new cars');
     const added = login('NEW', 'fast cars');
     await settle();
     file.write([ADMIN, `ANALYST:${HASHES.newCars}`, `NEW:${HASHES.b}`]);
-    await authenticator.reload();
+    await file.pass(2);
     gate.open();
     expect(await changed).toEqual(loggedIn('ANALYST'));
     expect(await added).toEqual(loggedIn('NEW'));
   });
 
   test('costs one comparison as ever when the user did not change', async () => {
-    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const { login, file, calls, holdAt } = await setUp();
     const gate = createGate();
     holdAt(gate);
     const logins = [login('ANALYST', 'fast cars'), login('NOBODY', 'x')];
     await settle();
     file.write([ANALYST]);
-    await authenticator.reload();
+    await file.pass(2);
     gate.open();
     expect(await Promise.all(logins)).toEqual([loggedIn('ANALYST'), REJECTED]);
     expect(calls).toHaveLength(2);
   });
 
   test('at every comparison ends in a refusal, not in a loop', async () => {
-    const { authenticator, login, file, calls, holdAt } = await setUp();
+    const { login, file, calls, holdAt } = await setUp();
     const gates = [createGate(), createGate()] as const;
     holdAt(gates[0]);
     const underWay = login('ANALYST', 'new cars');
     await settle();
     holdAt(gates[1]);
     file.write([`ANALYST:${HASHES.newCars}`]);
-    await authenticator.reload();
+    await file.pass(2);
     gates[0].open();
     await settle();
     file.write([`ANALYST:${HASHES.b}`]);
-    await authenticator.reload();
+    await file.pass(2);
     gates[1].open();
     expect(await underWay).toEqual(REJECTED);
     expect(calls).toHaveLength(2);

@@ -1,7 +1,5 @@
-import {
-  createEngineAuthenticator,
-  type EngineLoginEvent,
-} from '../../../src/auth/engine-login.ts';
+import { createEngineAuthenticator } from '../../../src/auth/engine-login.ts';
+import type { GatewayEvent } from '../../../src/events.ts';
 import { createTestRandom, HERE, MINUTE, out } from './support-file-authenticator.ts';
 import { basic, createTestClock } from './support.ts';
 
@@ -19,7 +17,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
     ['bob', 'slow cars'],
   ]);
   const tried: { name: string; password: string; header: string }[] = [];
-  const events: EngineLoginEvent[] = [];
+  const events: GatewayEvent[] = [];
   let gate: Promise<void> | undefined;
   let override: ((name: string) => Answer | Error | undefined) | undefined;
   let lastSignal: AbortSignal | undefined;
@@ -27,7 +25,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
     verifiedFor,
     clock,
     random: createTestRandom(),
-    onEvent: (event) => events.push(event),
+    emit: (event) => events.push(event),
     async tryLogin(header, signal) {
       const [name = '', password = ''] = Buffer.from(header.slice(6), 'base64')
         .toString()

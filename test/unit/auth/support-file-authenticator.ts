@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
-import type { AuthEvent } from '../../../src/auth/file-authenticator.ts';
+import type { GatewayEvent } from '../../../src/events.ts';
 import { basic, createTestClock, createTestCompare, createTestFile, HASHES } from './support.ts';
 
 export const HERE = '192.0.2.1';
@@ -26,7 +26,7 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
   const clock = createTestClock();
   const file = createTestFile(lines);
   const { calls, compare, holdAt } = createTestCompare();
-  const events: AuthEvent[] = [];
+  const events: GatewayEvent[] = [];
   const authenticator = await createFileAuthenticator({
     file: '/etc/users',
     verifiedFor,
@@ -35,7 +35,7 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
     compare,
     read: file.read,
     repeat: file.repeat,
-    onEvent: (event) => events.push(event),
+    emit: (event) => events.push(event),
   });
   const login = (name: string, password: string, address = HERE) =>
     authenticator.authenticate(basic(name, password), address);

@@ -4,6 +4,8 @@ import { parseUsers, UsersFileError } from '../../../src/auth/users-file.ts';
 import { HASHES } from './support.ts';
 
 const parse = (text: string) => parseUsers(Buffer.from(text), '/etc/users');
+const hashesOf = (text: string) =>
+  [...parse(text).accounts].map(([name, { hash }]) => [name, hash]);
 
 function problemOf(bytes: Uint8Array): string {
   try {
@@ -18,7 +20,7 @@ function problemOf(bytes: Uint8Array): string {
 describe('a users file', () => {
   test('may hold comments, blank lines, CRLF, a byte order mark and no last line end', () => {
     const text = `\ufeff# users\r\n\r\nADMIN:${HASHES.kylin}\r\n  # more\n \t\nANALYST:${HASHES.fastCars} `;
-    expect([...parse(text).hashes]).toEqual([
+    expect(hashesOf(text)).toEqual([
       ['ADMIN', HASHES.kylin],
       ['ANALYST', HASHES.fastCars],
     ]);
@@ -27,8 +29,8 @@ describe('a users file', () => {
   test('keeps names as spelt', () => {
     const names = ['José', 'Jose\u0301', 'josé', 'a b', '__proto__', 'ＡＤＭＩＮ', 'ADMIN', '$2y$'];
     const text = names.map((name) => `${name}:${HASHES.kylin}`).join('\n');
-    expect([...parse(text).hashes.keys()]).toEqual(names);
-    expect(parse(text).hashes.get('toString')).toBeUndefined();
+    expect([...parse(text).accounts.keys()]).toEqual(names);
+    expect(parse(text).accounts.get('toString')).toBeUndefined();
   });
 
   test.each([
@@ -109,8 +111,8 @@ describe('a users file', () => {
     ['sharp s', 'STRASSE', 'straße'],
   ])('is taken with a warning when two names differ only in %s', (_case, one, other) => {
     const text = `${one}:${HASHES.a}\nX:${HASHES.a}\n${other}:${HASHES.b}`;
-    const { hashes, lookAlikes, warnings } = parse(text);
-    expect(hashes.size).toBe(3);
+    const { accounts, lookAlikes, warnings } = parse(text);
+    expect(accounts.size).toBe(3);
     expect(lookAlikes).toEqual(new Set([one, other]));
     expect(warnings).toEqual([expect.stringContaining('lines 1 and 3')]);
   });
@@ -136,7 +138,7 @@ describe('a users file', () => {
     fc.assert(
       fc.property(fc.oneof(near, fc.uint8Array()), (bytes) => {
         try {
-          expect(parseUsers(bytes, 'f').hashes.size).toBeGreaterThan(0);
+          expect(parseUsers(bytes, 'f').accounts.size).toBeGreaterThan(0);
         } catch (error) {
           expect(error).toBeInstanceOf(UsersFileError);
         }

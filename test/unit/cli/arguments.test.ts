@@ -1,7 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseArguments } from '../../../src/cli/arguments.ts';
-import type { Command } from '../../../src/cli/arguments.ts';
-import { HELP } from '../../../src/cli/help.ts';
+import { HELP, parseArguments, type Command } from '../../../src/cli/arguments.ts';
 
 const RIGHT: readonly (readonly [words: string, command: Command])[] = [
   ['', { kind: 'serve', config: undefined }],

@@ -3,8 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
-import { exportStore } from '../../../src/cli/export-store.ts';
-import { importStore } from '../../../src/cli/import-store.ts';
+import { exportStore, importStore } from '../../../src/cli/copy-store.ts';
 import type { StorageConfig } from '../../../src/config/config.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
 import type { Storage, StorageRecord } from '../../../src/storage/storage.ts';

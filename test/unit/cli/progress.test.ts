@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createProgress } from '../../../src/cli/progress.ts';
+import { createProgress } from '../../../src/cli/copy-store.ts';
 
 const MIB = 1024 * 1024;
 

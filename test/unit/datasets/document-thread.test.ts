@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { createDocumentThread } from '../../../src/datasets/document-thread.ts';
+import { createDocumentThread } from '../../../src/datasets/read-document.ts';
 
 /** A thread that says which one it is, and breaks down over `!` (by an error) and `?` (silently). */
 const FRAGILE = new URL(

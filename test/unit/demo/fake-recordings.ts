@@ -1,4 +1,4 @@
-import type { Recording } from '../../../src/demo/recordings.ts';
+import type { Recording } from '../../../src/demo/replay-engine.ts';
 
 /** A recording of made-up texts; its engine took 250 ms. */
 export const recordingOf = (name: string, request: string, answer: string): Recording => ({

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { RECORDINGS_LIST, loadRecordings } from '../../../src/demo/recordings.ts';
+import { RECORDINGS_LIST, loadRecordings } from '../../../src/demo/replay-engine.ts';
 import { inspectAnswer } from '../../../src/xmla/answer/inspect-answer.ts';
 import { ENGINE_KINDS } from '../../../src/engine-kinds.ts';
 import { classify } from '../../../src/xmla/request/classify.ts';

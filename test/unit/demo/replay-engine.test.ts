@@ -15,10 +15,8 @@ let slept: number[];
 
 beforeEach(async () => {
   slept = [];
-  engine = await startReplayEngine(RECORDINGS, {
-    sleep: async (milliseconds) => {
-      slept.push(milliseconds);
-    },
+  engine = await startReplayEngine(RECORDINGS, async (milliseconds) => {
+    slept.push(milliseconds);
   });
 });
 
@@ -71,11 +69,9 @@ describe('the replay engine', () => {
 
   test('closes while an answer is still waited for', async () => {
     const { promise: underWay, resolve: asked } = Promise.withResolvers<void>();
-    const slow = await startReplayEngine(RECORDINGS, {
-      sleep: () => {
-        asked();
-        return new Promise(() => {});
-      },
+    const slow = await startReplayEngine(RECORDINGS, () => {
+      asked();
+      return new Promise(() => {});
     });
     const broken = new Promise<Error>((resolve) => {
       const request = httpRequest(slow.url, { method: 'POST' });

@@ -3,8 +3,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
 import { checkDocument } from '../../../src/datasets/check-document.ts';
 import { describedInterface } from '../../support/openapi-types.ts';
-import { membershipBody, roleBody } from '../../../src/roles/role-body.ts';
-import { roleListQuery } from '../../../src/roles/role-queries.ts';
+import { membershipBody, roleBody, roleListQuery } from '../../../src/roles/role-body.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const { components, paths } = describedInterface('0');

@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Admission } from '../../../src/auth/login-admission.ts';
-import { createLoginThrottle } from '../../../src/auth/login-throttle.ts';
+import { createLoginThrottle, type Admission } from '../../../src/auth/login-throttle.ts';
 import { LOGINS, loginsService } from '../../../src/workers/primary-logins.ts';
 import { loginsAtPrimary } from '../../../src/workers/worker-logins.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
@@ -27,7 +26,7 @@ function crew(workers = 2) {
     if (asked === undefined) throw new Error('there is no such worker');
     return asked.admit(name, address);
   };
-  return { clock, links, logins, admit };
+  return { clock, links, admit };
 }
 
 /** How many of so many tries are let through. */
@@ -59,10 +58,11 @@ describe('who guesses at several workers', () => {
   });
 
   test('gains none by a reload', async () => {
-    const { admit, logins } = crew(2);
+    const { admit, links, clock } = crew(1);
     await letThrough(20, (turn) => admit(turn));
-    for (const one of logins) one.close();
-    expect(await letThrough(10, (turn) => admit(turn))).toHaveLength(0);
+    const [{ worker }] = links as [LinkPair];
+    const reloaded = loginsAtPrimary(worker, createLoginThrottle({ clock }));
+    expect(await letThrough(10, () => reloaded.admit('A', HERE))).toHaveLength(0);
   });
 });
 

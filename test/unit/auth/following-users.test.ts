@@ -1,31 +1,28 @@
 import { describe, expect, test } from '@jest/globals';
-import { openUsers } from '../../../src/auth/users-source.ts';
-import type { UsersEvent } from '../../../src/auth/users-source.ts';
+import { followUsers } from '../../../src/auth/users-file.ts';
+import type { GatewayEvent } from '../../../src/events.ts';
 import { createGate, createTestFile, HASHES, settle } from './support.ts';
 
 const ADMIN = `ADMIN:${HASHES.kylin}`;
 const ANALYST = `ANALYST:${HASHES.fastCars}`;
 
 async function open(file: ReturnType<typeof createTestFile>) {
-  const events: UsersEvent[] = [];
-  let names: string[] = [];
-  const source = await openUsers({
+  const events: GatewayEvent[] = [];
+  const source = await followUsers({
     file: '/etc/users',
     read: file.read,
     repeat: file.repeat,
-    onUsers: ({ hashes }) => {
-      names = [...hashes.keys()];
-    },
-    onEvent: (event) => events.push(event),
+    emit: (event) => events.push(event),
   });
-  return { source, events, names: () => names };
+  const names = () => [...source.users().accounts.keys()];
+  return { source, events, names };
 }
 
-describe('the source of users', () => {
+describe('a users file that is followed', () => {
   test('has the users before it is there', async () => {
     const { names, events } = await open(createTestFile([ADMIN]));
     expect(names()).toEqual(['ADMIN']);
-    expect(events).toEqual([{ type: 'users-loaded', count: 1, warnings: [] }]);
+    expect(events).toEqual([{ type: 'users-loaded', count: 1 }]);
   });
 
   test('does not start with a wrong or missing file', async () => {
@@ -111,63 +108,10 @@ describe('the source of users', () => {
     file.write(bad);
     await file.pass(5);
     expect(names()).toEqual(['ADMIN']);
-    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'users-kept']);
+    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'warning']);
     file.write([ADMIN]);
     await file.pass(2);
-    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'users-kept', 'users-loaded']);
-  });
-
-  test('reload takes the file at once', async () => {
-    const file = createTestFile([ADMIN]);
-    const { source, names } = await open(file);
-    file.write([ANALYST]);
-    await source.reload();
-    expect(names()).toEqual(['ANALYST']);
-  });
-
-  test('reload of a wrong file rejects, keeps the old users, and is not told twice', async () => {
-    const file = createTestFile([ADMIN]);
-    const { source, names, events } = await open(file);
-    file.write(['ADMIN:x']);
-    await expect(source.reload()).rejects.toThrow('line 1');
-    await file.pass(3);
-    expect(names()).toEqual(['ADMIN']);
-    expect(events).toHaveLength(1);
-    file.write([ANALYST]);
-    await source.reload();
-    expect(names()).toEqual(['ANALYST']);
-  });
-
-  test('an older reading never undoes a newer one', async () => {
-    const gate = createGate();
-    const contents = [ADMIN, ADMIN, ANALYST].map((line) => Buffer.from(line));
-    let reads = 0;
-    let poll: (() => Promise<void>) | undefined;
-    let names: string[] = [];
-    const source = await openUsers({
-      file: 'f',
-      read: async () => {
-        const content = contents[reads] ?? Buffer.from('');
-        reads += 1;
-        if (reads === 2) await gate.passed;
-        return content;
-      },
-      repeat: (callback) => {
-        poll = callback;
-        return () => {};
-      },
-      onUsers: ({ hashes }) => {
-        names = [...hashes.keys()];
-      },
-      onEvent: () => {},
-    });
-    const older = poll?.();
-    const newer = source.reload();
-    await settle();
-    expect(reads).toBe(2);
-    gate.open();
-    await Promise.all([older, newer]);
-    expect(names).toEqual(['ANALYST']);
+    expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'warning', 'users-loaded']);
   });
 
   test('readings do not gather behind one that hangs', async () => {
@@ -175,7 +119,7 @@ describe('the source of users', () => {
     const gate = createGate();
     let reads = 0;
     let poll: (() => Promise<void>) | undefined;
-    await openUsers({
+    await followUsers({
       file: 'f',
       read: async () => {
         reads += 1;
@@ -186,8 +130,7 @@ describe('the source of users', () => {
         poll = callback;
         return () => {};
       },
-      onUsers: () => {},
-      onEvent: () => {},
+      emit: () => {},
     });
     const polls = [poll?.(), poll?.(), poll?.()];
     await settle();
@@ -200,9 +143,10 @@ describe('the source of users', () => {
     const file = createTestFile([ADMIN]);
     const { source, names } = await open(file);
     file.write([ANALYST]);
-    const reloading = source.reload();
+    await file.pass(1);
+    const reading = file.pass(1);
     source.close();
-    await reloading;
+    await reading;
     expect(names()).toEqual(['ADMIN']);
     expect(file.isPolled()).toBe(false);
   });
