@@ -1,10 +1,9 @@
 import type { RequestHandler } from 'express';
 import type { Permissions } from '../auth/permissions.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import { createApi } from '../http/api/api.ts';
-import { createDocumentGate, placesBeside } from '../http/api/document-gate.ts';
-import type { ApiFront } from '../http/api/front.ts';
-import { createRemoteApi } from '../http/api/remote-api.ts';
+import { type ApiFront, createApi } from '../api/api.ts';
+import { createDocumentGate, placesBeside } from '../api/documents.ts';
+import { createRemoteApi } from '../api/remote.ts';
 import type { Login } from '../http/login.ts';
 import type { Invalidate } from '../invalidation.ts';
 import type { Storage } from '../storage/storage.ts';
