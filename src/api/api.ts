@@ -2,35 +2,17 @@ import express, { type Request, type RequestHandler, type Response, type Router 
 import type { Principal } from '../auth/authenticator.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import type { Clock } from '../clock.ts';
-import type { DatasetStore } from '../datasets/dataset-store.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
 import type { Login } from '../http/login.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';
-import type { Invalidate } from '../invalidation.ts';
-import type { RoleStore } from '../roles/role-store.ts';
-import { createDatasetOperations } from './datasets.ts';
-import type { DocumentGate } from './documents.ts';
-import { API_OPERATIONS, type ApiOperation } from './operations.ts';
-import { createRoleOperations } from './roles.ts';
-
-/** One request of an operation that its sender may do. */
-export interface ApiExchange {
-  /** Ties the request to the log. */
-  readonly id: string;
-  readonly request: Request;
-  readonly response: Response;
-  readonly principal: Principal;
-  readonly operation: ApiOperation;
-  /** Parameters of the path by name, percent-decoded once. */
-  readonly parameters: Readonly<Record<string, string>>;
-}
-
-/** Does an operation and answers it. What it throws is answered in the envelope. */
-export type ApiHandler = (exchange: ApiExchange) => Promise<void>;
-
-export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
+import {
+  API_OPERATIONS,
+  type ApiExchange,
+  type ApiHandlers,
+  type ApiOperation,
+} from './operations.ts';
 
 export interface ApiFront {
   readonly login: Login;
@@ -40,30 +22,6 @@ export interface ApiFront {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly emit: Emit;
-}
-
-/** The role and dataset API over a storage of the gateway's own, to be mounted at /api. */
-export function createApi(
-  options: ApiFront & {
-    readonly roles: RoleStore;
-    readonly datasets: DatasetStore;
-    readonly invalidate: Invalidate;
-    readonly documents: DocumentGate;
-    readonly sleep: (milliseconds: number) => Promise<void>;
-    /** The longest lease under which any gateway may use role sets (ms). */
-    readonly longestLease: number;
-    /** Largest body of a role request, and largest dataset document, in bytes. */
-    readonly limits: { readonly body: number; readonly dataset: number };
-  },
-): Router {
-  const { roles, datasets, invalidate, documents, sleep, longestLease, limits, ...front } = options;
-  return createApiRouter(
-    {
-      ...createRoleOperations({ roles, sleep, longestLease, maxBody: limits.body }),
-      ...createDatasetOperations({ datasets, invalidate, documents, maxDocument: limits.dataset }),
-    },
-    front,
-  );
 }
 
 /** One request below /api, whether or not it asks for an operation. */

@@ -6,9 +6,9 @@ import { ApiError, GatewayError } from '../errors.ts';
 import { foldCase } from '../fold-case.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../invalidation.ts';
-import type { ApiExchange, ApiHandlers } from './api.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
 import { checked, readJsonBytes, sendData, sendValue } from './json.ts';
+import type { ApiExchange, ApiHandlers } from './operations.ts';
 
 /** The operations of the interface document §4.2. */
 export function createDatasetOperations(options: {

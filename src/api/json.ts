@@ -78,7 +78,7 @@ export async function readJson<T>(
   return checked(schema, JSON.parse(new TextDecoder().decode(bytes)), [...repeated]);
 }
 
-/** More would not help anybody, and a body can hold millions. */
+/** More would be of no help, and a body can hold millions. */
 const MOST_PROBLEMS = 20;
 
 /**

@@ -1,3 +1,5 @@
+import type { Request, Response } from 'express';
+import type { Principal } from '../auth/authenticator.ts';
 import { API_STATUS, GATEWAY_STATUS } from '../errors.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../reasons.ts';
 
@@ -23,6 +25,23 @@ export const API_OPERATIONS = [
 }[];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
+
+/** One request of an operation that its sender may do. */
+export interface ApiExchange {
+  /** Ties the request to the log. */
+  readonly id: string;
+  readonly request: Request;
+  readonly response: Response;
+  readonly principal: Principal;
+  readonly operation: ApiOperation;
+  /** Parameters of the path by name, percent-decoded once. */
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** Does an operation and answers it. What it throws is answered in the envelope. */
+export type ApiHandler = (exchange: ApiExchange) => Promise<void>;
+
+export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
 
 /** The reasons of the gateway that can end a request below /api. */
 const COMMON = [

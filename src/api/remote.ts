@@ -1,7 +1,6 @@
-import type { Router } from 'express';
 import type { RemoteConfig } from '../config/config.ts';
-import { carriesBody } from '../http/request-head.ts';
 import { readDocument } from '../datasets/read-document.ts';
+import { carriesBody } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../invalidation.ts';
 import {
   createRemoteStorage,
@@ -10,9 +9,13 @@ import {
 } from '../storage/remote/remote-storage.ts';
 import { refuseClimbing } from '../storage/remote/remote-target.ts';
 import type { DocumentGate } from './documents.ts';
-import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './api.ts';
 import { readJsonBytes } from './json.ts';
-import { API_OPERATIONS, type ApiOperation } from './operations.ts';
+import {
+  API_OPERATIONS,
+  type ApiExchange,
+  type ApiHandlers,
+  type ApiOperation,
+} from './operations.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
@@ -22,27 +25,25 @@ const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly s
 };
 
 /**
- * The role and dataset API at a remote server that speaks the same interface, to be mounted at /api. Login and
- * permission are checked here, and at the remote server by the login that it is sent. What it answers is passed
- * on, its errors too. A dataset that it may have changed is dropped from the cache before its answer goes out.
+ * The operations at a remote server that speaks the same interface. Login and permission are checked before, and at
+ * the remote server by the login that it is sent. What it answers is passed on, its errors too. A dataset that it may
+ * have changed is dropped from the cache before its answer goes out.
  */
-export function createRemoteApi(
-  options: ApiFront & {
-    readonly config: RemoteConfig;
-    readonly invalidate: Invalidate;
-    readonly documents: DocumentGate;
-    /** Largest body of a role request, and largest dataset document, in bytes. */
-    readonly limits: { readonly body: number; readonly dataset: number };
-  },
-): {
-  readonly router: Router;
+export function createRemoteOperations(options: {
+  readonly config: RemoteConfig;
+  readonly invalidate: Invalidate;
+  readonly documents: DocumentGate;
+  /** Largest body of a role request, and largest dataset document, in bytes. */
+  readonly limits: { readonly body: number; readonly dataset: number };
+}): {
+  readonly handlers: ApiHandlers;
   /** Never rejects. */
   reachable(): Promise<boolean>;
   /** Breaks off what is under way. */
   close(): void;
 } {
-  const { config, invalidate, documents, limits, ...front } = options;
-  const remote = createRemoteStorage(config);
+  const { invalidate, documents, limits } = options;
+  const remote = createRemoteStorage(options.config);
 
   /** Undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
@@ -91,7 +92,7 @@ export function createRemoteApi(
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
   return {
-    router: createApiRouter(handlers as ApiHandlers, front),
+    handlers: handlers as ApiHandlers,
     reachable: remote.reachable,
     close: remote.close,
   };

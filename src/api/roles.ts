@@ -5,8 +5,8 @@ import { ADMIN_ROLE } from '../roles/role.ts';
 import { membershipBody, ROLE_FIELDS, roleBody } from '../roles/role-body.ts';
 import { roleIdPath, roleListQuery } from '../roles/role-queries.ts';
 import type { RoleStore } from '../roles/role-store.ts';
-import type { ApiExchange, ApiHandlers } from './api.ts';
 import { checked, readJson, sendData } from './json.ts';
+import type { ApiExchange, ApiHandlers } from './operations.ts';
 
 const SUCCESS = 'success';
 

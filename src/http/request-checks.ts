@@ -74,7 +74,7 @@ function isOwnOrigin(page: string, host: string | undefined): boolean {
 const DELEGATION = 'execute_as_user_id';
 
 /**
- * Refuses a request that asks for the rights of somebody else, in a header or in the query, however it is spelt.
+ * Refuses a request that asks for the rights of another user, in a header or in the query, however it is spelt.
  * @param search what follows the `?`; '' without one
  * @throws GatewayError `identity-refused`
  */

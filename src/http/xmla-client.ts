@@ -11,9 +11,9 @@ import type { GzipMaker } from '../query-cache/entries/gzip-maker.ts';
 import { GZIP_FROM } from '../query-cache/entries/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
 import type { StoredAnswer } from '../query-cache/entries/stored-answer.ts';
+import { asGatewayError, sendError, type ErrorShape } from './answers.ts';
 import { acceptsGzip } from './request-head.ts';
 import { cacheStatus, NO_TRANSPORT_CAPS, sendStored, TRANSPORT_CAPS } from './stored-reply.ts';
-import { asGatewayError, sendError, type ErrorShape } from './answers.ts';
 
 /** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];

@@ -3,11 +3,25 @@ import type { Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
 import { isLongName, LONGEST_NAME } from '../fold-case.ts';
-import type { XmlaHandler } from '../xmla-handler.ts';
 import { clearCacheShape, type ClearCacheHandler } from './clear-cache.ts';
 import { unclearHead } from './request-checks.ts';
 import { carriesBody } from './request-head.ts';
 import { createXmlaClient } from './xmla-client.ts';
+
+/** Where an XMLA request is addressed to, read from its target. */
+export interface XmlaTarget {
+  /** Decoded once. */
+  readonly project: string | undefined;
+  /** What follows the `?`. */
+  readonly search: string;
+}
+
+/** Answers one XMLA request. Never rejects. */
+export type XmlaHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: XmlaTarget,
+) => Promise<void>;
 
 const NOTHING_HERE =
   'Nothing is served under this path; XMLA is at /mdx/xmla and /mdx/xmla/{project}.';
@@ -79,12 +93,12 @@ export type XmlaPath =
     } & Likeness)
   /** `/mdx/xmla/clearCache` or `/mdx/xmla/{project}/clearCache` (interface document §4.3). */
   | { readonly kind: 'clear-cache'; readonly project: string | undefined }
-  /** Below /mdx/xmla, but a path that nobody serves. */
+  /** Below /mdx/xmla, but nothing is served there. */
   | ({ readonly kind: 'not-found' } & Likeness)
   | ({ readonly kind: 'bad-project'; readonly message: string } & Likeness);
 
 interface Likeness {
-  /** Set when the path ends in `clearCache` in any letter case: whoever asks for it may mean a purge. */
+  /** Set when the path ends in `clearCache` in any letter case: its sender may mean a purge. */
   readonly likeClearCache?: true;
 }
 

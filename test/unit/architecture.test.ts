@@ -101,7 +101,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'query-cache', 'openapi'],
-    types: ['config', 'xmla-handler'],
+    types: ['config'],
   },
   api: { values: ['http', 'storage', 'roles', 'datasets'], types: ['auth', 'config'] },
   openapi: { values: ['xmla'] },

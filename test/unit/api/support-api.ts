@@ -3,9 +3,11 @@ import express from 'express';
 import request from 'supertest';
 import { createPermissions } from '../../../src/auth/permissions.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { createApi } from '../../../src/api/api.ts';
+import { createApiRouter } from '../../../src/api/api.ts';
+import { createDatasetOperations } from '../../../src/api/datasets.ts';
 import { createDocumentGate, type DocumentGate } from '../../../src/api/documents.ts';
 import { API_ERROR_CODES } from '../../../src/api/operations.ts';
+import { createRoleOperations } from '../../../src/api/roles.ts';
 import { type Login, loginError } from '../../../src/http/login.ts';
 import type { Invalidate } from '../../../src/invalidation.ts';
 import { storageModel } from '../../contract/storage-model.ts';
@@ -49,10 +51,14 @@ export function createTestApi(
   const app = express();
   app.disable('etag');
   app.disable('x-powered-by');
-  app.use(
-    '/api',
-    createApi({
+  const handlers = {
+    ...createRoleOperations({
       roles: storage.roles,
+      sleep: given.sleep ?? (async () => {}),
+      longestLease: LONGEST_LEASE,
+      maxBody: LIMITS.body,
+    }),
+    ...createDatasetOperations({
       datasets: storage.datasets,
       invalidate:
         given.invalidate ??
@@ -61,20 +67,21 @@ export function createTestApi(
           return true;
         }),
       documents: given.documents ?? createDocumentGate(),
-      sleep: given.sleep ?? (async () => {}),
-      longestLease: LONGEST_LEASE,
-      login: given.login ?? loginByName,
-      during: (request) => request,
-      permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }, 'nobody'),
-      limits: LIMITS,
-      clock: { now: () => (time += 5), wall: () => 0 },
-      newId: () => `id-${(ids += 1)}`,
-      emit(event) {
-        events.push(event);
-        given.onEvent?.(event);
-      },
+      maxDocument: LIMITS.dataset,
     }),
-  );
+  };
+  const front = {
+    login: given.login ?? loginByName,
+    during: (request: Promise<void>) => request,
+    permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }, 'nobody'),
+    clock: { now: () => (time += 5), wall: () => 0 },
+    newId: () => `id-${(ids += 1)}`,
+    emit(event: GatewayEvent) {
+      events.push(event);
+      given.onEvent?.(event);
+    },
+  };
+  app.use('/api', createApiRouter(handlers, front));
 
   /** Sends one request to a path below /api, and checks what is true of every answer. */
   async function ask(method: string, path: string, message: Message = {}): Promise<Answer> {
