@@ -56,7 +56,7 @@ export function createXmlaClient(
     clock: Clock;
     emit: Emit;
     gzip?: GzipMaker;
-    inUse?: Pick<BodiesInUse, 'hold'>;
+    inUse?: BodiesInUse;
     stall?: number;
     errorShape?: ErrorShape;
   },
