@@ -6,7 +6,7 @@
 
 import { createBodyAccount } from '../src/body-account.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { API_ERROR_CODES } from '../src/http/api/error-codes.ts';
+import { API_ERROR_CODES } from '../src/api/operations.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
 import * as reasons from '../src/reasons.ts';
 

@@ -6,13 +6,13 @@ import type { BodyAccount, RequestShare } from './body-account.ts';
 import type { Clock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
-import { clientControl } from './http/client-control.ts';
-import { refuseDelegation } from './http/delegation.ts';
-import type { ExplainXmla } from './http/explain.ts';
-import { forgery } from './http/forgery.ts';
+import { clientControl } from './http/request-head.ts';
+import { forgery, refuseDelegation } from './http/request-checks.ts';
+import type { ExplainXmla } from './http/admin.ts';
 import type { Login } from './http/login.ts';
 import { readBody } from './http/read-body.ts';
 import { createXmlaClient, type XmlaClient } from './http/xmla-client.ts';
+import type { XmlaHandler, XmlaTarget } from './http/xmla-routes.ts';
 import type { HotPath } from './hot-path/hot-path.ts';
 import type { Recognised } from './hot-path/send-hit.ts';
 import type { Invalidate } from './invalidation.ts';
@@ -31,21 +31,6 @@ import { refuseOtherIdentity } from './xmla-line/other-identity.ts';
 import { createPasser } from './xmla-line/pass-through.ts';
 import { createQueryOf, type CleanSession, type PolicyOf } from './xmla-line/query-of.ts';
 import { enterSession, judgeSession, type SessionContext } from './xmla-line/session-step.ts';
-
-/** Where an XMLA request is addressed to, read from its target. */
-export interface XmlaTarget {
-  /** Decoded once. */
-  readonly project: string | undefined;
-  /** What follows the `?`. */
-  readonly search: string;
-}
-
-/** Answers one XMLA request. Never rejects. */
-export type XmlaHandler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  target: XmlaTarget,
-) => Promise<void>;
 
 /** Would make the engine send the gateway's own credentials back to the client. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);

@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
+import { createApiRouter, type ApiFront } from '../api/api.ts';
+import { createDatasetOperations } from '../api/datasets.ts';
+import { createDocumentGate, placesBeside } from '../api/documents.ts';
+import { createRemoteOperations } from '../api/remote.ts';
+import { createRoleOperations } from '../api/roles.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import { createApi } from '../http/api/api.ts';
-import { createDocumentGate, placesBeside } from '../http/api/document-gate.ts';
-import type { ApiFront } from '../http/api/front.ts';
-import { createRemoteApi } from '../http/api/remote-api.ts';
 import type { Login } from '../http/login.ts';
 import type { Invalidate } from '../invalidation.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -33,27 +34,26 @@ export function createApiBackend(
 ): ApiBackend {
   const { login, permissions, during, storage, invalidate, parts } = given;
   const { emit, clock, sleep } = parts;
-  const newId = () => newToken(parts);
-  const common = { login, permissions, during, invalidate, limits, newId, clock, emit };
+  const front = { login, permissions, during, newId: () => newToken(parts), clock, emit };
   if (config.driver === 'http') {
     const documents = createDocumentGate();
-    return { driver: 'http', ...createRemoteApi({ config, documents, ...common }) };
+    const remote = createRemoteOperations({ config, invalidate, documents, limits });
+    const { handlers, reachable, close } = remote;
+    return { driver: 'http', router: createApiRouter(handlers, front), reachable, close };
   }
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
   const documents = createDocumentGate(
     config.driver === 'postgres' ? { places: placesBeside(config.connections) } : {},
   );
+  const longestLease = LEASE_LIMITS.longest;
+  const handlers = {
+    ...createRoleOperations({ roles, sleep, longestLease, maxBody: limits.body }),
+    ...createDatasetOperations({ datasets, invalidate, documents, maxDocument: limits.dataset }),
+  };
   return {
     driver: config.driver,
-    router: createApi({
-      roles,
-      datasets,
-      documents,
-      sleep,
-      longestLease: LEASE_LIMITS.longest,
-      ...common,
-    }),
+    router: createApiRouter(handlers, front),
     reachable,
     close() {},
   };

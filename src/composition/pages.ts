@@ -1,9 +1,7 @@
 import type { RequestListener } from 'node:http';
-import { createApp } from '../app.ts';
+import { createApp, type Readiness } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { createExplainHandler, type ExplainXmla } from '../http/explain.ts';
-import type { Readiness } from '../http/health.ts';
-import { createPurgesHandler } from '../http/purges.ts';
+import { createExplainHandler, createPurgesHandler, type ExplainXmla } from '../http/admin.ts';
 import { createApiBackend, type ApiBackend } from './api-backend.ts';
 import type { Cache } from './cache.ts';
 import type { Engines } from './engines.ts';

@@ -3,7 +3,7 @@ import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
 import { createHotPath, type HotPath } from '../hot-path/hot-path.ts';
 import type { Invalidate } from '../invalidation.ts';
-import { clientAddressReader } from '../http/client-address.ts';
+import { clientAddressReader } from '../http/request-head.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { createLogin } from '../http/login.ts';
 import { createXmlaRoutes } from '../http/xmla-routes.ts';

@@ -10,10 +10,10 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
-import { trustedProxies } from '../http/client-address.ts';
+import { trustedProxies } from '../http/request-head.ts';
 import { createConnections, type Connections } from '../http/connections.ts';
 import { createLingeringClose } from '../http/lingering-close.ts';
-import { MAX_HEADERS } from '../http/unclear-head.ts';
+import { MAX_HEADERS } from '../http/request-checks.ts';
 import { createTransientMap } from '../transient-map.ts';
 import type { Parts } from './parts.ts';
 

@@ -4,7 +4,7 @@ import type { Authenticator, Principal } from '../auth/authenticator.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { Emit } from '../events.ts';
-import { acceptsGzip } from '../http/accepted-coding.ts';
+import { acceptsGzip } from '../http/request-head.ts';
 import { TRANSPORT_CAPS } from '../http/stored-reply.ts';
 import type { KnownKey } from '../query-cache/query.ts';
 import type { Sessions } from '../sessions/sessions.ts';

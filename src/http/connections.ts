@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { clientNetwork } from '../auth/client-network.ts';
 import type { Clock } from '../clock.ts';
 import type { ConnectionClosing, Emit } from '../events.ts';
-import { MAX_HEADERS } from './unclear-head.ts';
+import { MAX_HEADERS } from './request-checks.ts';
 
 /** This part of the limit may be connections of one client address that have not had a whole head … */
 const HEADS_OF_ONE = 1 / 16;

@@ -20,6 +20,8 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+const SCRIPT = 'text/javascript; charset=utf-8';
+
 const HEADERS = {
   'content-security-policy': CONTENT_SECURITY_POLICY,
   'x-content-type-options': 'nosniff',
@@ -87,25 +89,22 @@ export function openApiPage(): RequestHandler {
 
 /** The same for people, by Swagger UI: the page and what it loads, to be mounted at /docs. */
 export function docsPages(): Router {
-  const router = express.Router({ caseSensitive: true });
-  router.get(
-    '/',
-    page('text/html; charset=utf-8', () => PAGE),
-  );
-  router.get(
-    '/initialise.js',
-    page('text/javascript; charset=utf-8', () => INITIALISER),
-  );
-  for (const [name, type] of [
-    ['swagger-ui-bundle.js', 'text/javascript'],
-    ['swagger-ui.css', 'text/css'],
-  ] as const) {
-    router.get(
-      `/${name}`,
-      page(`${type}; charset=utf-8`, () => readFile(join(swaggerUiFolder(), name))),
-    );
-  }
-  return router;
+  return express
+    .Router({ caseSensitive: true })
+    .get(
+      '/',
+      page('text/html; charset=utf-8', () => PAGE),
+    )
+    .get(
+      '/initialise.js',
+      page(SCRIPT, () => INITIALISER),
+    )
+    .get('/swagger-ui-bundle.js', page(SCRIPT, ofSwagger('swagger-ui-bundle.js')))
+    .get('/swagger-ui.css', page('text/css; charset=utf-8', ofSwagger('swagger-ui.css')));
+}
+
+function ofSwagger(name: string): () => Promise<Buffer> {
+  return () => readFile(join(swaggerUiFolder(), name));
 }
 
 /** Content that does not change while the gateway runs; it is made when it is first asked for. */
@@ -113,14 +112,13 @@ function page(
   contentType: string,
   make: () => string | Buffer | Promise<string | Buffer>,
 ): RequestHandler {
-  let made: { readonly body: Buffer; readonly etag: string } | undefined;
+  let body: Buffer | undefined;
+  let etag = '';
   return async (_request, response) => {
-    made ??= withTag(await make());
-    response.set({ ...HEADERS, 'content-type': contentType, etag: made.etag }).send(made.body);
+    if (body === undefined) {
+      body = Buffer.from(await make());
+      etag = `"${createHash('sha256').update(body).digest('base64url')}"`;
+    }
+    response.set({ ...HEADERS, 'content-type': contentType, etag }).send(body);
   };
-}
-
-function withTag(content: string | Buffer): { readonly body: Buffer; readonly etag: string } {
-  const body = Buffer.from(content);
-  return { body, etag: `"${createHash('sha256').update(body).digest('base64url')}"` };
 }

@@ -1,7 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Authenticator, Principal, RememberedLogin } from '../auth/authenticator.ts';
-import { loginError } from './error-answer.ts';
+import type {
+  Authentication,
+  Authenticator,
+  Principal,
+  RememberedLogin,
+} from '../auth/authenticator.ts';
+import {
+  BASIC_CHALLENGE,
+  LOGIN_REFUSED_TEXT,
+  LOGIN_THROTTLED_TEXT,
+  LOGIN_UNCHECKED_TEXT,
+} from '../auth/challenge.ts';
+import { GatewayError } from '../errors.ts';
 
 /**
  * Who sends this request; without a promise where that was checked a short time ago.
@@ -45,4 +56,20 @@ export function createLogin(
     if (authorization === undefined) return check(request);
     return rememberedLogin(request, authorization)?.principal ?? check(request);
   };
+}
+
+/**
+ * A refused login as an error: the same text for every reason but throttling. One that could not be checked is no
+ * refusal, and asks for no other password.
+ */
+export function loginError(refused: Extract<Authentication, { ok: false }>): GatewayError {
+  if (refused.reason === 'throttled') {
+    return new GatewayError('throttled', LOGIN_THROTTLED_TEXT, { retryAfter: refused.retryAfter });
+  }
+  if (refused.reason === 'unavailable') {
+    return new GatewayError('engine-unreachable', LOGIN_UNCHECKED_TEXT);
+  }
+  return new GatewayError('unauthenticated', LOGIN_REFUSED_TEXT, {
+    headers: { 'www-authenticate': BASIC_CHALLENGE },
+  });
 }

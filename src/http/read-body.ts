@@ -17,25 +17,23 @@ const PACE = { bytes: 640 * 1024, time: 10_000 };
 /** Deflate cannot make bytes shorter than this part of them (its longest match takes two bits), gzip and zlib no less. */
 const BEST_COMPRESSION = 1032;
 
+type Decode = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
+
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
-const DECODERS: Readonly<Record<string, (body: Buffer, limit: number) => Promise<Buffer>>> = {
-  gzip: decoder(promisify(gunzip)),
-  'x-gzip': decoder(promisify(gunzip)),
-  deflate: (body, limit) =>
-    decoder(promisify(inflate))(body, limit).catch((error: NodeJS.ErrnoException) => {
+const DECODERS: Readonly<Record<string, Decode>> = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  deflate: (body, options) =>
+    promisify(inflate)(body, options).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'Z_DATA_ERROR') throw error;
-      return decoder(promisify(inflateRaw))(body, limit);
+      return promisify(inflateRaw)(body, options);
     }),
 };
-
-function decoder(decode: (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>) {
-  return (body: Buffer, limit: number) => decode(body, { maxOutputLength: limit });
-}
 
 interface ReadOptions {
   /** The key of the configuration that sets the limit. */
   readonly limitName?: string;
-  /** The memory that the body takes; it keeps the size of what is returned. Left out where nobody counts it. */
+  /** The memory that the body takes; it keeps the size of what is returned. Left out where it is not counted. */
   readonly room?: RequestShare;
   /** Aborted when the client goes away. */
   readonly signal?: AbortSignal;
@@ -61,8 +59,9 @@ export async function readBody(
   try {
     const whole =
       coding === undefined ? (takeWhole(request) ?? (await takeSoon(request))) : undefined;
-    if (whole === undefined)
-      return await readPieces(request, coding, { limit, tooBig, room, signal });
+    if (whole === undefined) {
+      return await readPieces(request, coding, limit, tooBig, room, signal);
+    }
     if (whole.length > limit) throw tooBig();
     await room?.grow(whole.length, signal);
     return whole;
@@ -114,17 +113,10 @@ const NOTHING = Buffer.alloc(0);
 async function readPieces(
   request: IncomingMessage,
   coding: string | undefined,
-  {
-    limit,
-    tooBig,
-    room,
-    signal,
-  }: {
-    limit: number;
-    tooBig: () => GatewayError;
-    room: RequestShare | undefined;
-    signal: AbortSignal;
-  },
+  limit: number,
+  tooBig: () => GatewayError,
+  room: RequestShare | undefined,
+  signal: AbortSignal,
 ): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -253,7 +245,7 @@ async function decode(
   tooBig: () => GatewayError,
 ): Promise<Buffer> {
   try {
-    return (await DECODERS[coding]?.(body, limit)) ?? body;
+    return (await DECODERS[coding]?.(body, { maxOutputLength: limit })) ?? body;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooBig();
     throw new GatewayError('bad-request', `The request body is not well-formed ${coding}.`, {

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Outcome } from '../events.ts';
 import type { HitSource } from '../reasons.ts';
 import {
   GZIP_FROM,
@@ -11,7 +12,6 @@ import {
   type SessionPlace,
   type StoredAnswer,
 } from '../query-cache/entries/stored-answer.ts';
-import { cacheStatus } from './cache-status.ts';
 
 export const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 export const NO_TRANSPORT_CAPS = '0,0,0,0,0';
@@ -109,4 +109,24 @@ function headOf(answer: StoredAnswer, bytes: number, reply: StoredReply): string
   head.push('age', String(Math.floor(age / 1000)));
   if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
   return head;
+}
+
+/**
+ * The value of the header Cache-Status (RFC 9211).
+ * @param ttl milliseconds for which a hit may still be used
+ */
+export function cacheStatus(outcome: Outcome, ttl = 0): string {
+  switch (outcome.kind) {
+    case 'hit':
+      return `mdx-gateway; hit; ttl=${Math.floor(ttl / 1000)}; detail=${outcome.detail}`;
+    case 'miss': {
+      const stored = outcome.stored === true ? '; stored' : '';
+      const detail = outcome.detail === undefined ? '' : `; detail=${outcome.detail}`;
+      return `mdx-gateway; fwd=miss${stored}${detail}`;
+    }
+    case 'bypass':
+      return `mdx-gateway; fwd=bypass; detail=${outcome.detail}`;
+    case 'gateway':
+      return `mdx-gateway; detail=${outcome.detail}`;
+  }
 }

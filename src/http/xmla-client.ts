@@ -11,10 +11,9 @@ import type { GzipMaker } from '../query-cache/entries/gzip-maker.ts';
 import { GZIP_FROM } from '../query-cache/entries/gzip-variant.ts';
 import type { AnswerHead, Client } from '../query-cache/query.ts';
 import type { StoredAnswer } from '../query-cache/entries/stored-answer.ts';
-import { acceptsGzip } from './accepted-coding.ts';
-import { cacheStatus } from './cache-status.ts';
-import { asGatewayError, sendError, type ErrorShape } from './error-answer.ts';
-import { NO_TRANSPORT_CAPS, sendStored, TRANSPORT_CAPS } from './stored-reply.ts';
+import { asGatewayError, sendError, type ErrorShape } from './answers.ts';
+import { acceptsGzip } from './request-head.ts';
+import { cacheStatus, NO_TRANSPORT_CAPS, sendStored, TRANSPORT_CAPS } from './stored-reply.ts';
 
 /** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];
@@ -57,7 +56,7 @@ export function createXmlaClient(
     clock: Clock;
     emit: Emit;
     gzip?: GzipMaker;
-    inUse?: Pick<BodiesInUse, 'hold'>;
+    inUse?: BodiesInUse;
     stall?: number;
     errorShape?: ErrorShape;
   },
@@ -139,10 +138,7 @@ export function createXmlaClient(
 
   function fail(error: unknown): void {
     if (gone.signal.aborted) return;
-    const failure = asGatewayError(error);
-    if (failure.reason === 'internal') {
-      emit({ type: 'internal-error', id: facts.id, error: failure.cause });
-    }
+    const failure = asGatewayError(error, facts.id, emit);
     // What was ended is whole: only the storing of it failed.
     if (response.writableEnded) return;
     if (response.headersSent) return breakOff(request, response);

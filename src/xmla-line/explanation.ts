@@ -1,7 +1,7 @@
 import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../errors.ts';
-import { refuseDelegation } from '../http/delegation.ts';
-import type { Classification, ExplainXmla } from '../http/explain.ts';
+import { refuseDelegation } from '../http/request-checks.ts';
+import type { Classification, ExplainXmla } from '../http/admin.ts';
 import type { KnownNames } from '../query-cache/known-names.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
 import type { BypassReason } from '../reasons.ts';

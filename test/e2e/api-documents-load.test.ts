@@ -8,7 +8,7 @@ import { sizes } from '../support/sizes.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 const MIB = 1024 * 1024;
-/** What of one user may wait, as src/http/api/document-gate.ts has it. */
+/** What of one user may wait, as src/api/documents.ts has it. */
 const QUEUE = 256;
 
 /** A document of so many bytes. */

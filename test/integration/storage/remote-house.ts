@@ -5,10 +5,10 @@ import { createPermissions } from '../../../src/auth/permissions.ts';
 import { systemClock } from '../../../src/clock.ts';
 import type { RemoteConfig } from '../../../src/config/config.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { loginError } from '../../../src/http/error-answer.ts';
-import { createDocumentGate } from '../../../src/http/api/document-gate.ts';
-import { createRemoteApi } from '../../../src/http/api/remote-api.ts';
-import type { Login } from '../../../src/http/login.ts';
+import { type Login, loginError } from '../../../src/http/login.ts';
+import { createDocumentGate } from '../../../src/api/documents.ts';
+import { createRemoteOperations } from '../../../src/api/remote.ts';
+import { createApiRouter } from '../../../src/api/api.ts';
 import type { Invalidate } from '../../../src/invalidation.ts';
 import { send, type Answer, type Message } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
@@ -54,7 +54,7 @@ export async function openRemoteHouse(
 ): Promise<RemoteHouse> {
   const events: GatewayEvent[] = [];
   const invalidated: Parameters<Invalidate>[] = [];
-  const api = createRemoteApi({
+  const remote = createRemoteOperations({
     config: {
       driver: 'http',
       url,
@@ -71,17 +71,19 @@ export async function openRemoteHouse(
       return invalidate(...call);
     },
     documents: createDocumentGate(),
+    limits: LIMITS,
+  });
+  const router = createApiRouter(remote.handlers, {
     login,
     during: (request) => request,
     permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }, 'nobody'),
-    limits: LIMITS,
     clock: systemClock,
     newId: () => 'id',
     emit: (event) => events.push(event),
   });
   const app = express();
   app.disable('x-powered-by');
-  app.use('/api', api.router);
+  app.use('/api', router);
   const server = app.listen(0, '127.0.0.1');
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -94,9 +96,9 @@ export async function openRemoteHouse(
     events,
     invalidated,
     sockets,
-    reachable: api.reachable,
+    reachable: remote.reachable,
     async close() {
-      api.close();
+      remote.close();
       server.closeAllConnections();
       server.close();
       await once(server, 'close');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { acceptsGzip } from '../../../src/http/accepted-coding.ts';
+import { acceptsGzip } from '../../../src/http/request-head.ts';
 
 describe('gzip is sent to clients that ask for it', () => {
   test.each([

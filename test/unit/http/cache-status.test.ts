@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { Outcome } from '../../../src/events.ts';
-import { cacheStatus } from '../../../src/http/cache-status.ts';
+import { cacheStatus } from '../../../src/http/stored-reply.ts';
 import { cacheStatusOf } from '../../support/http-client.ts';
 
 test.each<readonly [Outcome, number, string]>([

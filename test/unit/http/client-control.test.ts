@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { clientControl } from '../../../src/http/client-control.ts';
+import { clientControl } from '../../../src/http/request-head.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const read = (field: string) => clientControl({ 'cache-control': field }, true);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { createServer, request as httpRequest, type Server } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
@@ -8,13 +7,13 @@ import express from 'express';
 import { createPermissions } from '../../../src/auth/permissions.ts';
 import { GatewayError } from '../../../src/errors.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { loginError } from '../../../src/http/error-answer.ts';
+import { loginError } from '../../../src/http/login.ts';
 import {
   createExplainHandler,
   type XmlaExplanation,
   type ExplainQuestion,
-} from '../../../src/http/explain.ts';
-import { errorMapper, onlyMethods } from '../../../src/http/guards.ts';
+} from '../../../src/http/admin.ts';
+import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { execute } from '../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
@@ -48,7 +47,6 @@ beforeAll(async () => {
   app.all('/admin/explain', onlyMethods('POST'), explain);
   app.use(
     errorMapper(
-      'json',
       () => 'id',
       (event) => events.push(event),
     ),

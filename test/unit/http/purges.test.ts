@@ -5,9 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import express from 'express';
 import { createPermissions } from '../../../src/auth/permissions.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { loginError } from '../../../src/http/error-answer.ts';
-import { errorMapper, onlyMethods } from '../../../src/http/guards.ts';
-import { createPurgesHandler } from '../../../src/http/purges.ts';
+import { loginError } from '../../../src/http/login.ts';
+import { errorMapper, onlyMethods } from '../../../src/app.ts';
+import { createPurgesHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/query-cache/purge/purge-log.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
@@ -50,7 +50,6 @@ beforeAll(async () => {
   app.all('/admin/purges', onlyMethods('GET', 'HEAD'), purges);
   app.use(
     errorMapper(
-      'json',
       () => 'id',
       (event) => events.push(event),
     ),

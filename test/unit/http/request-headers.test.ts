@@ -1,7 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { acceptedType, userAgentClass } from '../../../src/http/client-class.ts';
-import { canonicalContentType } from '../../../src/http/content-type.ts';
-import { forgery } from '../../../src/http/forgery.ts';
+import {
+  acceptedType,
+  canonicalContentType,
+  userAgentClass,
+} from '../../../src/http/request-head.ts';
+import { forgery } from '../../../src/http/request-checks.ts';
 
 describe('the class of a User-Agent', () => {
   test.each([

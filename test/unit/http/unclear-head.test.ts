@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { MAX_HEADERS, unclearHead } from '../../../src/http/unclear-head.ts';
+import { MAX_HEADERS, unclearHead } from '../../../src/http/request-checks.ts';
 
 const headOf = (headers: number) => ({
   rawHeaders: Array.from({ length: headers }, (_, i) =>

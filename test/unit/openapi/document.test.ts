@@ -2,16 +2,16 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
-import { API_OPERATIONS } from '../../../src/http/api/operations.ts';
-import { describedInterface } from '../../support/openapi-types.ts';
-import type {
-  Answer,
-  Answers,
-  Header,
-  MediaType,
-  Operation,
-  Parameter,
-  Schema,
+import { API_OPERATIONS } from '../../../src/api/operations.ts';
+import {
+  type Answer,
+  type Answers,
+  describedInterface,
+  type Header,
+  type MediaType,
+  type Operation,
+  type Parameter,
+  type Schema,
 } from '../../support/openapi-types.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../../../src/reasons.ts';
 import { dereferenced } from '../../support/openapi-check.ts';

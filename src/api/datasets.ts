@@ -1,0 +1,102 @@
+import type { Dataset } from '../datasets/dataset.ts';
+import { exportQuery, importQuery } from '../datasets/dataset.ts';
+import type { DatasetStore } from '../datasets/dataset.ts';
+import { readDocument } from '../datasets/read-document.ts';
+import { ApiError, GatewayError } from '../errors.ts';
+import { foldCase } from '../fold-case.ts';
+import { queryParameters } from '../http/request-head.ts';
+import { invalidating, type Invalidate } from '../invalidation.ts';
+import { sendDocument, type DocumentGate } from './documents.ts';
+import { checked, readJsonBytes, sendData, sendValue } from './json.ts';
+import type { ApiExchange, ApiHandlers } from './operations.ts';
+
+/** The operations of the interface document §4.2. */
+export function createDatasetOperations(options: {
+  readonly datasets: DatasetStore;
+  readonly invalidate: Invalidate;
+  readonly documents: DocumentGate;
+  /** Largest document in bytes. */
+  readonly maxDocument: number;
+}) {
+  const { datasets, invalidate, documents, maxDocument } = options;
+
+  async function readDataset({ request }: ApiExchange): Promise<Dataset> {
+    const bytes = await readJsonBytes(request, 'a dataset', maxDocument, 'limits.dataset');
+    const read = await readDocument(bytes);
+    if (!read.ok) throw new GatewayError('bad-request', read.problem);
+    return { ...read.identity, document: read.document };
+  }
+
+  /**
+   * What the engine answers for a project may depend on its datasets. A client that is told that a dataset exists
+   * already may have made it, by an attempt that ended without an answer, and takes that for done.
+   * @returns the id of the dataset
+   */
+  async function save(exchange: ApiExchange, how: 'create' | 'update'): Promise<number> {
+    const dataset = await readDataset(exchange);
+    const stale = { project: dataset.project };
+    const principal = exchange.principal.name;
+    // Before it too, so that fills of the old state end before the new one can be read.
+    if (how === 'update') await invalidate(stale, principal, 'before');
+    const saved = await invalidating({
+      invalidate,
+      stale,
+      principal,
+      write: async () => datasets[how](dataset),
+      made: (result) => (result === 'no-such-dataset' ? 'no' : 'yes'),
+    });
+    if (saved === 'exists') {
+      throw new ApiError(
+        'dataset-exists',
+        'dataset_name: the project has a dataset of this name already; PUT updates it.',
+      );
+    }
+    if (saved === 'no-such-dataset') {
+      throw new ApiError(
+        'no-such-dataset',
+        'dataset_name: the project has no dataset of this name; POST imports it.',
+      );
+    }
+    return saved.id;
+  }
+
+  return {
+    async exportDataset(exchange) {
+      const { request, response } = exchange;
+      const { project, name, type } = checked(exportQuery, queryParameters(request));
+      const read = async () => {
+        const dataset = await datasets.read(project, name);
+        if (dataset !== undefined && foldCase(dataset.type) === foldCase(type)) {
+          return dataset.document;
+        }
+        throw new ApiError('no-such-dataset', 'The project has no dataset of this name and type.');
+      };
+      await documents.pass(exchange, read, (document) => sendDocument(response, document));
+    },
+
+    async importDataset(exchange) {
+      checked(importQuery, queryParameters(exchange.request));
+      const id = await documents.hold(exchange, () => save(exchange, 'create'));
+      sendData(exchange.response, { dataset_id: id });
+    },
+
+    async updateDataset(exchange) {
+      const id = await documents.hold(exchange, () => save(exchange, 'update'));
+      sendData(exchange.response, { dataset_id: id });
+    },
+
+    async listDatasets({ parameters, response }) {
+      const { project = '' } = parameters;
+      const list = await datasets.list(project);
+      sendValue(response, {
+        project,
+        semantic_datasets: list.map(({ id, name, type, lastModified }) => ({
+          dataset_id: id,
+          dataset_name: name,
+          type,
+          last_modified: lastModified,
+        })),
+      });
+    },
+  } satisfies Partial<ApiHandlers>;
+}

@@ -1,0 +1,174 @@
+import type { ServerResponse } from 'node:http';
+import type { Principal } from '../auth/authenticator.ts';
+import { GatewayError } from '../errors.ts';
+import { foldCase } from '../fold-case.ts';
+import { createGate, type Gate } from '../gate.ts';
+import { sendHead } from '../http/answers.ts';
+
+/**
+ * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
+ * 640 MiB of the largest by default; and with more at one time none would be done sooner on a small server.
+ */
+const PLACES = 4;
+/** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
+const SENT = 8;
+/** Documents that one user may have read, written or sent at one time. */
+const OWN = 2;
+/** Requests of one user that may wait for that; what he queues keeps no other user from waiting. */
+const QUEUE = 256;
+/** How long any request may wait (ms): shorter than what clients usually wait for an answer. */
+const LONGEST_WAIT = 30_000;
+
+/** Who asks; whose client goes away waits no more. */
+interface Asker {
+  readonly principal: Principal;
+  readonly response: ServerResponse;
+}
+
+/**
+ * Bounds how many documents are held at one time, of one user and of all. What holds none never waits here. A client
+ * that is slow to take a document keeps a place from others of its kind and of its user, not from imports and updates.
+ */
+export interface DocumentGate {
+  /**
+   * Does the work when there is a place, which it has to its end.
+   * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
+   * @throws GatewayError `client-gone`, and what the work throws
+   */
+  hold<T>(asker: Asker, work: () => Promise<T>): Promise<T>;
+  /**
+   * The same for a document that is read, which takes a place, and then sent, which takes another one.
+   * @throws as {@link DocumentGate.hold}
+   */
+  pass(
+    asker: Asker,
+    read: () => Promise<Buffer>,
+    send: (document: Buffer) => Promise<void>,
+  ): Promise<void>;
+}
+
+/** @param options.wait milliseconds */
+export function createDocumentGate(
+  options: {
+    readonly places?: number;
+    readonly sent?: number;
+    readonly own?: number;
+    readonly queue?: number;
+    readonly wait?: number;
+  } = {},
+): DocumentGate {
+  const { places = PLACES, sent = SENT, own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
+  const held = createGate(places);
+  const sending = createGate(sent);
+  /** Of those who have a place. */
+  const users = new Map<string, Gate>();
+
+  /**
+   * Enters the user's own gate first, so that who waits for himself keeps no place from others.
+   * @param work gets what leaves the gates, the last one first
+   */
+  async function within<T>(
+    { principal, response }: Asker,
+    gates: readonly Gate[],
+    work: (leave: readonly (() => void)[]) => Promise<T>,
+  ): Promise<T> {
+    refuseGone(response);
+    const user = foldCase(principal.name);
+    const mine = users.get(user) ?? createGate(own);
+    if (mine.usage().waiting >= queue) throw overloaded();
+    users.set(user, mine);
+    const patience = new AbortController();
+    const goAway = () => patience.abort(clientGone());
+    const timer = setTimeout(() => patience.abort(overloaded()), wait);
+    response.once('close', goAway);
+    const leave: (() => void)[] = [];
+    try {
+      for (const gate of [mine, ...gates]) leave.unshift(await gate.enter(patience.signal));
+      // The client may have gone in the very turn in which its place came.
+      refuseGone(response);
+      return await work(leave);
+    } finally {
+      clearTimeout(timer);
+      response.off('close', goAway);
+      for (const one of leave) one();
+      if (mine.usage().inside === 0) users.delete(user);
+    }
+  }
+
+  return {
+    hold: (asker, work) => within(asker, [held], work),
+    pass: (asker, read, send) =>
+      within(asker, [sending, held], async ([leaveHeld]) => {
+        const document = await read();
+        leaveHeld?.();
+        await send(document);
+      }),
+  };
+}
+
+/** Each piece of a document takes a connection; one is left for what is short, if there is more than one. */
+export function placesBeside(connections: number): number {
+  return Math.max(1, Math.min(PLACES, connections - 1));
+}
+
+function overloaded(): GatewayError {
+  return new GatewayError(
+    'overloaded',
+    'Too many datasets are read, written or sent at one time; nothing was done. Try again.',
+    { retryAfter: 5 },
+  );
+}
+
+function refuseGone({ destroyed }: ServerResponse): void {
+  if (destroyed) throw clientGone();
+}
+
+function clientGone(): GatewayError {
+  return new GatewayError('client-gone', 'The client went away.');
+}
+
+/** Bytes. What is encrypted and copied for one of them keeps no other request waiting. */
+const PIECE = 64 * 1024;
+/** In each of these a reader must take one piece (ms), beside what the connection holds anyway. */
+const WINDOW = 10_000;
+
+/**
+ * Sends a document and resolves when the connection has taken all of it: so long it is held. A connection that takes
+ * less than one piece in a window is broken off, also while it takes another answer before this one, or waits for it.
+ * @throws GatewayError `client-gone`
+ */
+export async function sendDocument(response: ServerResponse, document: Buffer): Promise<void> {
+  sendHead(response, 'application/json', document.length);
+  if (response.req.method !== 'HEAD') await sendPieces(response, document);
+  response.end();
+}
+
+async function sendPieces(response: ServerResponse, document: Buffer): Promise<void> {
+  const { socket } = response.req;
+  // It counts a piece when that is handed to the connection, which is when the one before it was taken.
+  let before = socket.bytesWritten;
+  const pace = setInterval(() => {
+    if (socket.bytesWritten === before) response.destroy();
+    before = socket.bytesWritten;
+  }, WINDOW);
+  try {
+    for (let from = 0; from < document.length; from += PIECE) {
+      await taken(response, document.subarray(from, from + PIECE));
+    }
+  } finally {
+    clearInterval(pace);
+  }
+}
+
+function taken(response: ServerResponse, piece: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const gone = () => finish(new GatewayError('client-gone', 'The client does not read on.'));
+    function finish(failure?: Error): void {
+      response.off('close', gone);
+      if (failure === undefined) resolve();
+      else reject(failure);
+    }
+    response.once('close', gone);
+    response.write(piece, (error) => (error ? gone() : finish()));
+  });
+}

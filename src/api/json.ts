@@ -1,0 +1,125 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { z } from 'zod';
+import { scanJson } from '../datasets/json-text.ts';
+import { ApiError, GatewayError } from '../errors.ts';
+import { sendWhole } from '../http/answers.ts';
+import { readBody } from '../http/read-body.ts';
+import { carriesBody } from '../http/request-head.ts';
+
+/**
+ * A body that says that it is JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset
+ * `utf8`; nothing else may stand beside the type.
+ */
+const UTF8_JSON =
+  /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
+
+/** More than any body of the interface document needs; building what is deeper would hold everybody up. */
+const DEEPEST = 32;
+/** A character of a name can be spelt as `\u006e`. */
+const LONGEST_ESCAPE = 6;
+
+/**
+ * The bytes of a JSON body, not yet looked at.
+ * @param needed what the body must hold, for the message when there is none
+ * @param limit largest body in bytes
+ * @param limitName the key of the configuration that sets the limit
+ * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
+ *   send everything else without asking (Fetch, CORS-safelisted request headers)
+ * @throws GatewayError `bad-request` for no body, and as {@link readBody}
+ */
+export async function readJsonBytes(
+  request: IncomingMessage,
+  needed: string,
+  limit: number,
+  limitName?: string,
+): Promise<Buffer> {
+  if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
+    throw new ApiError(
+      'media-type',
+      'The Content-Type of the body must be application/json, without a charset or with utf-8.',
+      { headers: { accept: 'application/json' } },
+    );
+  }
+  const body = await readBody(request, limit, limitName === undefined ? {} : { limitName });
+  if (body.length > 0) return body;
+  throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
+}
+
+/**
+ * A JSON body as the schema gives it back.
+ * @param fields names of members of the outermost object, of which each may be given once: readers differ in which of
+ *   several they take
+ * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link readJsonBytes} and {@link checked}
+ */
+export async function readJson<T>(
+  request: IncomingMessage,
+  schema: z.ZodType<T>,
+  needed: string,
+  fields: readonly string[],
+  limit: number,
+  limitName: string,
+): Promise<T> {
+  const bytes = await readJsonBytes(request, needed, limit, limitName);
+  const seen = new Set<string>();
+  const repeated = new Set<string>();
+  const longest = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
+  const scan = scanJson(bytes, {
+    maxDepth: DEEPEST,
+    onMember({ from, to }) {
+      if (to - from > longest) return;
+      const name = JSON.parse(bytes.toString('utf8', from, to)) as string;
+      if (!fields.includes(name)) return;
+      if (seen.has(name)) repeated.add(name);
+      seen.add(name);
+    },
+  });
+  if (!scan.ok)
+    throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
+  return checked(schema, JSON.parse(new TextDecoder().decode(bytes)), [...repeated]);
+}
+
+/** More would be of no help, and a body can hold millions. */
+const MOST_PROBLEMS = 20;
+
+/**
+ * The value as the schema gives it back.
+ * @param repeated names of the fields that were given more than once, of which the value holds only one
+ * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
+ */
+export function checked<T>(
+  schema: z.ZodType<T>,
+  value: unknown,
+  repeated: readonly string[] = [],
+): T {
+  const result = schema.safeParse(value);
+  if (result.success && repeated.length === 0) return result.data;
+  const issues = result.error?.issues ?? [];
+  const told = [
+    ...repeated.map((field) => `${field}: is given more than once`),
+    ...issues
+      .slice(0, MOST_PROBLEMS)
+      .map(({ path, message }) => `${fieldOf(path) ?? 'the body'}: ${message}`),
+  ];
+  if (issues.length > MOST_PROBLEMS) told.push('and more');
+  throw new GatewayError('bad-request', `${told.join('; ')}.`);
+}
+
+/** `contains[2].type` */
+function fieldOf(path: readonly PropertyKey[]): string | undefined {
+  if (path.length === 0) return undefined;
+  return path
+    .map((step, index) =>
+      typeof step === 'number' ? `[${step}]` : `${index === 0 ? '' : '.'}${String(step)}`,
+    )
+    .join('');
+}
+
+/** A success in the envelope of the interface document §2.2. */
+export function sendData(response: ServerResponse, data: unknown): void {
+  sendValue(response, { status: 0, data });
+}
+
+/** JSON without envelope, as the list of datasets is. */
+export function sendValue(response: ServerResponse, value: unknown): void {
+  sendWhole(response, 'application/json', JSON.stringify(value));
+}

@@ -1,0 +1,157 @@
+import { ApiError, GatewayError, StorageUnavailable } from '../errors.ts';
+import { queryParameters } from '../http/request-head.ts';
+import { LEASE_MARGIN } from '../lease.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
+import { membershipBody, ROLE_FIELDS, roleBody } from '../roles/role-body.ts';
+import { roleIdPath, roleListQuery } from '../roles/role-body.ts';
+import type { RoleStore } from '../roles/role.ts';
+import { checked, readJson, sendData } from './json.ts';
+import type { ApiExchange, ApiHandlers } from './operations.ts';
+
+const SUCCESS = 'success';
+
+/** Why a store refused a change, as what the client is told. */
+const REFUSALS = {
+  'no-such-role': 'roleId: there is no role with this id.',
+  'name-taken': 'name: another role has this name; letter case does not count.',
+  'other-name': 'name: the role with this id has another name.',
+  'already-member': 'contains[0].name: this user is in the role already.',
+  'not-a-member': 'contains[0].name: this user is not in the role.',
+} as const;
+
+type Refused = keyof typeof REFUSALS;
+
+/** What a client whose change ended without an answer takes for done when it tries again. */
+const SO_ALREADY: readonly Refused[] = ['already-member', 'not-a-member'];
+const REMOVED_ALREADY: readonly Refused[] = ['no-such-role'];
+
+/** Of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
+const MOST_OF_A_ROLE = 1024 * 1024;
+
+/** The operations of the interface document §4.1. */
+export function createRoleOperations(options: {
+  readonly roles: RoleStore;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** The longest lease that any gateway may have (ms). */
+  readonly longestLease: number;
+  /** Largest body in bytes. */
+  readonly maxBody: number;
+}) {
+  const { roles, sleep, longestLease } = options;
+  const limit: [number, string] =
+    options.maxBody < MOST_OF_A_ROLE
+      ? [options.maxBody, 'limits.body']
+      : [MOST_OF_A_ROLE, 'the most that a role may have'];
+
+  const readRole = ({ request }: ApiExchange) =>
+    readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, ...limit);
+
+  const readMembership = ({ request }: ApiExchange) =>
+    readJson(request, membershipBody, 'name and contains', ROLE_FIELDS, ...limit);
+
+  /** Until no gateway shares entries by role sets that it read before now. */
+  async function outlive(): Promise<void> {
+    const lease = await roles.lease().catch(() => longestLease);
+    if (lease > 0) await sleep(lease * LEASE_MARGIN);
+  }
+
+  /**
+   * Who is a member of what decides whose entries a user may be answered from. What may have been changed, now
+   * or by an attempt before, is told when it holds everywhere.
+   * @param soAlready refusals that say that it was changed before
+   */
+  async function changing<T>(
+    write: () => Promise<T | Refused>,
+    soAlready: readonly Refused[] = SO_ALREADY,
+  ): Promise<T> {
+    let result: T | Refused;
+    try {
+      result = await write();
+    } catch (error) {
+      const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+      if (!nothingDone) await outlive();
+      throw error;
+    }
+    if (isRefused(result)) {
+      if (soAlready.includes(result)) await outlive();
+      throw refusal(result);
+    }
+    await outlive();
+    return result;
+  }
+
+  return {
+    async createRole(exchange) {
+      const role = await readRole(exchange);
+      const { id } = await changing(() => roles.create(role));
+      sendData(exchange.response, { role_id: id });
+    },
+
+    async updateRole(exchange) {
+      const id = roleIdOf(exchange);
+      const role = await readRole(exchange);
+      await changing(() => roles.update(id, role));
+      sendData(exchange.response, { role_id: id });
+    },
+
+    async readRole(exchange) {
+      const role = await roles.read(roleIdOf(exchange));
+      if (role === undefined) throw refusal('no-such-role');
+      const { name, description, contains } = role;
+      sendData(exchange.response, {
+        name,
+        description,
+        contains: contains.map(({ type, name }) => ({ type, name })),
+      });
+    },
+
+    async deleteRole(exchange) {
+      const id = roleIdOf(exchange);
+      if (id === ADMIN_ROLE.id) {
+        throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
+      }
+      await changing(() => roles.remove(id), REMOVED_ALREADY);
+      sendData(exchange.response, SUCCESS);
+    },
+
+    async addUser(exchange) {
+      const id = roleIdOf(exchange);
+      const { roleName, member } = await readMembership(exchange);
+      await changing(() => roles.addMember(id, roleName, member));
+      sendData(exchange.response, SUCCESS);
+    },
+
+    async removeUser(exchange) {
+      const id = roleIdOf(exchange);
+      const { roleName, member } = await readMembership(exchange);
+      await changing(() => roles.removeMember(id, roleName, member));
+      sendData(exchange.response, SUCCESS);
+    },
+
+    async listRoles({ request, response }) {
+      const query = checked(roleListQuery, queryParameters(request));
+      const { pageNum, pageSize, containsDesc, offset, nameContains } = query;
+      const { roles: page, total } = await roles.list({ offset, limit: pageSize, nameContains });
+      const list = page.map(({ id, name, description }) => ({
+        id,
+        name,
+        description: containsDesc ? description : undefined,
+      }));
+      sendData(response, { pageNum, pageSize, list, total });
+    },
+  } satisfies Partial<ApiHandlers>;
+}
+
+function roleIdOf({ parameters }: ApiExchange): number {
+  return checked(roleIdPath, parameters).roleId;
+}
+
+function isRefused(result: unknown): result is Refused {
+  return typeof result === 'string' && Object.hasOwn(REFUSALS, result);
+}
+
+function refusal(why: Refused): ApiError | GatewayError {
+  return why === 'other-name'
+    ? new GatewayError('bad-request', REFUSALS[why])
+    : new ApiError(why, REFUSALS[why]);
+}

@@ -1,0 +1,255 @@
+import type { RequestHandler } from 'express';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Principal } from '../auth/authenticator.ts';
+import type { Permissions } from '../auth/permissions.ts';
+import type { CacheShare } from '../config/config.ts';
+import { GatewayError } from '../errors.ts';
+import type { Explanation } from '../query-cache/explain.ts';
+import type { PurgeLog, PurgeRecord } from '../query-cache/purge/purge-log.ts';
+import type { BypassReason, GatewayReason } from '../reasons.ts';
+import { sendWhole } from './answers.ts';
+import type { Login } from './login.ts';
+import { readBody } from './read-body.ts';
+import { forgery, refuseDelegation } from './request-checks.ts';
+import { queryParameters } from './request-head.ts';
+import { readXmlaPath } from './xmla-routes.ts';
+
+/** An XMLA request that is looked at and not answered. */
+export interface ExplainQuestion {
+  /** Those of its headers that an XMLA request is understood by. */
+  readonly headers: IncomingHttpHeaders;
+  /** Without content coding. */
+  readonly body: Buffer;
+  /** As of the path /mdx/xmla/{project}, decoded. */
+  readonly project: string | undefined;
+  readonly search: '';
+  /** Who would send it. */
+  readonly principal: Principal;
+}
+
+/** What would become of an XMLA request. What is undefined was not reached, or does not apply. */
+export interface Classification {
+  readonly decision: 'cacheable' | 'bypass' | 'refused';
+  /** Why it is not looked up. */
+  readonly reason?: BypassReason | GatewayReason | undefined;
+  /** What of it was not understood, in words. */
+  readonly why?: string | undefined;
+  readonly method?: 'Discover' | 'Execute' | undefined;
+  /** Discover request type, or `Execute`. */
+  readonly subject?: string | undefined;
+  readonly catalogs?: readonly string[] | undefined;
+  readonly share?: CacheShare | undefined;
+  /** Milliseconds. */
+  readonly ttl?: number | undefined;
+}
+
+export interface XmlaExplanation {
+  readonly classification: Classification;
+  /** For a cacheable request. */
+  readonly cache?: Explanation | undefined;
+}
+
+/**
+ * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing: no entry, no
+ * session, no metric.
+ * @throws GatewayError that the client would be answered with instead of an answer of cache or engine
+ */
+export type ExplainXmla = (question: ExplainQuestion) => Promise<XmlaExplanation>;
+
+/**
+ * `POST /admin/explain`, for administrators. It tells when a user has asked something and which sessions are
+ * known, so that it is forbidden to those who may only purge.
+ * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and
+ *   `bad-request` for a query that is not understood
+ */
+export function createExplainHandler(options: {
+  login: Login;
+  permissions: Permissions;
+  explain: ExplainXmla;
+  /** Largest XMLA request in bytes. */
+  maxBody: number;
+}): RequestHandler {
+  const { login, permissions, explain, maxBody } = options;
+  return async (request, response) => {
+    const administrator = await login(request);
+    refuseDelegation(request.headers, '');
+    const forged = forgery(request.headers);
+    if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
+    refuseOthers(administrator, permissions);
+    const { project, user } = readExplainQuery(request);
+    const principal = user === undefined ? administrator : { name: user };
+    const headers = xmlaHeaders(request.headers);
+    const body = await readBody(request, maxBody);
+    const question = { headers, body, project, search: '', principal } as const;
+    sendPretty(response, {
+      ...(project !== undefined && { project }),
+      user: principal.name,
+      ...explanationJson(await explain(question).catch(asRefusal)),
+    });
+  };
+}
+
+/** The XMLA request would fail, not the call for its explanation. */
+function asRefusal(error: unknown): XmlaExplanation {
+  if (!(error instanceof GatewayError)) throw error;
+  const { reason, message } = error;
+  return { classification: { decision: 'refused', reason, why: message } };
+}
+
+/** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
+const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
+
+function readExplainQuery(request: IncomingMessage) {
+  const { project, user } = readQuery(request, 'project', 'user');
+  if (user !== undefined && !USER_NAME.test(user)) {
+    throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
+  }
+  return { project: readProject(project), user };
+}
+
+/** Names that no path can carry are refused here as they are there. */
+function readProject(name: string | undefined): string | undefined {
+  if (name === undefined) return undefined;
+  const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(name)}`);
+  if (path?.kind === 'xmla' && path.project === name) return name;
+  const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
+  throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+}
+
+/** An XMLA request is understood by these; what else the caller's program sends speaks of the call itself. */
+const XMLA_HEADERS: ReadonlySet<string> = new Set([
+  'content-type',
+  'soapaction',
+  'user-agent',
+  'x-as-sessionid',
+  'x-as-getsessiontoken',
+]);
+
+function xmlaHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const accept = xmlaAccept(headers.accept);
+  return {
+    ...Object.fromEntries(Object.entries(headers).filter(([name]) => XMLA_HEADERS.has(name))),
+    ...(accept !== undefined && { accept }),
+  };
+}
+
+/**
+ * The explanation is JSON, and programs such as curl say that they take anything, so that neither says what the
+ * XMLA request would accept.
+ */
+function xmlaAccept(header: string | undefined): string | undefined {
+  const ranges = (header ?? '').split(',').filter((range) => typeOf(range) !== 'application/json');
+  if (ranges.every((range) => ['', '*/*'].includes(typeOf(range)))) return undefined;
+  return ranges.join(',').trim();
+}
+
+function typeOf(range: string): string {
+  return range.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+type FoundEntry = NonNullable<Explanation['memory']>;
+
+/** An explanation as JSON shows it: names in snake_case with their units, milliseconds without fractions. */
+function explanationJson({ classification, cache }: XmlaExplanation) {
+  const { decision, reason, why, method, subject, catalogs, share, ttl } = classification;
+  return {
+    classification: {
+      decision,
+      reason,
+      // Undefined and '' both mean that there is nothing to say.
+      why: why === '' ? undefined : why,
+      method,
+      subject: subject === '' ? undefined : subject,
+      catalogs,
+      share,
+      ttl_ms: ttl === undefined ? undefined : Math.round(ttl),
+    },
+    cache: cache === undefined ? undefined : cacheJson(cache),
+  };
+}
+
+function cacheJson({ key, parts, epochs, memory, redis, flight, nearest }: Explanation) {
+  return {
+    key,
+    parts: parts.map(({ name, digest }) => ({ name, digest })),
+    epochs: epochs === 'unknown' ? epochs : epochs.map(({ scope, token }) => ({ scope, token })),
+    memory: memory === null ? null : entryJson(memory),
+    redis: redis === null || typeof redis === 'string' ? redis : entryJson(redis),
+    flight,
+    nearest:
+      nearest === null ? null : { differs: nearest.differs, age_ms: Math.round(nearest.age) },
+  };
+}
+
+function entryJson({ age, ttl, bytes, engineMilliseconds }: FoundEntry) {
+  return {
+    age_ms: Math.round(age),
+    ttl_ms: Math.round(ttl),
+    bytes,
+    engine_ms: Math.round(engineMilliseconds),
+  };
+}
+
+/** How many are told when the request does not say how many, and the most. */
+const LIMITS = { usual: 100, most: 1000 } as const;
+
+/**
+ * `GET /admin/purges`, for administrators: the latest purges, the newest first.
+ * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, and `bad-request` for a query that is
+ *   not understood
+ */
+export function createPurgesHandler(options: {
+  login: Login;
+  permissions: Permissions;
+  purgeLog: Pick<PurgeLog, 'latest'>;
+}): RequestHandler {
+  const { login, permissions, purgeLog } = options;
+  return async (request, response) => {
+    const administrator = await login(request);
+    refuseDelegation(request.headers, '');
+    refuseOthers(administrator, permissions);
+    const { complete, purges } = await purgeLog.latest(readLimit(request));
+    sendPretty(response, { complete, purges: purges.map(purgeJson) });
+  };
+}
+
+function purgeJson({ id, at, ...record }: PurgeRecord) {
+  return { id, at: new Date(at).toISOString(), ...record };
+}
+
+function readLimit(request: IncomingMessage): number {
+  const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
+  if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
+    throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
+  }
+  return Number(limit);
+}
+
+function refuseOthers(principal: Principal, permissions: Permissions): void {
+  if (permissions.mayAdminister(principal)) return;
+  throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is not in auth.admins.`);
+}
+
+/** The query of a request that may hold each of these names once, and no other. */
+function readQuery<Name extends string>(
+  request: IncomingMessage,
+  ...names: readonly Name[]
+): Partial<Record<Name, string>> {
+  const given = Object.entries(queryParameters(request));
+  const unknown = given.map(([name]) => name).filter((name) => !names.includes(name as Name));
+  if (unknown.length > 0) {
+    const allowed = `${names.length === 1 ? 'is' : 'are'} ${names.join(' and ')}`;
+    throw refused(`${unknown.join(', ')} is no query parameter here; allowed ${allowed}`);
+  }
+  const repeated = given.find(([, value]) => typeof value !== 'string');
+  if (repeated !== undefined) throw refused(`${repeated[0]} is given more than once`);
+  return Object.fromEntries(given) as Partial<Record<Name, string>>;
+}
+
+function refused(why: string): GatewayError {
+  return new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
+}
+
+function sendPretty(response: ServerResponse, value: unknown): void {
+  sendWhole(response, 'application/json', `${JSON.stringify(value, undefined, 2)}\n`);
+}
