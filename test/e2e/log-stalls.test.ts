@@ -8,7 +8,12 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
-import { configFolder, MAIN, type ConfigFolder } from '../support/gateway-process.ts';
+import {
+  configFolder,
+  MAIN,
+  PROGRAM_ENVIRONMENT,
+  type ConfigFolder,
+} from '../support/gateway-process.ts';
 import { askXmla, send, until } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
@@ -56,7 +61,7 @@ async function start(
   }
   const stderr = output === 'a pipe for both outputs' ? stdout : 'ignore';
   const child = spawn(process.execPath, [MAIN, 'serve', '--config', file], {
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...PROGRAM_ENVIRONMENT, ...env },
     stdio: ['ignore', stdout, stderr],
   });
   if (typeof stdout === 'number') closeSync(stdout);
