@@ -5,6 +5,8 @@ interface Sizes {
   readonly plainEnvelopes: number;
   /** Mutated bodies of which those that are recognised are held against the full reading. */
   readonly recognisedMutations: number;
+  /** Every how manieth pair of a fill and a purge is tried in all orders. */
+  readonly pairStride: number;
   /** Every how manieth hostile body is read under a count of its steps. */
   readonly hostileStride: number;
   /** Mutated answers whose inspection is compared with libxml2. */
@@ -112,6 +114,7 @@ interface OracleGoals {
 }
 
 const SMALL: Sizes = {
+  pairStride: 4,
   hostileStride: 5,
   fuzzedEnvelopes: 500,
   plainEnvelopes: 2_000,
@@ -174,6 +177,7 @@ const SMALL: Sizes = {
 };
 
 const CHAOS: Sizes = {
+  pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 3_000,
   plainEnvelopes: 20_000,
@@ -236,6 +240,7 @@ const CHAOS: Sizes = {
 };
 
 const FULL: Sizes = {
+  pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 10_000,
   plainEnvelopes: 200_000,
