@@ -1,12 +1,28 @@
+const SUITES = '<rootDir>/test/**/*.test.ts';
+/** The suites of each group, see "Tests" in docs/ARCHITECTURE.md. */
+const GROUPS = {
+  small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000 },
+  chaos: {
+    testMatch: ['<rootDir>/test/chaos/**/*.test.ts', '<rootDir>/test/**/*.sized.test.ts'],
+    testTimeout: 120_000,
+  },
+  full: { testMatch: [SUITES], testTimeout: 600_000 },
+};
+const group = GROUPS[process.env.TEST_SIZE ?? 'small'];
+if (group === undefined) {
+  throw new Error(`TEST_SIZE is one of ${Object.keys(GROUPS).join(', ')}, or not set for small`);
+}
+
 /** @type {import('jest').Config} */
 export default {
+  ...group,
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
   transform: {},
-  testMatch: ['<rootDir>/test/**/*.test.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.cache/'],
-  testTimeout: process.env.TEST_SIZE === 'full' ? 600_000 : 120_000,
   // One suite at a time would leave a core idle; more than two fight over it.
   maxWorkers: 2,
+  // A worker keeps memory of every suite that it ran.
+  workerIdleMemoryLimit: '1GB',
 };

@@ -24,7 +24,7 @@ let count = 0;
 beforeAll(async () => {
   engine = await startRawEngine(() => {});
   patient = await startTestGateway({ engine: { url: engine.url } });
-  impatient = await startTestGateway({ engine: { url: engine.url, timeout: '2s' } });
+  impatient = await startTestGateway({ engine: { url: engine.url, timeout: '1s' } });
   // The first query of all is sent in another way than those behind an answer.
   engine.answerWith((socket) => socket.write(wholeAnswer(mddatasetAnswer())));
   for (const { url } of [patient, impatient]) await askXmla(url, KINDS[1][1]());

@@ -27,6 +27,12 @@ export interface GatewayProcess {
   readonly ended: Promise<Finished>;
 }
 
+/** What a started program gets of the environment of the tests. */
+export const PROGRAM_ENVIRONMENT = {
+  PATH: process.env['PATH'],
+  NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+};
+
 /**
  * Runs the program as an operator would.
  * @param options.main the file that is run, where it is another one than that of this tree
@@ -42,7 +48,7 @@ export function runMain(
 ): GatewayProcess {
   const child = spawn(process.execPath, [options.main ?? MAIN, ...args], {
     cwd: options.cwd,
-    env: { PATH: process.env['PATH'], ...options.env },
+    env: { ...PROGRAM_ENVIRONMENT, ...options.env },
   });
   let stdout = '';
   let stderr = '';

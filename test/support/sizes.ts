@@ -5,6 +5,10 @@ interface Sizes {
   readonly plainEnvelopes: number;
   /** Mutated bodies of which those that are recognised are held against the full reading. */
   readonly recognisedMutations: number;
+  /** Every how manieth pair of a fill and a purge is tried in all orders. */
+  readonly pairStride: number;
+  /** Every how manieth hostile body is read under a count of its steps. */
+  readonly hostileStride: number;
   /** Mutated answers whose inspection is compared with libxml2. */
   readonly fuzzedAnswers: number;
   /** How far apart the places are at which a sample answer is cut off. */
@@ -48,7 +52,8 @@ interface Sizes {
   readonly excelWorkbooks: number;
   /** Sessions of random names that are kept alive, each by a request over HTTP. */
   readonly touches: number;
-  /** Every how manieth recorded request each third-party client asks of the live engine. */
+  /** Every how manieth recorded request is asked of the live engine, and by each third-party client. */
+  readonly mondrianStride: number;
   readonly clientStride: number;
   /** Pairs of random requests of which those that share an entry are compared, for each kind of engine. */
   readonly keyedPairs: number;
@@ -92,6 +97,8 @@ interface Sizes {
   /** Requests of each kind in each phase of a hanging Redis, and whether their times are held against calm ones. */
   readonly hangRequests: number;
   readonly hangTimes: boolean;
+  /** How many kinds of keys, at most, Redis evicts around a purge. */
+  readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
   readonly attacked: number;
   readonly unfinishedHeads: number;
@@ -107,9 +114,74 @@ interface OracleGoals {
 }
 
 const SMALL: Sizes = {
-  fuzzedEnvelopes: 2_000,
-  plainEnvelopes: 8_000,
-  recognisedMutations: 20_000,
+  pairStride: 4,
+  hostileStride: 5,
+  fuzzedEnvelopes: 500,
+  plainEnvelopes: 2_000,
+  recognisedMutations: 5_000,
+  fuzzedAnswers: 1_000,
+  cutStep: 101,
+  propertyRuns: 50,
+  storageRuns: 3,
+  largeDocument: 3_000_000,
+  roleMembers: 500,
+  dumpedRoles: 100,
+  storageKills: 2,
+  storageProcesses: 4,
+  stalledDocument: 32 * 1024 * 1024,
+  apiRuns: 2,
+  writesUntilKill: 40,
+  startRounds: 1,
+  startProcesses: 2,
+  outageTimeout: 1_000,
+  loadedDocument: 2 * 1024 * 1024,
+  loadedTimeout: 60_000,
+  outagesFromTheStart: false,
+  matrixQuestions: 3,
+  matrixStride: 3,
+  excelUsers: 2,
+  excelWorkbooks: 1,
+  touches: 20,
+  keyedPairs: 40,
+  particularRequests: 1_000,
+  flightGateways: 2,
+  flightClients: 25,
+  oracle: {
+    alone: { requests: 8_000, purges: 80, disturbances: 1 },
+    watched: { requests: 6_000, purges: 60, disturbances: 1 },
+    workers: { requests: 5_000, purges: 50, disturbances: 1 },
+    served: { requests: 10_000, purges: 100, disturbances: 2 },
+    mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    deadline: 900_000,
+  },
+  mondrianStride: 12,
+  clientStride: 40,
+  crowd: 20,
+  crowdAnswer: 16_000_000,
+  crowdSlow: 15,
+  crowdMemory: 64,
+  crowdInFlight: 48,
+  crowdCeiling: 384,
+  chunkedValues: 20,
+  sweptEntries: 200,
+  upgradeRequests: 300,
+  purgedEntries: 3_000,
+  purgeRounds: 1,
+  hangRequests: 300,
+  hangTimes: false,
+  evictedKinds: 2,
+  attacked: 1_000,
+  unfinishedHeads: 12_000,
+  attackersSessions: 1_000,
+};
+
+const CHAOS: Sizes = {
+  pairStride: 1,
+  hostileStride: 1,
+  fuzzedEnvelopes: 3_000,
+  plainEnvelopes: 20_000,
+  recognisedMutations: 50_000,
   fuzzedAnswers: 3_000,
   cutStep: 17,
   propertyRuns: 200,
@@ -133,7 +205,7 @@ const SMALL: Sizes = {
   excelUsers: 2,
   excelWorkbooks: 1,
   touches: 40,
-  keyedPairs: 60,
+  keyedPairs: 300,
   particularRequests: 4_000,
   flightGateways: 4,
   flightClients: 25,
@@ -146,6 +218,7 @@ const SMALL: Sizes = {
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     deadline: 900_000,
   },
+  mondrianStride: 1,
   clientStride: 6,
   crowd: 40,
   crowdAnswer: 16_000_000,
@@ -160,12 +233,15 @@ const SMALL: Sizes = {
   purgeRounds: 3,
   hangRequests: 300,
   hangTimes: false,
+  evictedKinds: 100,
   attacked: 4_000,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
 };
 
 const FULL: Sizes = {
+  pairStride: 1,
+  hostileStride: 1,
   fuzzedEnvelopes: 10_000,
   plainEnvelopes: 200_000,
   recognisedMutations: 1_000_000,
@@ -205,6 +281,7 @@ const FULL: Sizes = {
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     deadline: 3_600_000,
   },
+  mondrianStride: 1,
   clientStride: 1,
   crowd: 200,
   crowdAnswer: 50_000_000,
@@ -219,10 +296,27 @@ const FULL: Sizes = {
   purgeRounds: 9,
   hangRequests: 4_000,
   hangTimes: true,
+  evictedKinds: 100,
   attacked: 60_000,
   unfinishedHeads: 15_000,
   attackersSessions: 110_000,
 };
 
-/** How much work the tests do: little by default, more with TEST_SIZE=full. All such numbers stand here. */
-export const sizes: Sizes = process.env['TEST_SIZE'] === 'full' ? FULL : SMALL;
+type Size = 'small' | 'chaos' | 'full';
+const size = (process.env['TEST_SIZE'] ?? 'small') as Size;
+
+/**
+ * How much work the tests do: `npm test` runs samples, the group chaos more, and TEST_SIZE=full most. All such numbers
+ * stand here.
+ */
+export const sizes: Sizes = { small: SMALL, chaos: CHAOS, full: FULL }[size];
+
+/** The first rows of a table of tests: a sample in `npm test`, and all of them otherwise. */
+export function sampled<T>(rows: readonly T[], count = 1): readonly T[] {
+  return size === 'small' ? rows.slice(0, count) : rows;
+}
+
+/** The first row, and every `stride`th behind it. */
+export function strided<T>(rows: readonly T[], stride: number): readonly T[] {
+  return rows.filter((_, at) => at % stride === 0);
+}

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { configFolder } from '../gateway-process.ts';
+import { configFolder, PROGRAM_ENVIRONMENT } from '../gateway-process.ts';
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 /** Of the old generation of V8 (MiB): what an attack must not use up. */
@@ -40,7 +40,7 @@ export async function startAttackedGateway(
   const file = folder.write(settings);
   const node = [`--max-old-space-size=${HEAP}`, '--inspect=127.0.0.1:0', '--import', PATIENT];
   const child = spawn(process.execPath, [...node, MAIN, 'serve', '--config', file], {
-    env: { PATH: process.env['PATH'] },
+    env: PROGRAM_ENVIRONMENT,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let end: string | undefined;

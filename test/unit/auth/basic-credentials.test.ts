@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/basic-credentials.ts';
 import { basic } from './support.ts';
+import { sizes } from '../../support/sizes.ts';
 
 const MALFORMED = { ok: false, reason: 'malformed' };
 const OTHER_SCHEME = { ok: false, reason: 'scheme' };
@@ -34,7 +35,7 @@ describe('Basic credentials', () => {
         const { name, password } = result;
         expect((scheme + rest).trim().split(/ +/)[1]).toBe(token(`${name}:${password}`));
       }),
-      { numRuns: 1000 },
+      { numRuns: sizes.propertyRuns * 4 },
     );
   });
 

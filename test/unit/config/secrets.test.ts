@@ -5,6 +5,7 @@ import { loadConfig } from '../../../src/config/load-config.ts';
 import { describeConfig } from '../../../src/config/describe-config.ts';
 import { FOLDER, load, mistakes } from './fake-files.ts';
 import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
+import { sizes } from '../../support/sizes.ts';
 
 // Long and odd enough that no message holds it by chance.
 const alphabet = [...'QZXJ019', ...'@:/?#{}[]*&!|%\'"\\ \n\t,'];
@@ -50,7 +51,7 @@ test('no message shows a secret of the file, however wrong it is', () => {
         expect(tells(mistakes({ yaml }))).toBe(false);
       },
     ),
-    { numRuns: 1000 },
+    { numRuns: sizes.propertyRuns * 4 },
   );
 });
 
@@ -64,7 +65,7 @@ test('no message shows what stands around a mistake in the YAML', () => {
         expect(tells(mistakes({ yaml }))).toBe(false);
       },
     ),
-    { numRuns: 1000 },
+    { numRuns: sizes.propertyRuns * 4 },
   );
 });
 
@@ -103,7 +104,7 @@ test('no message shows what came from the environment, at whatever key', () => {
         expect(tells(lines)).toBe(false);
       },
     ),
-    { numRuns: 1000 },
+    { numRuns: sizes.propertyRuns * 4 },
   );
 });
 

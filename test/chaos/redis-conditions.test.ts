@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
-import { NEEDED_COMMANDS } from '../../../src/redis/redis-rights.ts';
-import { startRedisCluster } from '../../support/redis-cluster.ts';
-import { startRedisSentinels } from '../../support/redis-sentinels.ts';
-import { askRedis, startRedis } from '../../support/redis-server.ts';
+import type { RedisTarget } from '../../src/redis/redis-clients.ts';
+import { NEEDED_COMMANDS } from '../../src/redis/redis-rights.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
+import { startRedisSentinels } from '../support/redis-sentinels.ts';
+import { askRedis, startRedis } from '../support/redis-server.ts';
 import {
   ask,
   dataAnswer,
@@ -14,9 +14,13 @@ import {
   startDataEngine,
   startGateway,
   type DataEngine,
-} from '../query-cache/gateways.ts';
-import { until } from '../query-cache/redis-house.ts';
-import { SOUND, watch as watchConditions, type Watch } from './watched-conditions.ts';
+} from '../integration/query-cache/gateways.ts';
+import { until } from '../integration/query-cache/redis-house.ts';
+import {
+  SOUND,
+  watch as watchConditions,
+  type Watch,
+} from '../integration/redis/watched-conditions.ts';
 
 jest.setTimeout(120_000);
 
@@ -247,7 +251,7 @@ describe('an ACL user with the rights that are needed and no other', () => {
   });
 
   test('may do every command that the sources name', () => {
-    const folder = new URL('../../../src/redis/', import.meta.url);
+    const folder = new URL('../../src/redis/', import.meta.url);
     const sources = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'));
     const called = sources.flatMap((text) =>
       [...text.matchAll(/redis\.call\('([A-Z]+)'/gu)].map(([, name]) => String(name).toLowerCase()),

@@ -1,12 +1,12 @@
 import { afterEach, beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
-import { neededReplicas } from '../../../src/redis/redis-conditions.ts';
-import { freePort } from '../../support/free-port.ts';
-import { onAnyPort } from '../../support/taken-port.ts';
-import { startRedisCluster } from '../../support/redis-cluster.ts';
-import { startRedisSentinels } from '../../support/redis-sentinels.ts';
-import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { until } from '../query-cache/redis-house.ts';
-import { SOUND, watch } from './watched-conditions.ts';
+import { neededReplicas } from '../../src/redis/redis-conditions.ts';
+import { freePort } from '../support/free-port.ts';
+import { onAnyPort } from '../support/taken-port.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
+import { startRedisSentinels } from '../support/redis-sentinels.ts';
+import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
+import { until } from '../integration/query-cache/redis-house.ts';
+import { SOUND, watch } from '../integration/redis/watched-conditions.ts';
 
 jest.setTimeout(120_000);
 

@@ -8,6 +8,7 @@ import {
   type NamedRequest,
 } from '../engine/requests.ts';
 import { send, until } from '../support/http-client.ts';
+import { sizes, strided } from '../support/sizes.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 /** Java starts, and computes crossjoins of megabytes. */
@@ -25,6 +26,8 @@ afterAll(async () => {
   await gateway?.close();
   await engine?.close();
 }, SLOW);
+
+const spread = <T>(all: readonly T[]) => strided(all, sizes.mondrianStride);
 
 const ask = ({ headers, body }: NamedRequest) =>
   send(gateway.url, {
@@ -50,7 +53,7 @@ describe('a client sees what the engine would have sent', () => {
     expect(distinct.size).toBeGreaterThanOrEqual(80);
   });
 
-  test.each(CACHEABLE_REQUESTS.map((request) => [request.name, request] as const))(
+  test.each(spread(CACHEABLE_REQUESTS).map((request) => [request.name, request] as const))(
     '%s: engine, first answer and hit are equal byte for byte',
     async (_name, request) => {
       const direct = await askEngine(request);
@@ -82,7 +85,9 @@ describe('a client sees what the engine would have sent', () => {
 });
 
 describe('what must not be cached reaches the engine every time', () => {
-  test.each(BYPASSED_REQUESTS.map((request) => [request.reason, request.name, request] as const))(
+  test.each(
+    spread(BYPASSED_REQUESTS).map((request) => [request.reason, request.name, request] as const),
+  )(
     '%s: %s',
     async (reason, _name, request) => {
       for (let asks = 0; asks < 2; asks += 1) {
@@ -95,7 +100,9 @@ describe('what must not be cached reaches the engine every time', () => {
     SLOW,
   );
 
-  test.each(REFUSED_REQUESTS.map((request) => [request.reason, request.name, request] as const))(
+  test.each(
+    spread(REFUSED_REQUESTS).map((request) => [request.reason, request.name, request] as const),
+  )(
     'its answer is not stored (%s): %s',
     async (reason, _name, request) => {
       for (let asks = 0; asks < 2; asks += 1) {

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
 import type { RefusalReason } from '../../src/reasons.ts';
-import { startMondrian } from './mondrian.ts';
-import type { RunningEngine } from './mondrian.ts';
-import { pivot } from './query.ts';
-import { BYPASSED_REQUESTS, CACHEABLE_REQUESTS, REFUSED_REQUESTS } from './requests.ts';
-import type { NamedRequest } from './requests.ts';
-import { createWarehouse } from './warehouse.ts';
+import { startMondrian } from '../engine/mondrian.ts';
+import type { RunningEngine } from '../engine/mondrian.ts';
+import { pivot } from '../engine/query.ts';
+import { BYPASSED_REQUESTS, CACHEABLE_REQUESTS, REFUSED_REQUESTS } from '../engine/requests.ts';
+import type { NamedRequest } from '../engine/requests.ts';
+import { createWarehouse } from '../engine/warehouse.ts';
 
 const START_MS = 120_000;
 const DEFAULT_MAX_ENTRY = 8 * 1024 * 1024;

@@ -8,7 +8,7 @@ import { properties } from '../engine/request.ts';
 import { BYPASSED_REQUESTS, CACHEABLE_REQUESTS, REFUSED_REQUESTS } from '../engine/requests.ts';
 import type { SessionSpec } from '../support/envelopes.ts';
 import { send, shortStatus, until, type Answer } from '../support/http-client.ts';
-import { sizes } from '../support/sizes.ts';
+import { sampled, sizes, strided } from '../support/sizes.ts';
 import { stampOf } from '../support/stamps.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import {
@@ -35,7 +35,7 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'discover-type',
 ]);
 
-const spread = <T>(all: readonly T[]) => all.filter((_, at) => at % sizes.clientStride === 0);
+const spread = <T>(all: readonly T[]) => strided(all, sizes.clientStride);
 const CACHED = spread(CACHEABLE_REQUESTS);
 const BYPASSED = spread(
   BYPASSED_REQUESTS.filter(
@@ -115,7 +115,7 @@ function expectCaps({ headers }: ThirdPartyClient, answer: Answer): void {
 const named = <T extends { readonly name: string }>(rows: readonly T[]) =>
   rows.map((row) => [row.name, row] as const);
 
-describe.each(named(THIRD_PARTY_CLIENTS))('%s', (_client, client) => {
+describe.each(sampled(named(THIRD_PARTY_CLIENTS)))('%s', (_client, client) => {
   const sessions: (SessionSpec | undefined)[] = [];
 
   beforeAll(async () => {

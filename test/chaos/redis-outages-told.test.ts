@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { makeAuthority, type Authority } from '../../support/certificates.ts';
-import { freePort } from '../../support/free-port.ts';
-import '../../support/patient-redis.ts';
-import { startRedisSentinels } from '../../support/redis-sentinels.ts';
-import { startRedis } from '../../support/redis-server.ts';
-import { startTestGateway, type TestGateway } from '../../support/test-gateway.ts';
+import { makeAuthority, type Authority } from '../support/certificates.ts';
+import { freePort } from '../support/free-port.ts';
+import '../support/patient-redis.ts';
+import { startRedisSentinels } from '../support/redis-sentinels.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import {
   ask,
   purge,
@@ -12,8 +12,8 @@ import {
   startDataEngine,
   startGateway,
   type DataEngine,
-} from '../query-cache/gateways.ts';
-import { until } from '../query-cache/redis-house.ts';
+} from '../integration/query-cache/gateways.ts';
+import { until } from '../integration/query-cache/redis-house.ts';
 
 jest.setTimeout(120_000);
 

@@ -1,52 +1,41 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import { mutantProgram, MUTANTS, type MutantProgram } from '../support/oracle/mutants.ts';
-import {
-  clusteredRedis,
-  redisBehindSentinels,
-  standaloneRedis,
-} from '../support/oracle/redis-forms.ts';
+import { mutantProgram, type MutantProgram } from '../support/oracle/mutants.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
 import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
-import { sizes } from '../support/sizes.ts';
+import { servedWorkers } from '../support/oracle/served-workers.ts';
+import { workersOfOne } from '../support/oracle/worker-forms.ts';
+import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
+import { sampled, sizes } from '../support/sizes.ts';
 
 /** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
 const LASTING = Number(process.env['ORACLE_MINUTES'] ?? 0) * 60_000;
 /** Of one run; nobody waits for it unless something hangs (ms). */
 const DEADLINE = LASTING + sizes.oracle.deadline;
 
-/** A run that takes longer tells how far it is (s). */
-const LONG = 240;
-
-const closers: (() => Promise<void> | void)[] = [];
+let form: OracleForm | undefined;
 afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
+  await form?.close();
+  form = undefined;
 });
 
-async function started(starting: Promise<OracleForm>): Promise<OracleForm> {
-  const form = await starting;
-  closers.push(form.close);
-  return form;
-}
-
 describe('a request that is sent after a purge was acknowledged gets no answer from before it', () => {
-  test.each([
-    ['a Redis that stands alone', standaloneRedis, sizes.oracle.alone],
-    ['a Redis behind sentinels', redisBehindSentinels, sizes.oracle.watched],
-    ['a cluster', clusteredRedis, sizes.oracle.watched],
-  ] as const)(
-    'on three gateways and %s, whatever happens to them',
+  test.each(
+    sampled([
+      ['three workers of one process', () => workersOfOne(), sizes.oracle.workers],
+      ['workers as an operator starts them', servedWorkers, sizes.oracle.served],
+    ] as const),
+  )(
+    'on %s, whatever happens to them',
     async (_name, start, goals) => {
-      const form = await started(start());
+      form = await start();
       const seed = fuzzSeed();
       const run = await runOracle({
         seed,
         form,
         goals: { ...goals, lasting: LASTING },
-        onProgress(soFar) {
-          if (LASTING > 0 || soFar.seconds > LONG) process.stderr.write(`${counts(soFar, seed)}\n`);
-        },
+        onProgress: (soFar) => void process.stderr.write(`${counts(soFar, seed)}\n`),
       });
       console.log(`oracle: ${counts(run, seed)}`);
       expect(told(run, seed)).toBe('');
@@ -58,23 +47,23 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
 });
 
 describe('the oracle finds it when', () => {
-  const SNAPSHOT = 'Redis comes back from an old snapshot';
   let mutant: MutantProgram | undefined;
   afterEach(() => {
     mutant?.remove();
     mutant = undefined;
   });
 
-  test.each(Object.entries(MUTANTS))(
+  test.each(sampled(Object.entries(WORKER_MUTANTS)))(
     '%s',
-    async (_name, { replacements, needs }) => {
+    async (_name, { replacements, needs, leases }) => {
       mutant = mutantProgram(replacements);
-      const found = await searchFault(standaloneRedis, {
-        goals: sizes.oracle.mutant,
+      const { main } = mutant;
+      const found = await searchFault(() => workersOfOne({ main, leases }), {
+        // It ends as soon as it has found something.
+        goals: sizes.oracle.workerMutant,
         // Without messages there is nothing but epochs and lease.
         allDeaf: true,
-        disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,
-        main: mutant.main,
+        disturbedBy: (name) => name === needs,
       });
       expect(found).toContainEqual(expect.stringContaining('instead of at least'));
     },

@@ -19,6 +19,7 @@ import {
   READS,
   type RemoteHouse,
 } from './remote-house.ts';
+import { sampled } from '../../support/sizes.ts';
 
 const UNKNOWN =
   '503 [storage-unavailable] The storage did not answer; whether the change was made is not known.';
@@ -111,7 +112,7 @@ const SILENCES: readonly (readonly [string, RawServerAnswer])[] = [
   ['in the body', (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"st')],
 ];
 
-describe.each(CHANGES)('a change by %s %s', (...change) => {
+describe.each(sampled(CHANGES))('a change by %s %s', (...change) => {
   const [method, path, body, ofDataset] = change;
   const stale = ofDataset ? OF_A_DATASET : [];
 

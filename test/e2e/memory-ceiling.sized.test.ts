@@ -13,7 +13,7 @@ import {
 } from '../support/gateway-process.ts';
 import type { Crowd, CrowdReport } from '../support/crowd/clients.ts';
 import { portOf, send } from '../support/http-client.ts';
-import { sizes } from '../support/sizes.ts';
+import { sampled, sizes } from '../support/sizes.ts';
 
 const USERS = Array.from({ length: 8 }, (_, number) => `reader${number}`);
 const MIB = 1024 * 1024;
@@ -108,14 +108,16 @@ async function visitedBy({
 /** Room for one answer and its copy, where the limits leave that. */
 const LARGE = `${Math.ceil((sizes.crowdAnswer * 1.2) / MIB)}MiB`;
 
-test.each<[string, Weather]>([
+const CROWDS: readonly [what: string, weather: Weather][] = [
   ['answers that are too long to be kept', {}],
   ['answers for which there is not room enough', { max_entry: LARGE, slow: true, full: true }],
   ['one answer that all are given', { same: true, max_entry: LARGE, slow: true }],
   ['one answer that is too long to be kept', { same: true }],
   ['answers that are passed through', { statement: 'passed', slow: true }],
   ['answers that are watched', { statement: 'watched', slow: true }],
-])(
+];
+
+test.each(sampled(CROWDS))(
   'a crowd that asks for %s is answered, and memory stays below the ceiling',
   async (what, weather) => {
     const { report, most, peak, noRoom } = await visitedBy(weather);

@@ -16,6 +16,7 @@ import {
   type StampedAnswer,
 } from '../support/stamped-client.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sampled } from '../support/sizes.ts';
 
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
 const PROPERTIES = { Catalog: 'Sales' };
@@ -77,7 +78,7 @@ const isSure = ({ status }: StampedAnswer) =>
     status,
   );
 
-describe.each(KINDS)('gateways before %s that share a Redis', (kind) => {
+describe.each(sampled(KINDS))('gateways before %s that share a Redis', (kind) => {
   test('share its sessions, what was made in them, and their end', async () => {
     engine = await startSessionEngine({ kind });
     const [one, other] = [await gatewayOf(kind), await gatewayOf(kind)];

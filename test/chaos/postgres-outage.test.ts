@@ -4,16 +4,16 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { StorageUnavailable } from '../../../src/errors.ts';
-import type { RoleInput } from '../../../src/roles/role.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
-import type { BlackHole } from '../../support/black-hole.ts';
-import { startBlackHole } from '../../support/black-hole.ts';
-import { livedTime } from '../../support/lived-time.ts';
-import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
-import { startPostgres } from '../../support/postgres-server.ts';
-import { sizes } from '../../support/sizes.ts';
-import { commitsWait, storageAt } from './postgres-house.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { RoleInput } from '../../src/roles/role.ts';
+import type { Storage } from '../../src/storage/storage.ts';
+import type { BlackHole } from '../support/black-hole.ts';
+import { startBlackHole } from '../support/black-hole.ts';
+import { livedTime } from '../support/lived-time.ts';
+import type { PostgresHouse, PostgresServer } from '../support/postgres-server.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { sizes } from '../support/sizes.ts';
+import { commitsWait, storageAt } from '../integration/storage/postgres-house.ts';
 
 /** What the program has as a default (ms). */
 const DEFAULT_TIMEOUT = 1_500;

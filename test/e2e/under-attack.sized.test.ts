@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { askXmla, portOf, send, shortStatus } from '../support/http-client.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
-import { sizes } from '../support/sizes.ts';
+import { sampled, sizes } from '../support/sizes.ts';
 import {
   startAttackedGateway,
   type AttackedGateway,
@@ -190,10 +190,12 @@ async function asked(started: Started, question: string, ...how: AskedHow): Prom
 }
 type AskedHow = [spec?: Parameters<typeof asking>[1], path?: string];
 
-test.each([
-  ['long names of catalogs', 'long-catalogs'],
-  ['long names of projects', 'long-projects'],
-] as const)(
+test.each(
+  sampled([
+    ['long names of catalogs', 'long-catalogs'],
+    ['long names of projects', 'long-projects'],
+  ] as const),
+)(
   '%s take no memory, and the hits of others go on',
   async (what, kind) => {
     await attacked(await start({}), what, { kind });
@@ -207,10 +209,12 @@ test(
   PATIENCE,
 );
 
-test.each([
-  ['from one address', ['127.0.0.1']],
-  ['from eight addresses', Array.from({ length: 8 }, (_, number) => `127.0.0.${number + 1}`)],
-])(
+test.each(
+  sampled<[string, string[]]>([
+    ['from one address', ['127.0.0.1']],
+    ['from eight addresses', Array.from({ length: 8 }, (_, number) => `127.0.0.${number + 1}`)],
+  ]),
+)(
   'unfinished heads %s take no memory without end, and the hits of others go on',
   async (what, addresses) => {
     await attacked(await start({}), `unfinished heads ${what}`, {
@@ -270,7 +274,7 @@ test(
   PATIENCE + 2 * sizes.attackersSessions,
 );
 
-test.each(['faults', 'rows'] as const)(
+test.each(sampled(['faults', 'rows'] as const))(
   'invented projects, to which the engine says %s, leave /metrics short, and real projects their label',
   async (invented) => {
     const started = await start({ invented, tellsProjects: true });

@@ -14,6 +14,7 @@ import {
 } from '../support/stamped-client.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { checkpoint, type Checkpoint } from '../unit/query-cache/fakes.ts';
+import { sampled } from '../support/sizes.ts';
 
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
 const KINDS = ['emondrian', 'mondrian'] as const;
@@ -99,7 +100,7 @@ async function sharedSession(one: Worker, other: Worker) {
   return { id, statement };
 }
 
-describe.each(KINDS)('a session of %s that was begun at one worker', (kind) => {
+describe.each(sampled(KINDS))('a session of %s that was begun at one worker', (kind) => {
   test('is clean at the other, which answers for it from its own memory', async () => {
     const { one, other } = await crew(kind);
     const [id, statement] = [await begin(one), query()];

@@ -4,6 +4,7 @@ import { INJECTION_STRINGS } from '../support/injection-strings.ts';
 import { closeDrivers, DRIVERS, startDriver } from '../support/storage-drivers.ts';
 import type { TestGateway } from '../support/test-gateway.ts';
 import { apiOf, dataOf, documentOf, failureOf, messageOf, users, type Api } from './api-client.ts';
+import { sampled } from '../support/sizes.ts';
 
 afterAll(closeDrivers);
 
@@ -39,7 +40,7 @@ test('there are at least fifty texts, and fifty may be names', () => {
   expect(INJECTION_STRINGS.every((text) => text.isWellFormed())).toBe(true);
 });
 
-describe.each(DRIVERS)('over %s, text that looks like more', (driver) => {
+describe.each(sampled(DRIVERS))('over %s, text that looks like more', (driver) => {
   let gateway: TestGateway;
   let api: Api;
   const page = { pageNum: '0', pageSize: '1000', containsDesc: 'true' };

@@ -1,39 +1,54 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import { mutantProgram, type MutantProgram } from '../support/oracle/mutants.ts';
+import { mutantProgram, MUTANTS, type MutantProgram } from '../support/oracle/mutants.ts';
+import {
+  clusteredRedis,
+  redisBehindSentinels,
+  standaloneRedis,
+} from '../support/oracle/redis-forms.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
 import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
-import { servedWorkers } from '../support/oracle/served-workers.ts';
-import { workersOfOne } from '../support/oracle/worker-forms.ts';
-import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
-import { sizes } from '../support/sizes.ts';
+import { sampled, sizes } from '../support/sizes.ts';
 
 /** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
 const LASTING = Number(process.env['ORACLE_MINUTES'] ?? 0) * 60_000;
 /** Of one run; nobody waits for it unless something hangs (ms). */
 const DEADLINE = LASTING + sizes.oracle.deadline;
 
-let form: OracleForm | undefined;
+/** A run that takes longer tells how far it is (s). */
+const LONG = 240;
+
+const closers: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
-  await form?.close();
-  form = undefined;
+  for (const close of closers.splice(0)) await close();
 });
 
+async function started(starting: Promise<OracleForm>): Promise<OracleForm> {
+  const form = await starting;
+  closers.push(form.close);
+  return form;
+}
+
 describe('a request that is sent after a purge was acknowledged gets no answer from before it', () => {
-  test.each([
-    ['three workers of one process', () => workersOfOne(), sizes.oracle.workers],
-    ['workers as an operator starts them', servedWorkers, sizes.oracle.served],
-  ] as const)(
-    'on %s, whatever happens to them',
+  test.each(
+    sampled([
+      ['a Redis that stands alone', standaloneRedis, sizes.oracle.alone],
+      ['a Redis behind sentinels', redisBehindSentinels, sizes.oracle.watched],
+      ['a cluster', clusteredRedis, sizes.oracle.watched],
+    ] as const),
+  )(
+    'on three gateways and %s, whatever happens to them',
     async (_name, start, goals) => {
-      form = await start();
+      const form = await started(start());
       const seed = fuzzSeed();
       const run = await runOracle({
         seed,
         form,
         goals: { ...goals, lasting: LASTING },
-        onProgress: (soFar) => void process.stderr.write(`${counts(soFar, seed)}\n`),
+        onProgress(soFar) {
+          if (LASTING > 0 || soFar.seconds > LONG) process.stderr.write(`${counts(soFar, seed)}\n`);
+        },
       });
       console.log(`oracle: ${counts(run, seed)}`);
       expect(told(run, seed)).toBe('');
@@ -45,23 +60,23 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
 });
 
 describe('the oracle finds it when', () => {
+  const SNAPSHOT = 'Redis comes back from an old snapshot';
   let mutant: MutantProgram | undefined;
   afterEach(() => {
     mutant?.remove();
     mutant = undefined;
   });
 
-  test.each(Object.entries(WORKER_MUTANTS))(
+  test.each(sampled(Object.entries(MUTANTS)))(
     '%s',
-    async (_name, { replacements, needs, leases }) => {
+    async (_name, { replacements, needs }) => {
       mutant = mutantProgram(replacements);
-      const { main } = mutant;
-      const found = await searchFault(() => workersOfOne({ main, leases }), {
-        // It ends as soon as it has found something.
-        goals: sizes.oracle.workerMutant,
+      const found = await searchFault(standaloneRedis, {
+        goals: sizes.oracle.mutant,
         // Without messages there is nothing but epochs and lease.
         allDeaf: true,
-        disturbedBy: (name) => name === needs,
+        disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,
+        main: mutant.main,
       });
       expect(found).toContainEqual(expect.stringContaining('instead of at least'));
     },

@@ -8,6 +8,7 @@ import { livedTime } from '../support/lived-time.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sampled } from '../support/sizes.ts';
 
 let postgres: PostgresServer;
 let engine: StubEngine;
@@ -101,11 +102,17 @@ async function untilStorageIsBack(): Promise<void> {
   while ((await api.list(PAGE)).status !== 200) await delay(20);
 }
 
-describe.each<[string, () => Promise<void>, () => Promise<void> | void]>([
+const OUTAGES: readonly [
+  what: string,
+  end: () => Promise<void>,
+  begin: () => Promise<void> | void,
+][] = [
   ['is stopped', () => postgres.stop('SIGINT'), () => postgres.restart()],
   ['is killed', () => postgres.stop('SIGKILL'), () => postgres.restart()],
   ['stands still', () => postgres.pause(), () => postgres.resume()],
-])('while PostgreSQL %s', (_, end, begin) => {
+];
+
+describe.each(sampled(OUTAGES))('while PostgreSQL %s', (_, end, begin) => {
   let id: number;
   beforeEach(async () => {
     const { url } = await postgres.house();

@@ -1,0 +1,84 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { house, until } from '../integration/query-cache/redis-house.ts';
+import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
+import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
+import { startRedisSentinels } from '../support/redis-sentinels.ts';
+import type { RedisTls } from '../support/redis-server.ts';
+
+jest.setTimeout(120_000);
+
+let authority: Authority;
+let server: Certificate;
+let client: Certificate;
+beforeAll(() => {
+  authority = makeAuthority();
+  server = authority.issue('redis');
+  client = authority.issue('gateway');
+});
+afterAll(() => authority.remove());
+
+const identity = ({ pem, key }: Certificate) => ({ cert: pem, key: readFileSync(key) });
+
+describe('Redis with sentinels', () => {
+  test('serves, with the login of the sentinels in the URLs and that of the servers beside them', async () => {
+    const redis = await opened(
+      startRedisSentinels({ ...STEADY, passwords: { servers: 'one', sentinels: 'o/ther' } }),
+    );
+    const { master, urls: url } = redis;
+    await serves({ url, mode: 'sentinel', master, password: 'one' });
+    const wrongServers = await refused({ url, mode: 'sentinel', master, password: 'other' });
+    expect(wrongServers.join()).toContain('WRONGPASS');
+    const plain = url.map((text) => text.replace(/:o%2Fther@/u, ':wrong@'));
+    const wrongSentinels = await refused({ url: plain, mode: 'sentinel', master, password: 'one' });
+    expect(wrongSentinels.join()).toContain('WRONGPASS');
+    const unknown = await refused({ url, mode: 'sentinel', master: 'nobody', password: 'one' });
+    expect(unknown.join()).toContain('knows no master nobody');
+  });
+});
+
+describe('a Redis cluster', () => {
+  test('serves, known by one address, with a password', async () => {
+    const { urls } = await opened(startRedisCluster({ ...STEADY_CLUSTER, password: 'one' }));
+    const [first, ...others] = urls as [string, ...string[]];
+    await serves({ url: [first], mode: 'cluster', password: 'one' });
+    await serves({ url: ['redis://127.0.0.1:1', ...others], mode: 'cluster', password: 'one' });
+    const told = await refused({ url: urls, mode: 'cluster', password: 'other' });
+    expect(told.join()).toContain('WRONGPASS');
+  });
+
+  test('serves over TLS with a client certificate', async () => {
+    const tls: RedisTls = { ca: authority, server, client };
+    const { urls } = await opened(startRedisCluster({ ...STEADY_CLUSTER, tls }));
+    await serves({
+      url: urls,
+      mode: 'cluster',
+      tls: { ca: authority.pem, ...identity(client) },
+    });
+  });
+
+  test('hears messages that are published through any node', async () => {
+    const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));
+    const gateways = await Promise.all(
+      Array.from({ length: 4 }, () => opened(house({ url: urls, mode: 'cluster' }))),
+    );
+    const heard = gateways.map(() => new Set<string>());
+    for (const [i, gateway] of gateways.entries()) {
+      gateway.store.onAnnouncement((scopes) => scopes.forEach((scope) => heard[i]?.add(scope)));
+    }
+    await until(
+      async () => {
+        for (const [i, gateway] of gateways.entries()) {
+          await gateway.store
+            .announce({ purge: randomUUID(), scopes: [`project:${i}`] })
+            .catch(() => {});
+        }
+        return heard;
+      },
+      (all) => all.every(({ size }) => size === gateways.length),
+    );
+    expect(heard.map(({ size }) => size)).toEqual([4, 4, 4, 4]);
+  });
+});
