@@ -35,7 +35,7 @@ export const BYPASS_REASONS = {
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
-  'many-catalogs': 'The request names more catalogs than any client needs.',
+  'many-catalogs': 'The request names more catalogs, or more cubes, than any client needs.',
   'long-name': 'The name of a catalog or a cube is longer than 255 bytes of UTF-8.',
   'many-names':
     'The user has named more new projects and catalogs within an hour than limits.names_per_user.',

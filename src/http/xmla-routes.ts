@@ -163,7 +163,10 @@ function readSegment(segment: string): Segment {
     return bad('ends in a slash and clearCache');
   }
   if (/\p{Cc}/u.test(name)) return bad('holds a control character');
-  if (isLongName(name)) return bad(`is longer than ${LONGEST_NAME} bytes`);
+  if (isLongName(name))
+    return bad(
+      `is longer than ${LONGEST_NAME} bytes, as it is or with its letters in their plain form`,
+    );
   return { ok: true, name };
 }
 

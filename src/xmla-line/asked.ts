@@ -50,7 +50,7 @@ export interface Asked {
   /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
   readonly named: { readonly catalogs: NamedCatalogs; readonly cubes: NamedCubes } | undefined;
   /** Why nothing may be kept under the names in it; undefined when it may. */
-  readonly unkept: Extract<BypassReason, 'long-name' | 'many-names'> | undefined;
+  readonly unkept: Extract<BypassReason, 'long-name' | 'many-catalogs' | 'many-names'> | undefined;
 }
 
 /** No client's request names more than two. Each one costs all gateways a question. */
@@ -99,7 +99,7 @@ export async function readAsked(
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
-  const unkept = catalogs.tooLong || cubes.tooLong ? 'long-name' : undefined;
+  const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   return {
     reading,

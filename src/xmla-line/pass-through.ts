@@ -95,10 +95,11 @@ function staleAfter(
     return ['everything'];
   }
   const told = engine.tellsProject && addressee.project !== undefined;
-  const { catalogs, spansCatalogs, qualified, tooLong } = namedCatalogs(request);
+  const { catalogs, spansCatalogs, qualified, excess } = namedCatalogs(request);
   // A dirty session may have moved to another catalog than the one that was noted.
   const ofSession = record?.dirty === false ? record.catalog : null;
-  const isPlain = !tooLong && !qualified && (!spansCatalogs || told || ofSession !== null);
+  const isPlain =
+    excess === undefined && !qualified && (!spansCatalogs || told || ofSession !== null);
   if (!isPlain) return ['everything'];
   const named = [addressee.project, ...catalogs, ofSession];
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));

@@ -32,9 +32,6 @@ export interface CleanSession {
 /** A query, and by whose answers it may be answered. */
 export type PlacedQuery = Query & { readonly share: CacheShare };
 
-/** Each is an epoch to be read: thousands of them would hold everybody up. */
-const MAX_CATALOGS = 16;
-
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
 export function createQueryOf(options: {
   policyOf: PolicyOf;
@@ -60,9 +57,8 @@ export function createQueryOf(options: {
       return 'unknown-shape';
     }
     const { project } = addressee;
-    const { catalogs, spansCatalogs, qualified } = named.catalogs;
+    const { spansCatalogs, qualified } = named.catalogs;
     const inRequest = projectsNamed(asked, project);
-    if (catalogs.length > MAX_CATALOGS) return 'many-catalogs';
     // The engine works in the session's catalog where the request names none.
     const ofSession = [own?.record.catalog ?? []].flat();
     const projects = [...inRequest, ...ofSession];

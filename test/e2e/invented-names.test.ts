@@ -84,6 +84,19 @@ describe('a user who names more new projects and catalogs than he may', () => {
     expect(await ask(base, 'Real 4')).toBe('miss stored');
   });
 
+  test('is charged none by a request that names more than any client does', async () => {
+    const base = await gatewayWith({ limits: { names_per_user: 30 } });
+    const values = Array.from({ length: 20 }, (_, at) => `many ${at}`);
+    const restrictions = [{ name: 'CATALOG_NAME', form: 'value' as const, values }];
+    for (let again = 0; again < 3; again += 1) {
+      const body = discover({ requestType: 'MDSCHEMA_CUBES', restrictions });
+      expect(shortStatus(await askXmla(base, body))).toBe('bypass many-catalogs');
+    }
+    for (let at = 0; at < 29; at += 1) {
+      expect(await ask(base, `Real ${at}`)).toBe('miss stored');
+    }
+  });
+
   test('leaves so many keys in Redis, whatever the engine answers', async () => {
     const limits = { names_per_user: 5 };
     const base = await gatewayWith({ limits, cache: { redis: { url: redis.url } } });

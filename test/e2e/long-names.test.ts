@@ -130,6 +130,24 @@ describe.each([
     expect([written.status, written.text]).toEqual([200, expect.stringMatching('dataset_id')]);
   });
 
+  test('a dataset of a project whose long spelling counts as a short one makes that stale', async () => {
+    const short = `Sales${'A'.repeat(100)}`;
+    const wide = short.replaceAll(/./g, (letter) =>
+      String.fromCodePoint(letter.charCodeAt(0) + 0xfee0),
+    );
+    const body = inCatalog(short, 'SELECT FROM [Wide]');
+    await statusOf(url(), body);
+    expect(await statusOf(url(), body)).toBe('hit');
+    const written = await send(url(), {
+      method: 'POST',
+      path: '/api/dataset?createType=import',
+      headers: { authorization: basic('ADMIN'), 'content-type': 'application/json' },
+      body: JSON.stringify({ project: wide, dataset_name: 'd', type: 'MDX' }),
+    });
+    expect(written.status).toBe(200);
+    expect(await statusOf(url(), body)).toBe('miss stored');
+  });
+
   test('no label of the metrics is longer than a name', async () => {
     const page = (await send(url(), { path: '/metrics' })).text;
     const longest = Math.max(...page.split('\n').map((line) => line.length));

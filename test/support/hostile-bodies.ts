@@ -132,6 +132,10 @@ const SPECIAL: Readonly<Record<string, Make>> = {
     AROUND.restrictions(numbered((i) => `<R${i}>a</R${i}>`, size)),
   'many catalogs': (size) =>
     AROUND.restrictions(numbered((i) => `<CATALOG_NAME>c${i}</CATALOG_NAME>`, size)),
+  'many values of one catalog': (size) =>
+    AROUND.restrictions(
+      `<CATALOG_NAME>${numbered((i) => `<Value>\uFDFA${i}</Value>`, size)}</CATALOG_NAME>`,
+    ),
   'many sessions': (size) =>
     AROUND.header(numbered((i) => `<Session xmlns="${XMLA}" SessionId="a${i}"/>`, size)),
   'properties that are nearly empty': (size) =>

@@ -146,7 +146,7 @@ export function createPurges(options: {
       const renewal = await renew(scopes, id, RENEWAL_TRIES);
       acted();
       if (renewal === undefined) return undefined;
-      if (stale === 'everything') options.clearMemory();
+      if (scopes.includes('everything')) options.clearMemory();
       const passed = await leasePassed(renewal);
       if (passed !== undefined) return passed;
     }

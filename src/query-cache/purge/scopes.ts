@@ -19,8 +19,9 @@ export function projectScope(name: string): Scope {
 
 /** The scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
-  if (stale === 'everything') return ['everything', 'unassigned'];
-  return [...new Set([projectScope(stale.project), 'unassigned'] as const)];
+  // A name that is too long may be another spelling of one under which entries are kept.
+  if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
+  return [projectScope(stale.project), 'unassigned'];
 }
 
 /**

@@ -1,5 +1,5 @@
-import { isLongName } from '../../fold-case.ts';
 import { foldName } from '../fold-name.ts';
+import { objectNames, type ObjectNames } from './object-names.ts';
 import { sourcesOf, type StatementSources } from './statement-sources.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './xmla-request.ts';
 
@@ -14,8 +14,8 @@ export interface NamedCatalogs {
    * project that the engine is told of nor the catalog of its session says where the data come from.
    */
   readonly qualified: boolean;
-  /** Whether it names one that is too long, see {@link isLongName}. */
-  readonly tooLong: boolean;
+  /** Why some that it names are left out; undefined where none is. */
+  readonly excess: ObjectNames['excess'];
 }
 
 /** The restriction that narrows a rowset to one catalog. A rowset that is not here has none. */
@@ -72,14 +72,8 @@ export function namedCatalogs(
         ? sources.names
         : [];
   const narrowed = request.method === 'Discover' ? isNarrowed(request) : namesCatalog(request);
-  const named = [...new Set([...properties, ...inRequest])].filter(isName);
-  const catalogs = named.filter((catalog) => !isLongName(catalog));
-  return {
-    catalogs,
-    spansCatalogs: qualified || !narrowed,
-    qualified,
-    tooLong: catalogs.length < named.length,
-  };
+  const { names, excess } = objectNames([...properties, ...inRequest]);
+  return { catalogs: names, spansCatalogs: qualified || !narrowed, qualified, excess };
 }
 
 function isNarrowed({ requestType, restrictions }: DiscoverRequest): boolean {

@@ -1,5 +1,5 @@
-import { isLongName } from '../../fold-case.ts';
 import { foldName } from '../fold-name.ts';
+import { objectNames, type ObjectNames } from './object-names.ts';
 import { sourcesOf, type StatementSources } from './statement-sources.ts';
 import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
 
@@ -9,8 +9,8 @@ export interface NamedCubes {
   readonly cubes: readonly string[];
   /** False when the answer may hold data of cubes that are not named. */
   readonly certain: boolean;
-  /** Whether it names one that is too long, see {@link isLongName}. */
-  readonly tooLong: boolean;
+  /** Why some that it names are left out; undefined where none is. */
+  readonly excess: ObjectNames['excess'];
 }
 
 /** Rowsets of which every row belongs to one cube, which the restriction CUBE_NAME selects. */
@@ -88,7 +88,6 @@ function cubesOfStatement(
 }
 
 function named(names: readonly string[], certain: boolean): NamedCubes {
-  const all = [...new Set(names)].filter((cube) => cube.trim() !== '');
-  const cubes = all.filter((cube) => !isLongName(cube));
-  return { cubes, certain, tooLong: cubes.length < all.length };
+  const { names: cubes, excess } = objectNames(names);
+  return { cubes, certain, excess };
 }

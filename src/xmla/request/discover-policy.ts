@@ -66,7 +66,7 @@ export function classifyDiscover(
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
 
 /** No letters beyond ASCII, which engines may take for others, and none that may stand for several names. */
-const PLAIN_NAME = /^\w+$/;
+const PLAIN_NAME = /^[a-z\d]+$/i;
 
 function isHarmlessPropertyName(text: string): boolean {
   const name = text.trim();

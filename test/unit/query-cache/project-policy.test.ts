@@ -6,9 +6,13 @@ import type { NamedCubes } from '../../../src/xmla/request/cubes.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const HOUR = 3_600_000;
-const NO_CUBES: NamedCubes = { cubes: [], certain: true, tooLong: false };
-const UNKNOWN: NamedCubes = { cubes: [], certain: false, tooLong: false };
-const cubes = (...names: string[]): NamedCubes => ({ cubes: names, certain: true, tooLong: false });
+const NO_CUBES: NamedCubes = { cubes: [], certain: true, excess: undefined };
+const UNKNOWN: NamedCubes = { cubes: [], certain: false, excess: undefined };
+const cubes = (...names: string[]): NamedCubes => ({
+  cubes: names,
+  certain: true,
+  excess: undefined,
+});
 
 type Project = Partial<Omit<ProjectConfig, 'cubes' | 'engine'>> & {
   readonly cubes?: Record<string, 'on' | 'off'>;
@@ -120,7 +124,9 @@ describe('a cube that is off', () => {
 
   test('switches the cache off for what may read any cube of its project', () => {
     expect(cacheFor(['Shop'], UNKNOWN)).toBe('off');
-    expect(cacheFor(['Shop'], { cubes: ['Budget'], certain: false, tooLong: false })).toBe('off');
+    expect(cacheFor(['Shop'], { cubes: ['Budget'], certain: false, excess: undefined })).toBe(
+      'off',
+    );
   });
 
   test('switches the cache off for what may come from any project', () => {

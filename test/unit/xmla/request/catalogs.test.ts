@@ -51,7 +51,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: false,
       qualified: false,
-      tooLong: false,
+      excess: undefined,
     });
   });
 
@@ -65,7 +65,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: true,
       qualified: false,
-      tooLong: false,
+      excess: undefined,
     });
   });
 
@@ -88,7 +88,7 @@ describe('the catalogs of an Execute', () => {
       catalogs,
       spansCatalogs: true,
       qualified: true,
-      tooLong: false,
+      excess: undefined,
     });
   });
 
@@ -105,7 +105,7 @@ describe('the catalogs of an Execute', () => {
       catalogs: ['C'],
       spansCatalogs: false,
       qualified: false,
-      tooLong: false,
+      excess: undefined,
     });
   });
 });
@@ -121,7 +121,7 @@ describe('the catalogs of a Discover', () => {
       catalogs: ['A', 'B'],
       spansCatalogs: false,
       qualified: false,
-      tooLong: false,
+      excess: undefined,
     });
   });
 
@@ -176,7 +176,7 @@ test.each(['DISCOVER_LITERALS', 'DISCOVER_KEYWORDS', 'DBSCHEMA_PROVIDER_TYPES'])
       catalogs: [],
       spansCatalogs: false,
       qualified: false,
-      tooLong: false,
+      excess: undefined,
     });
   },
 );
@@ -185,14 +185,28 @@ test('catalogs with names that are too long are left out, and that is told', () 
   const [most, long] = ['a'.repeat(255), 'a'.repeat(256)];
   const catalog = (value: string): Property => ({ name: 'Catalog', value });
   const named = (request: XmlaRequest) => {
-    const { catalogs, tooLong } = namedCatalogs(request);
-    return [catalogs, tooLong];
+    const { catalogs, excess } = namedCatalogs(request);
+    return [catalogs, excess];
   };
   const cubes = (...values: string[]) =>
     discover('MDSCHEMA_CUBES', [plain('CATALOG_NAME', ...values)]);
-  expect(named(execute([catalog(most)]))).toEqual([[most], false]);
-  expect(named(execute([catalog(long)]))).toEqual([[], true]);
-  expect(named(execute([catalog('A')], `SELECT FROM [${long}].[B]`))).toEqual([['A', 'B'], true]);
-  expect(named(cubes('A', 'B'))).toEqual([['A', 'B'], false]);
-  expect(named(cubes('A', long))).toEqual([['A'], true]);
+  expect(named(execute([catalog(most)]))).toEqual([[most], undefined]);
+  expect(named(execute([catalog(long)]))).toEqual([[], 'long-name']);
+  expect(named(execute([catalog('A')], `SELECT FROM [${long}].[B]`))).toEqual([
+    ['A', 'B'],
+    'long-name',
+  ]);
+  expect(named(cubes('A', 'B'))).toEqual([['A', 'B'], undefined]);
+  expect(named(cubes('A', long))).toEqual([['A'], 'long-name']);
+});
+
+test('of more catalogs than any client names none is folded or kept', () => {
+  const many = (count: number) =>
+    namedCatalogs(
+      discover('MDSCHEMA_CUBES', [
+        plain('CATALOG_NAME', ...Array.from({ length: count }, (_, at) => `c${at}`)),
+      ]),
+    );
+  expect([many(16).catalogs.length, many(16).excess]).toEqual([16, undefined]);
+  expect([many(17).catalogs, many(17).excess]).toEqual([[], 'many-catalogs']);
 });

@@ -98,12 +98,12 @@ describe('the cubes of a statement', () => {
     expect(namedCubes(execute('SELECT', cube))).toEqual({
       cubes: ['Secret'],
       certain: false,
-      tooLong: false,
+      excess: undefined,
     });
     expect(namedCubes(execute('SELECT FROM [Sales]', cube))).toEqual({
       cubes: ['Sales', 'Secret'],
       certain: true,
-      tooLong: false,
+      excess: undefined,
     });
   });
 
@@ -127,7 +127,7 @@ describe('the cubes of a statement', () => {
         expect(namedCubes(execute(statement))).toEqual({
           cubes: [outer],
           certain: true,
-          tooLong: false,
+          excess: undefined,
         });
         const formula = `x("SELECT FROM${b}${bracketed(inner).replaceAll('"', '""')}")`;
         const withFormula = `WITH MEMBER [m] AS '${formula.replaceAll("'", "''")}' ${statement}`;
@@ -171,7 +171,7 @@ describe('the cubes of a Discover', () => {
     ['a catalog beside it', [plain('CATALOG_NAME', 'C'), plain('CUBE_NAME', 'A')], ['A']],
   ])('are those of %s', (_what, restrictions, cubes) => {
     const found = namedCubes(discover('MDSCHEMA_MEASURES', ...restrictions));
-    expect(found).toEqual({ cubes, certain: true, tooLong: false });
+    expect(found).toEqual({ cubes, certain: true, excess: undefined });
   });
 
   test.each([
@@ -184,7 +184,7 @@ describe('the cubes of a Discover', () => {
     ['a base cube alone, which selects its perspectives', [plain('BASE_CUBE_NAME', 'A')], ['A']],
   ] as const)('are not certain with %s', (_what, restrictions, cubes) => {
     const found = namedCubes(discover('MDSCHEMA_CUBES', ...restrictions));
-    expect(found).toEqual({ cubes, certain: false, tooLong: false });
+    expect(found).toEqual({ cubes, certain: false, excess: undefined });
   });
 
   test.each(['DBSCHEMA_TABLES', 'DBSCHEMA_COLUMNS', 'DISCOVER_INSTANCES', 'mdschema_cubes', 'X'])(
@@ -197,7 +197,7 @@ describe('the cubes of a Discover', () => {
   test.each(['DISCOVER_DATASOURCES', 'DBSCHEMA_CATALOGS', 'MDSCHEMA_FUNCTIONS'])(
     'are none in %s',
     (type) => {
-      expect(namedCubes(discover(type))).toEqual({ cubes: [], certain: true, tooLong: false });
+      expect(namedCubes(discover(type))).toEqual({ cubes: [], certain: true, excess: undefined });
     },
   );
 });
@@ -206,9 +206,12 @@ test('cubes with names that are too long are left out, and that is told', () => 
   const [most, long] = ['a'.repeat(255), 'a'.repeat(256)];
   expect(namedCubes(execute(`SELECT FROM [${most}]`))).toMatchObject({
     cubes: [most],
-    tooLong: false,
+    excess: undefined,
   });
-  expect(namedCubes(execute(`SELECT FROM [${long}]`))).toMatchObject({ cubes: [], tooLong: true });
+  expect(namedCubes(execute(`SELECT FROM [${long}]`))).toMatchObject({
+    cubes: [],
+    excess: 'long-name',
+  });
   const restricted = namedCubes(discover('MDSCHEMA_CUBES', plain('CUBE_NAME', 'A', long)));
-  expect(restricted).toEqual({ cubes: ['A'], certain: true, tooLong: true });
+  expect(restricted).toEqual({ cubes: ['A'], certain: true, excess: 'long-name' });
 });
