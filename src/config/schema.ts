@@ -183,7 +183,7 @@ const limits = section(
     ).prefault('10MiB'),
     dataset: leaf(
       size({ min: KIB, max: 256 * MIB }),
-      'The largest dataset document that may be imported, after its content coding is removed. At most four are read or written at one time, each for a while up to five times over, and eight more are held for clients that take them: datasets may take 28 times as much memory as this. One user gets at most two of these places.',
+      'The largest dataset document that may be imported, after its content coding is removed. At most eight are received and written and eight are read and sent at one time; four of these 16 may be there up to five times over for a while: datasets may take 32 times as much memory as this. One user gets at most two of these places.',
     ).prefault('32MiB'),
     concurrency: leaf(
       integer({ min: 1, max: 10_000 }),

@@ -5,11 +5,12 @@ import { exportQuery, importQuery } from '../../datasets/dataset-queries.ts';
 import { readDocument } from '../../datasets/read-document.ts';
 import { foldCase } from '../../fold-case.ts';
 import { invalidating, type Invalidate } from '../../invalidation.ts';
+import type { ReceivedBody } from '../read-body.ts';
 import { checked } from './checked.ts';
 import type { DocumentGate } from './document-gate.ts';
 import type { ApiExchange, ApiHandlers } from './front.ts';
 import { queryParameters } from './query-parameters.ts';
-import { readJsonBytes } from './read-json.ts';
+import { receiveDataset } from './read-json.ts';
 import { sendDocument } from './send-document.ts';
 import { sendData, sendValue } from './send-json.ts';
 
@@ -28,13 +29,6 @@ export function createDatasetOperations(options: {
 }): DatasetHandlers {
   const { datasets, invalidate, documents, maxDocument } = options;
 
-  async function readDataset({ request }: ApiExchange): Promise<Dataset> {
-    const bytes = await readJsonBytes(request, 'a dataset', maxDocument, 'limits.dataset');
-    const read = await readDocument(bytes);
-    if (!read.ok) throw new GatewayError('bad-request', read.problem);
-    return { ...read.identity, document: read.document };
-  }
-
   /**
    * What the engine answers for a project may depend on its datasets. Who is told that a dataset exists already
    * may have made it, by an attempt that ended without an answer, and takes that for done.
@@ -52,8 +46,8 @@ export function createDatasetOperations(options: {
       made: (result) => (result === 'no-such-dataset' ? 'no' : 'yes'),
     });
 
-  async function importDocument(exchange: ApiExchange): Promise<number> {
-    const dataset = await readDataset(exchange);
+  async function importDocument(exchange: ApiExchange, received: ReceivedBody): Promise<number> {
+    const dataset = await datasetOf(received);
     const created = await changing(exchange, dataset, () => datasets.create(dataset));
     if (created !== 'exists') return created.id;
     throw new ApiError(
@@ -62,8 +56,8 @@ export function createDatasetOperations(options: {
     );
   }
 
-  async function updateDocument(exchange: ApiExchange): Promise<number> {
-    const dataset = await readDataset(exchange);
+  async function updateDocument(exchange: ApiExchange, received: ReceivedBody): Promise<number> {
+    const dataset = await datasetOf(received);
     // Before it too, so that fills of the old state end before the new one can be read.
     await invalidate({ project: dataset.project }, exchange.principal.name, 'before');
     const updated = await changing(exchange, dataset, () => datasets.update(dataset));
@@ -73,6 +67,13 @@ export function createDatasetOperations(options: {
       'dataset_name: the project has no dataset of this name; POST imports it.',
     );
   }
+
+  const received = (exchange: ApiExchange, write: typeof importDocument) =>
+    documents.receive(
+      exchange,
+      () => receiveDataset(exchange.request, maxDocument),
+      (body) => write(exchange, body),
+    );
 
   return {
     async exportDataset(exchange) {
@@ -96,12 +97,12 @@ export function createDatasetOperations(options: {
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      const id = await documents.hold(exchange, () => importDocument(exchange));
+      const id = await received(exchange, importDocument);
       sendData(exchange.response, { dataset_id: id });
     },
 
     async updateDataset(exchange) {
-      const id = await documents.hold(exchange, () => updateDocument(exchange));
+      const id = await received(exchange, updateDocument);
       sendData(exchange.response, { dataset_id: id });
     },
 
@@ -119,4 +120,10 @@ export function createDatasetOperations(options: {
       });
     },
   };
+}
+
+async function datasetOf(received: ReceivedBody): Promise<Dataset> {
+  const read = await readDocument(await received());
+  if (!read.ok) throw new GatewayError('bad-request', read.problem);
+  return { ...read.identity, document: read.document };
 }

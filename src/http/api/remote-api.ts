@@ -12,7 +12,7 @@ import { refuseClimbing } from '../../storage/remote/remote-target.ts';
 import type { DocumentGate } from './document-gate.ts';
 import { createApiRouter, type ApiExchange, type ApiFront, type ApiHandlers } from './front.ts';
 import { API_OPERATIONS, QUERY_PARAMETERS } from './operations.ts';
-import { readJsonBytes } from './read-json.ts';
+import { readJsonBytes, receiveDataset } from './read-json.ts';
 
 /**
  * The role and dataset API at a remote server that speaks the same interface, to be mounted at /api. Login and
@@ -37,19 +37,18 @@ export function createRemoteApi(
   const { config, invalidate, documents, limits, ...front } = options;
   const remote = createRemoteStorage(config);
 
-  /** Undefined without a body. */
+  /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
-    if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
-    return operation.changes === 'datasets'
-      ? readJsonBytes(request, 'a dataset', limits.dataset, 'limits.dataset')
-      : readJsonBytes(request, 'JSON', limits.body);
+    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limits.body, 'limits.body');
+    return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 
   async function changeDataset(
     { operation, principal }: ApiExchange,
-    sent: RemoteRequest,
+    sent: Omit<RemoteRequest, 'body'>,
+    body: Buffer,
   ): Promise<HeldAnswer> {
-    const { document, ...read } = await readDocument(sent.body ?? Buffer.alloc(0));
+    const { document, ...read } = await readDocument(body);
     const stale = read.ok ? { project: read.identity.project } : 'everything';
     if (operation.name === 'updateDataset' && read.ok) {
       // Before it too, so that fills of the old state end before the new one can be read.
@@ -69,18 +68,19 @@ export function createRemoteApi(
     refuseClimbing(exchange.parameters);
     const { method, url: target, headers } = request;
     const query = QUERY_PARAMETERS[operation.name] ?? [];
+    const sent = { method, target, query, headers };
     if (operation.changes === undefined) {
-      return remote.read(
-        { method, target, query, headers, body: undefined },
-        { request, response },
-      );
+      return remote.read({ ...sent, body: undefined }, { request, response });
     }
-    const send = async (): Promise<HeldAnswer> => {
-      const sent = { method, target, query, headers, body: await bodyOf(exchange) };
-      return operation.changes === 'datasets' ? changeDataset(exchange, sent) : remote.change(sent);
-    };
-    const ofDataset = operation.changes === 'datasets';
-    sendHeld(response, await (ofDataset ? documents.hold(exchange, send) : send()));
+    const answer =
+      operation.changes === 'roles'
+        ? remote.change({ ...sent, body: await bodyOf(exchange) })
+        : documents.receive(
+            exchange,
+            async () => (carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING),
+            async (body) => changeDataset(exchange, sent, await body()),
+          );
+    sendHeld(response, await answer);
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
@@ -90,6 +90,8 @@ export function createRemoteApi(
     close: remote.close,
   };
 }
+
+const NOTHING = () => Buffer.alloc(0);
 
 function carriesBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
