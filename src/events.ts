@@ -44,9 +44,9 @@ export type GatewayEvent =
       readonly id: string;
       readonly principal: string;
       readonly project: string;
-      /** Discover request type, `Execute`, or '' when the body was not understood. */
+      /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
       readonly subject: string;
-      /** What of the request was not understood, for whoever wonders; may hold names of the client's; '' for none. */
+      /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */
       readonly why: string;
       readonly outcome: Outcome;
       readonly status: number;

@@ -4,10 +4,11 @@ import type { DatasetStore } from '../datasets/dataset.ts';
 import { readDocument } from '../datasets/read-document.ts';
 import { ApiError, GatewayError } from '../errors.ts';
 import { foldCase } from '../fold-case.ts';
+import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../invalidation.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
-import { checked, readJsonBytes, sendData, sendValue } from './json.ts';
+import { checked, receiveDataset, sendData, sendValue } from './json.ts';
 import type { ApiExchange, ApiHandlers } from './operations.ts';
 
 /** The operations of the interface document §4.2. */
@@ -20,20 +21,17 @@ export function createDatasetOperations(options: {
 }) {
   const { datasets, invalidate, documents, maxDocument } = options;
 
-  async function readDataset({ request }: ApiExchange): Promise<Dataset> {
-    const bytes = await readJsonBytes(request, 'a dataset', maxDocument, 'limits.dataset');
-    const read = await readDocument(bytes);
-    if (!read.ok) throw new GatewayError('bad-request', read.problem);
-    return { ...read.identity, document: read.document };
-  }
-
   /**
    * What the engine answers for a project may depend on its datasets. A client that is told that a dataset exists
    * already may have made it, by an attempt that ended without an answer, and takes that for done.
    * @returns the id of the dataset
    */
-  async function save(exchange: ApiExchange, how: 'create' | 'update'): Promise<number> {
-    const dataset = await readDataset(exchange);
+  async function save(
+    exchange: ApiExchange,
+    how: 'create' | 'update',
+    received: ReceivedBody,
+  ): Promise<number> {
+    const dataset = await datasetOf(received);
     const stale = { project: dataset.project };
     const principal = exchange.principal.name;
     // Before it too, so that fills of the old state end before the new one can be read.
@@ -60,6 +58,13 @@ export function createDatasetOperations(options: {
     return saved.id;
   }
 
+  const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
+    documents.receive(
+      exchange,
+      () => receiveDataset(exchange.request, maxDocument),
+      (body) => save(exchange, how, body),
+    );
+
   return {
     async exportDataset(exchange) {
       const { request, response } = exchange;
@@ -76,12 +81,12 @@ export function createDatasetOperations(options: {
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      const id = await documents.hold(exchange, () => save(exchange, 'create'));
+      const id = await receive(exchange, 'create');
       sendData(exchange.response, { dataset_id: id });
     },
 
     async updateDataset(exchange) {
-      const id = await documents.hold(exchange, () => save(exchange, 'update'));
+      const id = await receive(exchange, 'update');
       sendData(exchange.response, { dataset_id: id });
     },
 
@@ -99,4 +104,10 @@ export function createDatasetOperations(options: {
       });
     },
   } satisfies Partial<ApiHandlers>;
+}
+
+async function datasetOf(received: ReceivedBody): Promise<Dataset> {
+  const read = await readDocument(await received());
+  if (!read.ok) throw new GatewayError('bad-request', read.problem);
+  return { ...read.identity, document: read.document };
 }

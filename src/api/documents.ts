@@ -7,16 +7,19 @@ import { sendHead } from '../http/answers.ts';
 
 /**
  * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
- * 640 MiB of the largest by default; and with more at one time none would be done sooner on a small server.
+ * 1 GiB of the largest by default, with what else is received and sent; and with more at one time none would be done
+ * sooner on a small server.
  */
 const PLACES = 4;
+/** Documents that come from their clients, or have come and are written; until then each is there once. */
+const RECEIVED = 8;
 /** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
 const SENT = 8;
-/** Documents that one user may have read, written or sent at one time. */
+/** Documents that one user may have received, read, written or sent at one time. */
 const OWN = 2;
 /** Requests of one user that may wait for that; what he queues keeps no other user from waiting. */
 const QUEUE = 256;
-/** How long any request may wait (ms): shorter than what clients usually wait for an answer. */
+/** How long any request may wait, before its body is received and after it (ms): shorter than what clients usually wait for an answer. */
 const LONGEST_WAIT = 30_000;
 
 /** Who asks; whose client goes away waits no more. */
@@ -27,18 +30,23 @@ interface Asker {
 
 /**
  * Bounds how many documents are held at one time, of one user and of all. What holds none never waits here. A client
- * that is slow to take a document keeps a place from others of its kind and of its user, not from imports and updates.
+ * that is slow to send or to take a document keeps a place from those that do the same and from those of its user: what
+ * reads and writes documents never waits for a client.
  */
 export interface DocumentGate {
   /**
-   * Does the work when there is a place, which it has to its end.
+   * Receives a document when there is a place, which it has to its end, and then writes it, which takes another one.
    * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
    * @throws GatewayError `client-gone`, and what the work throws
    */
-  hold<T>(asker: Asker, work: () => Promise<T>): Promise<T>;
+  receive<R, T>(
+    asker: Asker,
+    receive: () => Promise<R>,
+    write: (received: R) => Promise<T>,
+  ): Promise<T>;
   /**
    * The same for a document that is read, which takes a place, and then sent, which takes another one.
-   * @throws as {@link DocumentGate.hold}
+   * @throws as {@link DocumentGate.receive}
    */
   pass(
     asker: Asker,
@@ -51,52 +59,72 @@ export interface DocumentGate {
 export function createDocumentGate(
   options: {
     readonly places?: number;
+    readonly received?: number;
     readonly sent?: number;
     readonly own?: number;
     readonly queue?: number;
     readonly wait?: number;
   } = {},
 ): DocumentGate {
-  const { places = PLACES, sent = SENT, own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
+  const { places = PLACES, received = RECEIVED, sent = SENT } = options;
+  const { own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
   const held = createGate(places);
+  const receiving = createGate(received);
   const sending = createGate(sent);
   /** Of those who have a place. */
   const users = new Map<string, Gate>();
 
-  /**
-   * Enters the user's own gate first, so that who waits for himself keeps no place from others.
-   * @param work gets what leaves the gates, the last one first
-   */
-  async function within<T>(
-    { principal, response }: Asker,
+  /** @param leave gets what leaves the gates, the last one first */
+  async function enter(
+    { response }: Asker,
     gates: readonly Gate[],
-    work: (leave: readonly (() => void)[]) => Promise<T>,
-  ): Promise<T> {
+    leave: (() => void)[],
+  ): Promise<void> {
     refuseGone(response);
-    const user = foldCase(principal.name);
-    const mine = users.get(user) ?? createGate(own);
-    if (mine.usage().waiting >= queue) throw overloaded();
-    users.set(user, mine);
     const patience = new AbortController();
     const goAway = () => patience.abort(clientGone());
     const timer = setTimeout(() => patience.abort(overloaded()), wait);
     response.once('close', goAway);
-    const leave: (() => void)[] = [];
     try {
-      for (const gate of [mine, ...gates]) leave.unshift(await gate.enter(patience.signal));
+      for (const gate of gates) leave.unshift(await gate.enter(patience.signal));
       // The client may have gone in the very turn in which its place came.
       refuseGone(response);
-      return await work(leave);
     } finally {
       clearTimeout(timer);
       response.off('close', goAway);
+    }
+  }
+
+  /**
+   * Enters the user's own gate first, so that who waits for himself keeps no place from others.
+   * @param work gets what leaves the gates, the last one first; what it adds is left too
+   */
+  async function within<T>(
+    asker: Asker,
+    gates: readonly Gate[],
+    work: (leave: (() => void)[]) => Promise<T>,
+  ): Promise<T> {
+    const user = foldCase(asker.principal.name);
+    const mine = users.get(user) ?? createGate(own);
+    if (mine.usage().waiting >= queue) throw overloaded();
+    users.set(user, mine);
+    const leave: (() => void)[] = [];
+    try {
+      await enter(asker, [mine, ...gates], leave);
+      return await work(leave);
+    } finally {
       for (const one of leave) one();
       if (mine.usage().inside === 0) users.delete(user);
     }
   }
 
   return {
-    hold: (asker, work) => within(asker, [held], work),
+    receive: (asker, receive, write) =>
+      within(asker, [receiving], async (leave) => {
+        const document = await receive();
+        await enter(asker, [held], leave);
+        return write(document);
+      }),
     pass: (asker, read, send) =>
       within(asker, [sending, held], async ([leaveHeld]) => {
         const document = await read();
@@ -114,7 +142,7 @@ export function placesBeside(connections: number): number {
 function overloaded(): GatewayError {
   return new GatewayError(
     'overloaded',
-    'Too many datasets are read, written or sent at one time; nothing was done. Try again.',
+    'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.',
     { retryAfter: 5 },
   );
 }

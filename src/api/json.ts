@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { scanJson } from '../datasets/json-text.ts';
 import { ApiError, GatewayError } from '../errors.ts';
 import { sendWhole } from '../http/answers.ts';
-import { readBody } from '../http/read-body.ts';
+import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
 import { carriesBody } from '../http/request-head.ts';
 
 /**
@@ -19,20 +19,27 @@ const DEEPEST = 32;
 const LONGEST_ESCAPE = 6;
 
 /**
- * The bytes of a JSON body, not yet looked at.
+ * How many bytes of a dataset a client must send in each ten seconds: as many as it must take of one. Until all have come
+ * it keeps others from sending theirs.
+ */
+const DATASET_PACE = 64 * 1024;
+
+/**
+ * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
  * @param needed what the body must hold, for the message when there is none
  * @param limit largest body in bytes
- * @param limitName the key of the configuration that sets the limit
+ * @param options as for {@link receiveBody}
+ * @returns throws `bad-request` for no body, beside what it says of itself
  * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
  *   send everything else without asking (Fetch, CORS-safelisted request headers)
- * @throws GatewayError `bad-request` for no body, and as {@link readBody}
+ * @throws GatewayError as {@link receiveBody}
  */
-export async function readJsonBytes(
+async function receiveJson(
   request: IncomingMessage,
   needed: string,
   limit: number,
-  limitName?: string,
-): Promise<Buffer> {
+  options: { readonly limitName: string; readonly pace?: number },
+): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
     throw new ApiError(
       'media-type',
@@ -40,9 +47,28 @@ export async function readJsonBytes(
       { headers: { accept: 'application/json' } },
     );
   }
-  const body = await readBody(request, limit, limitName === undefined ? {} : { limitName });
-  if (body.length > 0) return body;
-  throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
+  const received = await receiveBody(request, limit, options);
+  return async () => {
+    const body = await received();
+    if (body.length > 0) return body;
+    throw new GatewayError('bad-request', `The request has no body; it must hold ${needed}.`);
+  };
+}
+
+/** The same for a dataset document, which must not come slowly. @param limit `limits.dataset` */
+export function receiveDataset(request: IncomingMessage, limit: number): Promise<ReceivedBody> {
+  const options = { limitName: 'limits.dataset', pace: DATASET_PACE };
+  return receiveJson(request, 'a dataset', limit, options);
+}
+
+/** The bytes of a JSON body, not yet looked at. @throws as {@link receiveJson} and what it returns */
+export async function readJsonBytes(
+  request: IncomingMessage,
+  needed: string,
+  limit: number,
+  limitName: string,
+): Promise<Buffer> {
+  return (await receiveJson(request, needed, limit, { limitName }))();
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 } from '../storage/remote/remote-storage.ts';
 import { refuseClimbing } from '../storage/remote/remote-target.ts';
 import type { DocumentGate } from './documents.ts';
-import { readJsonBytes } from './json.ts';
+import { readJsonBytes, receiveDataset } from './json.ts';
 import {
   API_OPERATIONS,
   type ApiExchange,
@@ -45,19 +45,18 @@ export function createRemoteOperations(options: {
   const { invalidate, documents, limits } = options;
   const remote = createRemoteStorage(options.config);
 
-  /** Undefined without a body. */
+  /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
-    if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
-    return operation.changes === 'datasets'
-      ? readJsonBytes(request, 'a dataset', limits.dataset, 'limits.dataset')
-      : readJsonBytes(request, 'JSON', limits.body);
+    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limits.body, 'limits.body');
+    return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 
   async function changeDataset(
     { operation, principal }: ApiExchange,
-    sent: RemoteRequest,
+    sent: Omit<RemoteRequest, 'body'>,
+    body: Buffer,
   ): Promise<HeldAnswer> {
-    const { document, ...read } = await readDocument(sent.body ?? Buffer.alloc(0));
+    const { document, ...read } = await readDocument(body);
     const stale = read.ok ? { project: read.identity.project } : 'everything';
     if (operation.name === 'updateDataset' && read.ok) {
       // Before it too, so that fills of the old state end before the new one can be read.
@@ -82,8 +81,10 @@ export function createRemoteOperations(options: {
     }
     const { head, body } =
       operation.changes === 'datasets'
-        ? await documents.hold(exchange, async () =>
-            changeDataset(exchange, { ...sent, body: await bodyOf(exchange) }),
+        ? await documents.receive(
+            exchange,
+            async () => (carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING),
+            async (received) => changeDataset(exchange, sent, await received()),
           )
         : await remote.change({ ...sent, body: await bodyOf(exchange) });
     response.writeHead(head.status, head.statusMessage, head.headers);
@@ -97,6 +98,8 @@ export function createRemoteOperations(options: {
     close: remote.close,
   };
 }
+
+const NOTHING = () => Buffer.alloc(0);
 
 /** By these a server says that it did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);

@@ -242,7 +242,7 @@ const limits = section('What protects the gateway and the engine.', {
     'The largest request body, after its content coding is removed.',
   ),
   dataset: key(size('1KiB', '256MiB'), '32MiB').means(
-    'The largest dataset document that may be imported, after its content coding is removed. At most four are read or written at one time, each for a while up to five times over, and eight more are held for clients that take them: datasets may take 28 times as much memory as this. One user gets at most two of these places.',
+    'The largest dataset document that may be imported, after its content coding is removed. At most eight are received and written and eight are read and sent at one time; four of these 16 may be there up to five times over for a while: datasets may take 32 times as much memory as this. One user gets at most two of these places.',
   ),
   concurrency: key(integer(1, 10_000), 64).means(
     'How many requests may be at the engine at one time.',

@@ -12,8 +12,10 @@ const LONGEST_SILENCE = 60_000;
 const SHORT = 64 * 1024;
 /** How much is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
-/** While others wait for memory, a client must send on so many bytes in so many milliseconds. */
-const PACE = { bytes: 640 * 1024, time: 10_000 };
+/** How often it is looked at how much a client sends (ms). */
+const WINDOW = 10_000;
+/** While others wait for memory, a client must send so many bytes in a window. */
+const HASTE = 640 * 1024;
 /** Deflate cannot make bytes shorter than this part of them (its longest match takes two bits), gzip and zlib no less. */
 const BEST_COMPRESSION = 1032;
 
@@ -35,21 +37,46 @@ interface ReadOptions {
   readonly limitName?: string;
   /** The memory that the body takes; it keeps the size of what is returned. Left out where it is not counted. */
   readonly room?: RequestShare;
+  /**
+   * How many bytes must come in each ten seconds, whether others wait or not. Left out: only while others wait for
+   * memory there is a least.
+   */
+  readonly pace?: number;
   /** Aborted when the client goes away. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Reads a request body whole and removes its content coding. A client that does not go on sending is broken off, and so
- * is a slow one while others wait for memory. Its room is taken as it comes: what a client only announces takes none.
+ * Reads a request body whole and removes its content coding.
  * @param limit largest body in bytes, both as it comes and decoded
- * @throws GatewayError `too-big`, `content-coding`, `bad-request` (a broken coding), `client-gone`, `overloaded`
+ * @throws GatewayError as {@link receiveBody}, and `bad-request` for a broken coding
  */
 export async function readBody(
   request: IncomingMessage,
   limit: number,
-  { limitName = 'limits.body', room, signal = NEVER }: ReadOptions = {},
+  options?: ReadOptions,
 ): Promise<Buffer> {
+  return (await receiveBody(request, limit, options))();
+}
+
+/**
+ * Puts a body together that has come whole, and removes its content coding; to be called once. In memory it is up to
+ * three times then, before that once.
+ * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
+ */
+export type ReceivedBody = () => Buffer | Promise<Buffer>;
+
+/**
+ * Waits until a request body has come whole. A client that does not go on sending is broken off, and so is a slow one
+ * while others wait for memory. Its room is taken as it comes: what a client only announces takes none.
+ * @param limit largest body in bytes, both as it comes and decoded
+ * @throws GatewayError `too-big`, `content-coding`, `client-gone`, `overloaded`
+ */
+export async function receiveBody(
+  request: IncomingMessage,
+  limit: number,
+  { limitName = 'limits.body', room, pace, signal = NEVER }: ReadOptions = {},
+): Promise<ReceivedBody> {
   const tooBig = () =>
     new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
       headers: { connection: 'close' },
@@ -57,14 +84,13 @@ export async function readBody(
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();
   const coding = codingOf(request);
   try {
-    const whole =
-      coding === undefined ? (takeWhole(request) ?? (await takeSoon(request))) : undefined;
-    if (whole === undefined) {
-      return await readPieces(request, coding, limit, tooBig, room, signal);
-    }
+    let whole = coding === undefined ? takeWhole(request) : undefined;
+    if (coding === undefined && pace === undefined) whole ??= await takeSoon(request);
+    if (whole === undefined)
+      return await receivePieces(request, coding, { limit, tooBig, room, pace, signal });
     if (whole.length > limit) throw tooBig();
     await room?.grow(whole.length, signal);
-    return whole;
+    return () => whole;
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
@@ -110,17 +136,26 @@ function firstEvent(request: IncomingMessage): Promise<void> {
 const FIRST_EVENTS = ['readable', 'end', 'error', 'close'] as const;
 const NOTHING = Buffer.alloc(0);
 
-async function readPieces(
+async function receivePieces(
   request: IncomingMessage,
   coding: string | undefined,
-  limit: number,
-  tooBig: () => GatewayError,
-  room: RequestShare | undefined,
-  signal: AbortSignal,
-): Promise<Buffer> {
+  {
+    limit,
+    tooBig,
+    room,
+    pace,
+    signal,
+  }: {
+    limit: number;
+    tooBig: () => GatewayError;
+    room: RequestShare | undefined;
+    pace: number | undefined;
+    signal: AbortSignal;
+  },
+): Promise<ReceivedBody> {
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = watchPace(request, room, () => size);
+  const timer = watchPace(request, room, pace, () => size);
   try {
     // Of one that is refused the rest is dropped as it comes: its client reads the answer when it has sent all.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
@@ -131,23 +166,25 @@ async function readPieces(
       const wait = room?.grow(chunk.length, signal);
       if (wait !== undefined) await timer.exceptFor(wait);
     }
-    // A short one is put together in no time; of a long one there are two until that is done.
-    if (size > COPIED_AT_ONCE) await timer.exceptFor(room?.grow(size, signal));
-    const body = await joined(chunks, size);
-    chunks.length = 0;
-    room?.shrinkTo(size);
-    if (coding === undefined) return body;
-    // The decoder has its pieces and then the whole.
-    await timer.exceptFor(room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal));
-    const decoded = await decode(body, coding, limit, tooBig);
-    room?.shrinkTo(decoded.length);
-    return decoded;
   } catch (error) {
     request.resume();
     throw error;
   } finally {
     timer.end();
   }
+  return async () => {
+    // A short one is put together in no time; of a long one there are two until that is done.
+    if (size > COPIED_AT_ONCE) await room?.grow(size, signal);
+    const body = await joined(chunks, size);
+    chunks.length = 0;
+    room?.shrinkTo(size);
+    if (coding === undefined) return body;
+    // The decoder has its pieces and then the whole.
+    await room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal);
+    const decoded = await decode(body, coding, limit, tooBig);
+    room?.shrinkTo(decoded.length);
+    return decoded;
+  };
 }
 
 const NEVER = new AbortController().signal;
@@ -157,12 +194,17 @@ function watchSilence(request: IncomingMessage): NodeJS.Timeout {
 }
 
 /**
- * Breaks a client off that sends nothing, or too slowly while others wait for memory. What the request itself waits is
- * not held against it; the account sees to it that this is never long.
+ * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. What the
+ * request itself waits is not held against it; the account sees to it that this is never long.
  */
-function watchPace(request: IncomingMessage, room: RequestShare | undefined, size: () => number) {
+function watchPace(
+  request: IncomingMessage,
+  room: RequestShare | undefined,
+  pace: number | undefined,
+  size: () => number,
+) {
   const silence = watchSilence(request);
-  let pace: NodeJS.Timeout | undefined;
+  let looks = pace === undefined ? undefined : setInterval(look, WINDOW);
   /** When the present wait began. */
   let waitsSince: number | undefined;
   /** What the request waited, and what had come, at the last look. */
@@ -178,24 +220,26 @@ function watchPace(request: IncomingMessage, room: RequestShare | undefined, siz
 
   function look(): void {
     countWait();
-    const needed = PACE.bytes * Math.max(0, 1 - waited / PACE.time);
+    const part = Math.max(0, 1 - waited / WINDOW);
     const came = size() - before;
     before = size();
     waited = 0;
-    if (came >= needed || room?.isInTheWay() !== true) return;
-    request.destroy(new Error('it came too slowly while others waited for memory'));
+    if (pace !== undefined && came < pace * part) {
+      request.destroy(new Error(`it came too slowly: less than ${pace} bytes in ${WINDOW} ms`));
+    } else if (came < HASTE * part && room?.isInTheWay() === true) {
+      request.destroy(new Error('it came too slowly while others waited for memory'));
+    }
   }
 
   return {
     goOn() {
       silence.refresh();
       // Only of what came in several pieces: a single one holds next to nothing.
-      if (room === undefined || size() === 0 || pace !== undefined) return;
-      pace = setInterval(look, PACE.time);
+      if (room === undefined || size() === 0 || looks !== undefined) return;
+      looks = setInterval(look, WINDOW);
       waited = 0;
     },
-    async exceptFor(wait: Promise<void> | undefined): Promise<void> {
-      if (wait === undefined) return;
+    async exceptFor(wait: Promise<void>): Promise<void> {
       waitsSince = systemClock.now();
       await wait;
       countWait();
@@ -204,7 +248,7 @@ function watchPace(request: IncomingMessage, room: RequestShare | undefined, siz
     },
     end() {
       clearTimeout(silence);
-      clearInterval(pace);
+      clearInterval(looks);
     },
   };
 }

@@ -23,6 +23,9 @@ const LONGEST_STALL = 300_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 
+/** Of what a request says of itself, so much is told (characters): the rest of a long one helps nobody. */
+const LONGEST_TOLD = 255;
+
 const OVER = Promise.resolve();
 
 /** What the event of an answered request says; filled in as the request becomes known. */
@@ -83,8 +86,8 @@ export function createXmlaClient(
       id,
       principal,
       project,
-      subject,
-      why,
+      subject: subject.slice(0, LONGEST_TOLD),
+      why: why.slice(0, LONGEST_TOLD),
       outcome,
       status: response.headersSent ? response.statusCode : 499,
       bytes,

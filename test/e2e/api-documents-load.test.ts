@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { apiOf, ask, dataOf } from '../contract/api-client.ts';
 import { configFolder, listening, runMain, type ConfigFolder } from '../support/gateway-process.ts';
 import { portOf, send, until, type Answer } from '../support/http-client.ts';
@@ -105,6 +105,46 @@ describe('exports that are not read on', () => {
       [200, true],
       [200, true],
     ]);
+  });
+});
+
+describe('imports that come slowly', () => {
+  let gateway: TestGateway;
+  const sockets: Socket[] = [];
+  beforeAll(async () => {
+    gateway = await startTestGateway({
+      auth: { admins: ['ADMIN', 'alice', 'bob'] },
+      storage: { driver: 'sqlite', path: ':memory:' },
+    });
+  });
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy();
+    await gateway.close();
+  });
+
+  test('of two users keep no other user from exports and imports', async () => {
+    const api = apiOf(gateway.url);
+    await imported(gateway.url, documentOf('d', 1000));
+    // What is slow begins at once where the login is known already.
+    for (const user of ['alice', 'bob'] as const) {
+      expect((await ask(gateway.url, '/datasets/MDX/p', { user })).status).toBe(200);
+    }
+    let told = '';
+    for (const user of ['alice', 'alice', 'bob', 'bob']) {
+      const socket = connect(portOf(gateway.url), '127.0.0.1');
+      sockets.push(socket);
+      socket.on('error', () => {});
+      socket.on('data', (piece) => (told += String(piece)));
+      socket.write(
+        'POST /api/dataset?createType=import HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +
+          `Authorization: ${basic(user)}\r\nContent-Length: 5000\r\nExpect: 100-continue\r\n\r\n{`,
+      );
+    }
+    const begun = 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(4);
+    await until(() => told === begun);
+    expect((await api.export('p', 'd')).text).toBe(String(documentOf('d', 1000)));
+    expect((await api.import(documentOf('e', 1000))).status).toBe(200);
+    expect(told).toBe(begun);
   });
 });
 

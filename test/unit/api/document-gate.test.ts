@@ -27,10 +27,14 @@ function client(name = `user ${(count += 1)}`) {
   };
 }
 
-/** Asks for a place to work, or to read and then to send, and keeps the books of what became of it. */
+/** Asks for places to receive and then to write, or to read and then to send, and keeps the books of what became of it. */
 function visit(
   documents: ReturnType<typeof createDocumentGate>,
-  { user, exports = false }: { readonly user?: string; readonly exports?: boolean } = {},
+  {
+    user,
+    exports = false,
+    slow = exports,
+  }: { readonly user?: string; readonly exports?: boolean; readonly slow?: boolean } = {},
 ) {
   const one = client(user);
   const [read, over] = [createGate(), createGate()];
@@ -40,11 +44,17 @@ function visit(
     await over.passed;
   };
   const reading = async () => {
-    made.state = 'reading';
-    await read.passed;
+    if (slow) {
+      made.state = 'reading';
+      await read.passed;
+      made.state = 'waiting';
+    }
     return Buffer.alloc(0);
   };
-  (exports ? documents.pass(one.asker, reading, work) : documents.hold(one.asker, work)).then(
+  (exports
+    ? documents.pass(one.asker, reading, work)
+    : documents.receive(one.asker, reading, work)
+  ).then(
     () => {
       made.state = 'gone';
     },
@@ -110,6 +120,51 @@ describe('a gate for documents', () => {
     expect(slow[3]?.state).toBe('inside');
   });
 
+  test('lets documents be read and written while slow clients send theirs', async () => {
+    const documents = createDocumentGate({ places: 1, received: 3 });
+    const slow = Array.from({ length: 4 }, () => visit(documents, { slow: true }));
+    const reader = visit(documents, { exports: true });
+    await settle();
+    expect(statesOf([...slow, reader])).toEqual([
+      ...['reading', 'reading', 'reading', 'waiting', 'reading'],
+    ]);
+    slow[0]?.haveRead();
+    await settle();
+    // What has come whole waits for the place; and as long as it is held no other comes in its stead.
+    expect(statesOf(slow)).toEqual(['waiting', 'reading', 'reading', 'waiting']);
+    reader.haveRead();
+    await settle();
+    expect(statesOf([...slow, reader])).toEqual([
+      ...['inside', 'reading', 'reading', 'waiting', 'inside'],
+    ]);
+    slow[0]?.leave();
+    await settle();
+    expect(statesOf(slow)).toEqual(['gone', 'reading', 'reading', 'reading']);
+  });
+
+  test('refuses what has come whole and finds no place to be written, as soon as its client goes or in the end', async () => {
+    const documents = createDocumentGate({ places: 1, received: 3 });
+    const writing = visit(documents);
+    const [going, staying] = [visit(documents, { slow: true }), visit(documents, { slow: true })];
+    await settle();
+    // However long it takes to send it.
+    jest.advanceTimersByTime(100_000);
+    for (const { haveRead } of [going, staying]) haveRead();
+    await settle();
+    jest.advanceTimersByTime(29_999);
+    going.goAway();
+    await settle();
+    expect(statesOf([going, staying])).toEqual(['client-gone', 'waiting']);
+    jest.advanceTimersByTime(1);
+    await settle();
+    expect(staying.state).toBe('overloaded 5');
+    writing.leave();
+    const next = visit(documents);
+    await settle();
+    expect([next.state, jest.getTimerCount()]).toEqual(['inside', 0]);
+    expect([going, staying].map(({ listeners }) => listeners())).toEqual([0, 0]);
+  });
+
   test('counts what is sent to a user as his own', async () => {
     const documents = createDocumentGate();
     const user = 'ann';
@@ -130,6 +185,7 @@ describe('a gate for documents', () => {
     const documents = createDocumentGate({ places: 1, sent: 1 });
     const working = visit(documents);
     const user = 'ann';
+    await settle();
     const waiting = [visit(documents, { user, exports: true }), visit(documents, { user })];
     await settle();
     for (const { goAway } of waiting) goAway();
@@ -145,7 +201,11 @@ describe('a gate for documents', () => {
 
   test('gives the place of work that failed to the next one', async () => {
     const documents = createDocumentGate({ places: 1 });
-    const failing = documents.hold(client().asker, () => Promise.reject(new Error('a mistake')));
+    const failing = documents.receive(
+      client().asker,
+      async () => {},
+      () => Promise.reject(new Error('a mistake')),
+    );
     const next = visit(documents);
     await expect(failing).rejects.toThrow('a mistake');
     await settle();
@@ -171,16 +231,16 @@ describe('a gate for documents', () => {
     gone.goAway();
     let done = 0;
     const work = async () => void (done += 1);
-    await expect(documents.hold(gone.asker, work)).rejects.toMatchObject({
+    await expect(documents.receive(gone.asker, work, work)).rejects.toMatchObject({
       reason: 'client-gone',
     });
     const going = client();
-    const held = documents.hold(going.asker, work);
+    const held = documents.receive(going.asker, work, work);
     going.goAway();
     await expect(held).rejects.toMatchObject({ reason: 'client-gone' });
     expect(done).toBe(0);
-    await documents.hold(client().asker, work);
-    expect(done).toBe(1);
+    await documents.receive(client().asker, work, work);
+    expect(done).toBe(2);
   });
 
   test('lets nobody wait for ever', async () => {

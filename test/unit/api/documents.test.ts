@@ -15,9 +15,9 @@ async function fullHouse() {
   /** Who asked for a place, in order. */
   const arrived: ServerResponse[] = [];
   const documents: DocumentGate = {
-    hold(asker, work) {
+    receive(asker, ...work) {
       arrived.push(asker.response);
-      return inner.hold(asker, work);
+      return inner.receive(asker, ...work);
     },
     pass(asker, ...work) {
       arrived.push(asker.response);
