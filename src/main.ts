@@ -31,6 +31,12 @@ import { createWorkerPost } from './workers/worker.ts';
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
 const [STDOUT, STDERR] = [1, 2];
+/**
+ * What a worker has as standard input, output and error is its own: Node.js makes these blocking when it starts a
+ * process with them and when one ends, for all that share them. The log goes to another descriptor, by its place here.
+ */
+const WORKER_STDIO = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
+const WORKER_LOG = 4;
 /** Stands in the environment of workers: `node:cluster` may also be another's, that runs whole gateways. */
 const WORKER_MARK = 'MDX_GATEWAY_WORKER';
 
@@ -138,11 +144,14 @@ async function serveAlone(source: ConfigFile, config: Config): Promise<number> {
 async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
   // With the other policy connections would also come to a worker that stalls, and not be shared out evenly.
   cluster.schedulingPolicy = cluster.SCHED_RR;
+  cluster.setupPrimary({ stdio: WORKER_STDIO });
+  const log = openLog(initial.config);
+  const stderr = openUnblocked(STDERR);
   await leadWorkers({
     initial,
     read: source.readAgain,
-    fork: forkWorker,
-    log: openLog(initial.config),
+    fork: () => forkWorker(stderr),
+    log,
     version: version(),
     pid: process.pid,
     parts,
@@ -153,9 +162,16 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
   return 0;
 }
 
-function forkWorker(): WorkerProcess {
+/** @param stderr takes what Node.js itself has to say there of errors and warnings */
+function forkWorker(stderr: number): WorkerProcess {
   const worker = cluster.fork({ [WORKER_MARK]: '1' });
-  unblockOutputs();
+  worker.process.stderr?.on('data', (bytes: Buffer) => {
+    try {
+      writeSync(stderr, bytes);
+    } catch {
+      // As in a process that writes there itself, what finds no room is lost.
+    }
+  });
   const ended = new Promise<number | string>((resolve) => {
     worker.once('exit', (code, signal) => resolve(signal ?? code));
     worker.on('error', (error) => {
@@ -198,7 +214,7 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     const given = await post.configuration();
     workers = given.workers;
     const config = configOf(given.text);
-    const log = openLog(config).child({ worker: cluster.worker?.id });
+    const log = openLog(config, WORKER_LOG).child({ worker: cluster.worker?.id });
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
     const url = await listen(gateway);
     endsAtOnce = false;
@@ -229,9 +245,11 @@ async function listen(gateway: Gateway): Promise<string> {
   });
 }
 
-function openLog(config: Config): ReturnType<typeof createLog> {
-  unblockOutputs();
-  const fd = openUnblocked(STDOUT);
+function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> {
+  unblock(stdout);
+  // What Node.js prints there itself, of errors and warnings, would wait for its reader.
+  unblock(STDERR);
+  const fd = openUnblocked(stdout);
   const still = new Int32Array(new SharedArrayBuffer(4));
   const output = createLogOutput({
     write: (bytes) => writeSync(fd, bytes),
@@ -240,12 +258,6 @@ function openLog(config: Config): ReturnType<typeof createLog> {
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
   });
   return createLog(config.log, output);
-}
-
-/** Also the other output: what Node.js prints there itself, of errors and warnings, would wait for its reader. */
-function unblockOutputs(): void {
-  unblock(STDOUT);
-  unblock(STDERR);
 }
 
 /** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */

@@ -53,7 +53,8 @@ function waiting(
     return (before === undefined) === (after === undefined) ? [] : ['https'];
   }
   return Object.entries(keys).flatMap(([key, setting]) => {
-    const [one, other] = [before, after].map((values) => (values as Values)[key]);
+    // A section may be there in one of the two only.
+    const [one, other] = [before, after].map((values) => (values as Values | undefined)?.[key]);
     return waiting(setting, name === '' ? key : `${name}.${key}`, one, other);
   });
 }

@@ -5,8 +5,8 @@ const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants;
 
 /**
  * Has writes to a pipe or a socket fail with EAGAIN where they would wait for its reader. That counts for all
- * processes that share it, and for both outputs where they are one; to start a process with it takes it back
- * (`uv_spawn` makes the outputs of a child blocking).
+ * processes that share it, and for both outputs where they are one. What a process has as its descriptors 0 to 2 is made
+ * blocking again when it starts (`uv_spawn`), and set as it was then when it ends (`ResetStdio` in `node.cc`).
  */
 export function unblock(fd: number): void {
   const kind = fstatSync(fd);

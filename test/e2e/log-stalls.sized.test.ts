@@ -1,17 +1,26 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { Agent } from 'node:http';
-import { Socket } from 'node:net';
+import { connect, createServer, Socket } from 'node:net';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import {
   configFolder,
+  listening,
   MAIN,
   PROGRAM_ENVIRONMENT,
+  runMain,
   type ConfigFolder,
 } from '../support/gateway-process.ts';
 import { askXmla, send, until } from '../support/http-client.ts';
@@ -45,6 +54,41 @@ const WARNS_AT_END = `process.once('SIGTERM', () => {
   for (let i = 0; i < 100; i += 1) process.emitWarning('w'.repeat(1000));
 });`;
 
+/** Ends a process as an error does: Node.js sets the outputs as it has found them. */
+const CAN_END = `process.once('SIGUSR2', () => process.exit(1));`;
+
+const childrenOf = (pid: number | undefined) =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .split(' ')
+    .map(Number)
+    .filter((child) => child > 0);
+
+/** What a process has as standard input, output and error: what Node.js sets as it was when the process ends. */
+const standardOf = (pid: number) => [0, 1, 2].map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+
+/** Has each process of the gateway do something of its own at first. @returns the environment for it */
+function preloading(program: string): Record<string, string> {
+  const file = join(folder.path, 'preloaded.mjs');
+  writeFileSync(file, program);
+  return { NODE_OPTIONS: `--import=${file}` };
+}
+
+function pipeAt(path: string): [Socket, number] {
+  execFileSync('mkfifo', [path]);
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return [new Socket({ fd, readable: true, writable: false }), openSync(path, constants.O_WRONLY)];
+}
+
+/** Not `stdio: 'pipe'`: what Node.js makes of that is read on when the process has ended, whatever the test says. */
+async function socketAt(path: string): Promise<[Socket, Socket]> {
+  const server = createServer().listen(path);
+  await once(server, 'listening');
+  const writer = connect(path);
+  const [[reader]] = await Promise.all([once(server, 'connection'), once(writer, 'connect')]);
+  server.close();
+  return [reader as Socket, writer];
+}
+
 /** Runs a gateway whose log is read until it listens, and from then on when the test says so. */
 async function start(
   output: Output,
@@ -52,32 +96,23 @@ async function start(
   env: Readonly<Record<string, string>> = {},
 ) {
   const file = folder.write({ engine: { url: engine.url }, log: { level: 'debug' }, ...settings });
-  const fifo = join(folder.path, 'log');
-  let [stdout, reader]: ['pipe' | number, Readable | undefined] = ['pipe', undefined];
-  if (output !== 'a socket') {
-    execFileSync('mkfifo', [fifo]);
-    const fd = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
-    stdout = openSync(fifo, constants.O_WRONLY);
-    reader = new Socket({ fd, readable: true, writable: false });
-  }
+  const path = join(folder.path, 'log');
+  const [log, stdout] = output === 'a socket' ? await socketAt(path) : pipeAt(path);
   const stderr = output === 'a pipe for both outputs' ? stdout : 'ignore';
   const child = spawn(process.execPath, [MAIN, 'serve', '--config', file], {
     env: { ...PROGRAM_ENVIRONMENT, ...env },
     stdio: ['ignore', stdout, stderr],
   });
   if (typeof stdout === 'number') closeSync(stdout);
-  const log = reader ?? child.stdout!;
+  else stdout.destroy();
   let text = '';
   log.setEncoding('utf8').on('data', (piece: string) => (text += piece));
   const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as unknown);
-  const workers = () =>
-    readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
-      .split(' ')
-      .map(Number)
-      .filter((pid) => pid > 0);
+  const workers = () => childrenOf(child.pid);
   endings.push(async () => {
     log.resume();
-    for (const pid of child.exitCode === null ? workers() : []) process.kill(pid, 'SIGKILL');
+    const lives = child.exitCode === null && child.signalCode === null;
+    for (const pid of lives ? workers() : []) process.kill(pid, 'SIGKILL');
     child.kill('SIGKILL');
     await ended;
     log.destroy();
@@ -92,6 +127,7 @@ async function start(
   log.pause();
   return {
     url: String(find('listening')?.['url']),
+    pid: child.pid!,
     stop: () => void child.kill('SIGTERM'),
     ended,
     workers,
@@ -150,19 +186,60 @@ describe('a gateway whose log nobody reads', () => {
     },
   );
 
-  test.each(sampled<[Output]>([['a pipe for both outputs'], ['a socket']]))(
-    'ends when it is told to: %s',
+  test.each(
+    sampled<[Output, number]>([
+      ['a socket', 2],
+      ['a pipe for both outputs', 1],
+      ['a pipe for both outputs', 2],
+      ['a socket', 1],
+    ]),
+  )('ends when it is told to: %s, workers: %i', async (output, workers) => {
+    const gateway = await start(output, { workers }, preloading(WARNS_AT_END));
+    await flood(gateway.url, 400);
+    gateway.stop();
+    expect(await gateway.ended).toBe(0);
+  });
+
+  test.each(sampled<[Output]>([['a socket'], ['a pipe for both outputs']]))(
+    'answers on when a worker ends by itself, and ends then: %s',
     async (output) => {
-      const program = join(folder.path, 'warns.mjs');
-      writeFileSync(program, WARNS_AT_END);
-      const gateway = await start(output, {}, { NODE_OPTIONS: `--import=${program}` });
-      await flood(gateway.url, 200);
+      const gateway = await start(output, { workers: 2 }, preloading(CAN_END));
+      await flood(gateway.url, 400);
+      const [first = 0] = gateway.workers();
+      const [, shared] = standardOf(gateway.pid);
+      expect(gateway.workers().flatMap(standardOf)).not.toContain(shared);
+      process.kill(first, 'SIGUSR2');
+      await until(() => gateway.workers().length === 2 && !gateway.workers().includes(first));
+      expect(new Set(await flood(gateway.url, 200))).toEqual(new Set([200]));
       gateway.stop();
       expect(await gateway.ended).toBe(0);
     },
   );
 
-  test.each(sampled<[Output]>([['a pipe for both outputs'], ['a socket']]))(
+  test('leaves no worker behind when its primary process is killed', async () => {
+    const gateway = await start('a socket', { workers: 2 });
+    await flood(gateway.url, 400);
+    const workers = gateway.workers();
+    process.kill(gateway.pid, 'SIGKILL');
+    await until(() => !workers.some((pid) => existsSync(`/proc/${pid}`)));
+  });
+
+  test('passes on what Node.js says of an error that ends a worker', async () => {
+    const program = `process.once('SIGUSR2', () => { throw new Error('an error of its own'); });`;
+    const file = folder.write({ engine: { url: engine.url }, workers: 2 });
+    const running = runMain(['serve', '--config', file], { env: preloading(program) });
+    endings.push(() => (running.kill('SIGKILL'), running.ended));
+    await listening(running);
+    const [first = 0] = childrenOf(running.pid);
+    process.kill(first, 'SIGUSR2');
+    await until(() => running.log.some(({ msg }) => msg === 'worker-ended'));
+    running.kill('SIGTERM');
+    const { exit, stderr } = await running.ended;
+    expect(exit).toBe(0);
+    expect(stderr).toContain('Error: an error of its own');
+  });
+
+  test.each<[Output]>([['a pipe for both outputs'], ['a socket']])(
     'answers on with workers, also when one ends and another one takes its place: %s',
     async (output) => {
       const gateway = await start(output, { workers: 2 });
