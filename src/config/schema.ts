@@ -207,7 +207,7 @@ const limits = section(
     ).prefault(1_000),
     connections: leaf(
       orNull(integer({ min: 1, max: 1_000_000 })),
-      'How many connections may be open. At the limit those without a request under way are closed for new ones: first of the client address that has most of them, the longest unused first; when all are busy, new ones are closed. null: as many as fit in 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS).',
+      'How many connections may be open. Set it above the number of clients: a client loses a request that it sends just when its connection is closed. At the limit those without a request under way are closed for new ones: first of the client address that has most of them, the longest unused first. When all are busy, one whose client has for a second not sent its whole body or not read its whole answer is closed: of the address that has most of those, the newest. When there is none, new ones are closed. null: as many as fit in 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS).',
     ).prefault(null),
     head: leaf(
       size({ min: KIB, max: 256 * KIB }),

@@ -17,8 +17,9 @@ export function forgery(headers: IncomingHttpHeaders): string | undefined {
   // The browser has compared origins by the address that it knows; a proxy may have changed the Host since.
   if (site === 'same-origin') return undefined;
   // Browsers send Fetch Metadata over HTTPS only; these two they also send without it.
+  // Proxies blank them.
   for (const page of [headers.origin, headers.referer]) {
-    if (page !== undefined && !isOwnOrigin(page, headers.host)) {
+    if (page !== undefined && page !== '' && !isOwnOrigin(page, headers.host)) {
       return 'the request comes from another origin';
     }
   }
