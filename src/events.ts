@@ -28,10 +28,11 @@ export type PurgeCause = 'clear-cache' | 'repeat' | 'change' | 'statement';
 export type PurgeResult = 'cleared' | 'engine-failed' | 'owed';
 
 /**
- * Why a connection was closed before its client did: it was unused, and limits.connections were open; its address had
- * too many whose first head was unfinished; it was new, and all others were busy.
+ * Why a connection was closed before its client did: it was unused, and limits.connections were open; all were
+ * busy, and it waited for its client to send or to read; its address had too many whose first head was unfinished; it was
+ * new, and all others were busy.
  */
-export type ConnectionClosing = 'limit' | 'address' | 'busy';
+export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
 /**
  * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.

@@ -11,9 +11,13 @@ import type { AddressInfo } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
 import { trustedProxies } from '../http/request-head.ts';
-import { createConnections, type Connections } from '../http/connections.ts';
+import {
+  createConnections,
+  MAX_HEADERS,
+  refuseLongHead,
+  type Connections,
+} from '../http/connections.ts';
 import { createLingeringClose } from '../http/lingering-close.ts';
-import { MAX_HEADERS } from '../http/request-checks.ts';
 import { createTransientMap } from '../transient-map.ts';
 import type { Parts } from './parts.ts';
 
@@ -66,12 +70,15 @@ export function createGatewayServer(
     headersTimeout: limits.head_timeout,
     requestTimeout: REQUEST_TIMEOUT,
     connectionsCheckingInterval: CHECKING,
+    // Node.js would refuse without words.
+    requireHostHeader: false,
   };
   const tls = readTls(listen);
   const secure: HttpsServer | undefined =
     tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
-  server.maxHeadersCount = MAX_HEADERS;
+  // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
+  server.maxHeadersCount = MAX_HEADERS + 1;
   const unanswered = createTransientMap<ServerResponse, true>();
   const lingering = createLingeringClose();
   let most = limits.connections;
@@ -104,7 +111,8 @@ export function createGatewayServer(
     response.once('close', () => unanswered.delete(response));
     lingering.follow(request, response);
     if (closing) response.setHeader('connection', 'close');
-    handler(request, response);
+    if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
+    else handler(request, response);
   }
 
   return {

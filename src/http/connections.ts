@@ -4,11 +4,12 @@ import type { Socket } from 'node:net';
 import { clientNetwork } from '../auth/client-network.ts';
 import type { Clock } from '../clock.ts';
 import type { ConnectionClosing, Emit } from '../events.ts';
-import { MAX_HEADERS } from './request-checks.ts';
 
+/** More headers are too many. */
+export const MAX_HEADERS = 200;
 /** This part of the limit may be connections of one client address that have not had a whole head … */
 const HEADS_OF_ONE = 1 / 16;
-/** … for longer than this (ms): a crowd that comes at once from behind one address needs a moment. */
+/** … for longer than this (ms): a crowd that comes at once from behind one address needs a moment, as does a body. */
 const GRACE = 1_000;
 /** One search finds this part of the limit, so that it need not be made for each new connection. */
 const FOUND_AT_ONCE = 1 / 16;
@@ -22,7 +23,9 @@ const LINGERING = 2_000;
  *
  * At the limit one that carries no request makes room for a new one: of the client address that has most of them the
  * one that was not used for longest, so that those who hold many lose theirs first, be their heads unfinished or their
- * connections idle. Where all carry requests the new one is closed. What comes from a trusted proxy counts as if each
+ * connections idle. One without its first head is spared for a moment, unless its address has several. Where all carry
+ * requests, one that waits for its client makes room, so that one login cannot shut out all others; where none waits,
+ * the new one is closed. What comes from a trusted proxy counts as if each
  * connection had another address, since there are many clients behind it.
  *
  * Its work is with connections; with a request it only notes that there is one.
@@ -40,12 +43,13 @@ interface Connection {
   readonly socket: Socket;
   /** Undefined for a trusted proxy. */
   readonly client: string | undefined;
-  readonly opened: number;
+  /** When it was opened, or its latest request began. */
+  began: number;
   /** Where HTTP is spoken; undefined while TLS is negotiated. */
   http: Socket | undefined;
   /** To the latest request, until it is over: what it holds must not stay in memory. Undefined before the first one. */
   response: ServerResponse | null | undefined;
-  /** Larger than that of every connection that was used before. */
+  /** Larger than that of every connection whose use began or ended before. */
   turn: number;
 }
 
@@ -72,7 +76,7 @@ export function createConnections(
   let turns = 0;
   /** What a search found: the next to go is the last one, unless it was used since. */
   let unused: { readonly connection: Connection; readonly turn: number }[] = [];
-  const untold: Record<ConnectionClosing, number> = { limit: 0, address: 0, busy: 0 };
+  const untold: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
   let lastTold = -Infinity;
 
   server.on('connection', admit);
@@ -80,17 +84,19 @@ export function createConnections(
   server.on('clientError', refuse);
 
   function admit(socket: Socket): void {
+    const { remoteAddress = '' } = socket;
+    const client = isTrusted(remoteAddress) ? undefined : clientNetwork(remoteAddress);
     while (open.size >= limit()) {
-      const other = findUnused();
-      close(other?.socket ?? socket, other === undefined ? 'busy' : 'limit');
-      if (other === undefined) return;
+      const unusedOne = findUnused();
+      const other = unusedOne ?? findStalled(client);
+      if (other === undefined) return close(socket, 'busy');
+      close(other.socket, unusedOne === undefined ? 'stalled' : 'limit');
       forget(other);
     }
-    const { remoteAddress = '' } = socket;
     const connection: Connection = {
       socket,
-      client: isTrusted(remoteAddress) ? undefined : clientNetwork(remoteAddress),
-      opened: clock.now(),
+      client,
+      began: clock.now(),
       http: isSecure ? undefined : socket,
       response: undefined,
       turn: (turns += 1),
@@ -123,7 +129,7 @@ export function createConnections(
     headless.set(client, waiting.add(connection));
     const most = Math.ceil(limit() * HEADS_OF_ONE);
     for (const oldest of waiting) {
-      if (waiting.size <= most || clock.now() - oldest.opened < GRACE) return;
+      if (waiting.size <= most || isYoung(oldest)) return;
       close(oldest.socket, 'address');
       forget(oldest);
     }
@@ -153,6 +159,37 @@ export function createConnections(
     return undefined;
   }
 
+  /** Of the address that has most of them, the newest; the new one counts with its address. */
+  function findStalled(client: string | undefined): Connection | undefined {
+    const counts = new Map([[client, 1]]);
+    let found: Connection | undefined;
+    let most = 0;
+    for (const connection of open) {
+      if (!isStalled(connection)) continue;
+      const count = connection.client === undefined ? 1 : (counts.get(connection.client) ?? 0) + 1;
+      counts.set(connection.client, count);
+      if (count < most) continue;
+      found = connection;
+      most = count;
+    }
+    return found;
+  }
+
+  function isYoung({ began }: Connection): boolean {
+    return clock.now() - began < GRACE;
+  }
+
+  function isAwaited(connection: Connection): boolean {
+    return connection.response === undefined && isYoung(connection);
+  }
+
+  /** Whether its client has not sent its whole request, or not read what was answered. */
+  function isStalled(connection: Connection): boolean {
+    const { response, http } = connection;
+    const isWaiting = response?.req.complete === false || (http?.writableLength ?? 0) > 0;
+    return isWaiting && !isYoung(connection);
+  }
+
   function search(): typeof unused {
     const counts = new Map<string, number>();
     return [...open]
@@ -165,6 +202,7 @@ export function createConnections(
         if (client !== undefined) counts.set(client, later + 1);
         return { connection, turn, later };
       })
+      .filter(({ connection, later }) => later > 0 || !isAwaited(connection))
       .sort((one, other) => one.later - other.later || other.turn - one.turn)
       .slice(-Math.ceil(limit() * FOUND_AT_ONCE));
   }
@@ -175,10 +213,10 @@ export function createConnections(
     untold[why] += 1;
     if (clock.now() - lastTold < TELLING) return;
     lastTold = clock.now();
-    const { limit: forNew, address, busy } = untold;
-    Object.assign(untold, { limit: 0, address: 0, busy: 0 });
+    const { limit: forNew, stalled, address, busy } = untold;
+    Object.assign(untold, { limit: 0, stalled: 0, address: 0, busy: 0 });
     const message =
-      `connections were closed: ${forNew} unused ones for new ones and ${busy} new ones while all were busy, ` +
+      `connections were closed: ${forNew} unused ones and ${stalled} that waited for their clients for new ones, and ${busy} new ones while all were busy, ` +
       `since limits.connections (${limit()}) are open; ${address} with an unfinished head, since their address has many`;
     emit({ type: 'warning', message });
   }
@@ -203,7 +241,9 @@ export function createConnections(
   /** One function for all: a closure for each request would cost more than all else here. */
   function end(this: ServerResponse): void {
     const connection = bySocket.get(this.req.socket);
-    if (connection?.response === this) connection.response = null;
+    if (connection?.response !== this) return;
+    connection.response = null;
+    connection.turn = turns += 1;
   }
 
   return {
@@ -212,6 +252,7 @@ export function createConnections(
       if (connection === undefined) return;
       if (connection.response === undefined) endWait(connection);
       connection.response = response;
+      connection.began = clock.now();
       connection.turn = turns += 1;
       response.on('close', end);
     },
@@ -231,14 +272,24 @@ function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
   return `${localAddress} ${remoteAddress} ${remotePort}`;
 }
 
+const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
+
+/** The same answer to a head of which Node.js does not say that it has too many headers. */
+export function refuseLongHead(response: ServerResponse): void {
+  const text = `${LONG_HEAD}\n`;
+  response.writeHead(431, {
+    connection: 'close',
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': text.length,
+  });
+  response.end(response.req.method === 'HEAD' ? undefined : text);
+}
+
 /** Undefined where no answer can arrive: the connection broke, or its TLS failed. */
 function answerTo({ code = '', reason }: { code?: string; reason?: string }): string | undefined {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
-      return answer(
-        '431 Request Header Fields Too Large',
-        `The head of the request is too long: it is larger than limits.head, or has ${MAX_HEADERS} headers or more.`,
-      );
+      return answer('431 Request Header Fields Too Large', LONG_HEAD);
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return answer('413 Payload Too Large', 'The chunk extensions of the body are too long.');
     case 'ERR_HTTP_REQUEST_TIMEOUT':

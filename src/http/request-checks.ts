@@ -2,23 +2,19 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { namesParameter } from '../engine/engine-target.ts';
 import { GatewayError } from '../errors.ts';
 
-/** So many headers are too many. Node.js answers 431 then; releases of version 24 leave away those beyond. */
-export const MAX_HEADERS = 200;
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
  * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: with
- * several lines Host or an invalid one (RFC 9112 §3.2), or with more headers than were kept. A head that the hot path
- * remembers was looked at when it was learnt; there is none with another Host.
+ * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none). A head that the hot path remembers was looked
+ * at when it was learnt; there is none with another Host.
  * @returns `bad-request`; undefined for a clear one
  */
 export function unclearHead({
+  httpVersion,
   rawHeaders,
-}: Pick<IncomingMessage, 'rawHeaders'>): GatewayError | undefined {
-  if (rawHeaders.length >= 2 * MAX_HEADERS) {
-    return refusal(`The request has ${MAX_HEADERS} headers or more; fewer are allowed.`);
-  }
+}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): GatewayError | undefined {
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]?.toLowerCase() !== 'host') continue;
@@ -29,6 +25,9 @@ export function unclearHead({
         'The header Host is not valid; allowed is a name or an IP address, and a port.',
       );
     }
+  }
+  if (hosts === 0 && httpVersion === '1.1') {
+    return refusal('The request has no header Host; HTTP/1.1 needs one.');
   }
   return undefined;
 }
@@ -55,7 +54,8 @@ export function forgery(headers: IncomingHttpHeaders): string | undefined {
   if (site === 'same-origin') return undefined;
   // Browsers send Fetch Metadata over HTTPS only; these two they also send without it.
   for (const page of [headers.origin, headers.referer]) {
-    if (page !== undefined && !isOwnOrigin(page, headers.host)) {
+    // Proxies blank them.
+    if (page !== undefined && page !== '' && !isOwnOrigin(page, headers.host)) {
       return 'the request comes from another origin';
     }
   }

@@ -141,7 +141,7 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
   );
   const closings = counter(
     'connections_closed_total',
-    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), address (many unfinished heads from there), busy (new, and all others were busy).',
+    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
     'why',
   );
   const refusedLogins = counter('logins_refused_total', 'Refused logins by reason.', 'reason');

@@ -25,15 +25,15 @@ afterAll(async () => {
 beforeEach(() => void engine.seen.splice(0));
 
 /** @param headers lines of the head beside the first one */
-async function ask(request: string, headers: readonly string[], body = QUERY.toString()) {
+async function ask(request: string, headers: readonly string[], version = '1.1') {
   const head = [
-    `${request} HTTP/1.1`,
+    `${request} HTTP/${version}`,
     ...headers,
     `Authorization: ${basic('ADMIN')}`,
     'Content-Type: text/xml; charset=utf-8',
     'Connection: close',
   ];
-  const text = `${head.join('\r\n')}\r\n\r\n${body}`;
+  const text = `${head.join('\r\n')}\r\n\r\n${QUERY.toString()}`;
   return (await sendRaw(portOf(gateway.url), text)).bytes.toString();
 }
 
@@ -69,6 +69,24 @@ test.each(ROUTES)(
     expect(engine.seen).toEqual([]);
   },
 );
+
+test.each([
+  ['POST /mdx/xmla', 'text/xml'],
+  ['POST /mdx/xmla/clearCache', 'text/plain'],
+  ['GET /api/roles', 'application/json'],
+  ['GET /health/live', 'application/json'],
+])('%s without a Host is refused in words, in HTTP/1.1', async (request, type) => {
+  const answer = await ask(request, [LENGTH]);
+  expect(answer).toMatch(
+    /^HTTP\/1\.1 400 [^]*The request has no header Host; HTTP\/1\.1 needs one\./,
+  );
+  expect(answer.toLowerCase()).toContain(`content-type: ${type}`);
+  expect(engine.seen).toEqual([]);
+});
+
+test('a request of HTTP/1.0 without a Host is answered', async () => {
+  expect(await ask('POST /mdx/xmla', [LENGTH], '1.0')).toMatch(/^HTTP\/1\.1 200 /);
+});
 
 test('a query that the hot path knows is refused with a second Host, wherever it stands', async () => {
   const headers = { host: 'gateway' };

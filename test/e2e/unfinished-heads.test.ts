@@ -15,6 +15,10 @@ import { checkpoint } from '../unit/query-cache/fakes.ts';
 
 const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
 const UNFINISHED = 'POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\nX-Never: ';
+/** The head alone; its whole is confirmed by 100 Continue. */
+const WITHOUT_BODY =
+  `POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\nAuthorization: ${basic('alice')}\r\n` +
+  `Content-Type: text/xml\r\nContent-Length: ${QUERY.length}\r\nExpect: 100-continue\r\n\r\n`;
 const LIVE = 'GET /health/live HTTP/1.1\r\nHost: gateway\r\n\r\n';
 const LIMIT = 16;
 /** Longer than any connection is spared for being young (ms). */
@@ -68,6 +72,13 @@ async function hold(url: string, bytes: string, from: string): Promise<Held> {
 async function holdIdle(url: string, from: string): Promise<Held> {
   const one = await hold(url, LIVE, from);
   await until(() => one.received().includes('200 OK'));
+  return one;
+}
+
+/** One whose request has begun and whose body is unfinished. */
+async function holdBody(url: string, from: string): Promise<Held> {
+  const one = await hold(url, WITHOUT_BODY, from);
+  await until(() => one.received().includes('100 Continue'));
   return one;
 }
 
@@ -139,12 +150,48 @@ describe('at the limit', () => {
     const second = await hold(url, UNFINISHED, '127.0.0.3');
     const third = await holdIdle(url, '127.0.0.4');
     await use(first);
+    now += LATER;
     const fourth = await holdIdle(url, '127.0.0.5');
     await until(() => isClosed(second));
     const fifth = await holdIdle(url, '127.0.0.6');
     await until(() => isClosed(third));
     for (const one of [first, fourth, fifth]) await use(one);
     expect(closings()).toEqual(['limit', 'limit']);
+  });
+
+  test('a long request counts as use until its end', async () => {
+    const { url } = await start({ connections: 2 });
+    const going = checkpoint();
+    engine.answerWith(async (response, request) => {
+      await going.arrive();
+      await sendXml(mddatasetAnswer())(response, request);
+    });
+    const long = client(url);
+    const answer = long.ask();
+    await until(() => engine.seen.length === 1);
+    const short = await holdIdle(url, '127.0.0.2');
+    going.release();
+    await answer;
+    await holdIdle(url, '127.0.0.3');
+    await until(() => isClosed(short));
+    expect(await long.ask()).toBe('hit');
+    expect(long.connections()).toBe(1);
+    long.end();
+  });
+
+  test('a new connection has a moment for its first head, unless its address has most of them', async () => {
+    const { url } = await start({ connections: 2 });
+    const young = await hold(url, UNFINISHED, '127.0.0.2');
+    const idle = await holdIdle(url, '127.0.0.3');
+    const younger = await hold(url, UNFINISHED, '127.0.0.4');
+    await until(() => isClosed(idle));
+    const late = await hold(url, LIVE, '127.0.0.5');
+    await until(() => isClosed(late));
+    expect([young, younger].some(isClosed)).toBe(false);
+    now += LATER;
+    await holdIdle(url, '127.0.0.5');
+    await until(() => isClosed(young));
+    expect(closings()).toEqual(['limit', 'busy', 'limit']);
   });
 
   test('it is one of the address that has most of them', async () => {
@@ -176,6 +223,64 @@ describe('at the limit', () => {
     going.release();
     expect(await Promise.all(answers)).toEqual(['miss stored', 'miss stored']);
     for (const one of clients) one.end();
+  });
+});
+
+describe('at the limit, where all carry requests', () => {
+  test('the newest unfinished body of the address that has most of them makes room, for its own address too', async () => {
+    const { url } = await start({ connections: 4 });
+    const other = await holdBody(url, '127.0.0.3');
+    const many: Held[] = [];
+    for (let i = 0; i < 3; i += 1) many.push(await holdBody(url, '127.0.0.2'));
+    now += LATER;
+    const probe = await holdIdle(url, '127.0.0.4');
+    await until(() => many[2] !== undefined && isClosed(many[2]));
+    probe.socket.write(WITHOUT_BODY);
+    await until(() => probe.received().includes('100 Continue'));
+    await holdIdle(url, '127.0.0.2');
+    await until(() => many[1] !== undefined && isClosed(many[1]));
+    expect([other, probe, ...many.slice(0, 1)].some(isClosed)).toBe(false);
+    expect(closings()).toEqual(['stalled', 'stalled']);
+  });
+
+  test('behind a trusted proxy it is the newest', async () => {
+    const { url } = await start({ connections: 2 }, { trusted_proxies: ['127.0.0.2'] });
+    const bodies = [await holdBody(url, '127.0.0.2'), await holdBody(url, '127.0.0.2')];
+    now += LATER;
+    await holdIdle(url, '127.0.0.2');
+    await until(() => bodies[1] !== undefined && isClosed(bodies[1]));
+    expect(bodies.map(isClosed)).toEqual([false, true]);
+  });
+
+  test('a request has a moment for its body', async () => {
+    const { url } = await start({ connections: 1 });
+    const one = await holdBody(url, '127.0.0.2');
+    const late = await hold(url, LIVE, '127.0.0.3');
+    await until(() => isClosed(late));
+    one.socket.write(QUERY);
+    await until(() => one.received().includes('200 OK'));
+    expect(closings()).toEqual(['busy']);
+  });
+
+  test('one whose answer lies unread makes room', async () => {
+    const { url } = await start({ connections: 1 });
+    engine.answerWith((response) => {
+      response.writeHead(200, { 'content-type': 'text/xml' });
+      // More than the buffers of the system hold.
+      response.end(Buffer.alloc(64 * 1024 * 1024, ' '));
+    });
+    const one = await hold(url, '', '127.0.0.2');
+    one.socket.pause();
+    one.socket.write(Buffer.concat([Buffer.from(WITHOUT_BODY.replace(/Expect.*\r\n/, '')), QUERY]));
+    await until(() => engine.seen.length === 1);
+    const probes: Held[] = [];
+    while (!probes.some((probe) => probe.received().includes('200 OK'))) {
+      now += LATER;
+      const probe = await hold(url, LIVE, '127.0.0.3');
+      probes.push(probe);
+      await until(() => isClosed(probe) || probe.received() !== '');
+    }
+    expect(closings()).toContain('stalled');
   });
 });
 
@@ -248,15 +353,20 @@ describe('a head', () => {
     ['of 17 KiB', `${LONG}X: ${'a'.repeat(17 * 1024)}\r\n\r\n`],
     ['of 2 MB, of which the client reads the refusal all the same', `${LONG}X: ${'a'.repeat(2e6)}`],
     ['of 201 headers', `${LONG}${'X: a\r\n'.repeat(199)}\r\n`],
-  ])('%s is refused with 431, in words', async (_what, head) => {
+    ['of 202 headers', `${LONG}${'X: a\r\n'.repeat(200)}\r\n`],
+    ['of 1,000 headers', `${LONG}${'X: a\r\n'.repeat(998)}\r\n`],
+  ])('%s is refused with 431, in the same words', async (_what, head) => {
     const { text, ended } = await ask(head);
-    expect(text).toMatch(/^HTTP\/1\.1 431 [^]*\r\nConnection: close\r\n[^]*limits\.head/);
+    expect(text).toMatch(/^HTTP\/1\.1 431 [^]*\r\nConnection: close\r\n/i);
+    expect(text.split('\r\n\r\n')[1]).toBe(
+      'The head of the request is too long: it is larger than limits.head, or has more than 200 headers.\n',
+    );
     expect(ended).toBe('end');
   });
 
-  test('of 15 KiB, or of 199 headers, is answered', async () => {
+  test('of 15 KiB, or of 200 headers, is answered', async () => {
     const long = await ask(`${LONG}X: ${'a'.repeat(15 * 1024)}\r\n\r\n`);
-    const many = await ask(`${LONG}${'X: a\r\n'.repeat(197)}\r\n`);
+    const many = await ask(`${LONG}${'X: a\r\n'.repeat(198)}\r\n`);
     expect([long.text, many.text]).toEqual([
       expect.stringMatching(/^HTTP\/1\.1 200 /),
       expect.stringMatching(/^HTTP\/1\.1 200 /),

@@ -79,6 +79,7 @@ describe('a request that does something', () => {
     [{ origin: 'https://[::1]:8443', host: '[::1]:8443' }],
     [{ referer: 'https://gateway.example/docs?a,b', host: 'gateway.example' }],
     [{ origin: 'https://a.example', 'sec-fetch-site': 'same-origin', host: 'backend:8080' }],
+    [{ origin: '', referer: '', host: 'a' }],
     [{ purpose: 'anything else' }],
   ])('is believed with %j', (headers) => {
     expect(forgery(headers)).toBeUndefined();
@@ -92,7 +93,7 @@ describe('a request that does something', () => {
     [{ purpose: 'PREFETCH' }, 'prefetch'],
     [{ 'x-moz': 'prefetch' }, 'prefetch'],
     [{ origin: 'null', host: 'a' }, 'origin'],
-    [{ origin: '', host: 'a' }, 'origin'],
+    [{ origin: '', referer: 'http://evil', host: 'a' }, 'origin'],
     [{ origin: 'http://a.example', host: 'a' }, 'origin'],
     [{ origin: 'http://a:81', host: 'a' }, 'origin'],
     [{ origin: 'http://a' }, 'origin'],
