@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
-import { apiOf, dataOf, documentOf, failureOf, type Api } from '../contract/api-client.ts';
+import { ask, apiOf, dataOf, documentOf, failureOf, type Api } from '../contract/api-client.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
@@ -51,7 +51,8 @@ const operations = (id: number): (() => Promise<Answer>)[] => [
   () => api.list(PAGE),
   () => api.import(documentOf('p', `new ${(count += 1)}`)),
   () => api.replace(documentOf('p', 'd')),
-  () => api.export('p', 'd'),
+  // By another user: one has two places for datasets, and would wait for the first of them.
+  () => ask(gateway.url, '/dataset?project=p&datasetType=mdx&datasetName=d', { user: 'alice' }),
   () => api.datasets('p'),
 ];
 
