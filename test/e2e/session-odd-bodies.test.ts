@@ -88,7 +88,7 @@ describe('is refused, and no engine sees it:', () => {
       'seventeen sessions, one of them in the header',
       { odd: into(ids(16)), headers: { 'x-as-sessionid': 'x' } },
     ],
-    ['twenty thousand sessions', { odd: into(ids(20_000)) }],
+    ['four thousand sessions', { odd: into(ids(4_000)) }],
     ['an id of 4,097 characters', { session: inSession('x'.repeat(4_097)) }],
     ['such an id in the header', { headers: { 'x-as-sessionid': 'x'.repeat(4_097) } }],
     [

@@ -6,10 +6,11 @@ import { MAX_DECLARATIONS } from './xml-scope.ts';
 
 /** Elements nested deeper than this are refused; an XMLA request needs about seven. */
 export const MAX_DEPTH = 64;
-/** More elements or attributes than this and a body is not read; it would only cost memory. */
-export const MAX_NODES = 50_000;
-/** Far more than requests hold. What the quick reader has read in vain is read again by the parser: let it be little. */
-const MAX_QUICK_NODES = 2_000;
+/**
+ * More elements or attributes than this and a body is not read. Requests of clients hold some hundreds, and to read so
+ * many takes about 20 ms, for which others wait.
+ */
+export const MAX_NODES = 10_000;
 const MAX_DETAIL = 200;
 
 export interface XmlAttribute {
@@ -66,7 +67,7 @@ export function parseXml(text: string): XmlParsing {
   if (text.startsWith('\uFEFF')) {
     return { kind: 'malformed', detail: 'a second byte order mark' };
   }
-  const plain = readPlainXml(text, { depth: MAX_DEPTH, nodes: MAX_QUICK_NODES });
+  const plain = readPlainXml(text, { depth: MAX_DEPTH, nodes: MAX_NODES });
   return plain === undefined ? parseAnyXml(text) : { kind: 'tree', root: plain, oddity: undefined };
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sessionIdsInBytes, sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
+import { MAX_NODES } from '../../../../src/xmla/request/xml-tree.ts';
 import { execute } from '../../../support/envelopes.ts';
 
 const TYPE = 'text/xml; charset=utf-8';
@@ -158,10 +159,10 @@ describe('a long body', () => {
       'unknown',
     );
     const read = turns.count * 64 * 1024;
-    expect(read).toBeLessThan(50_001 * 'a123456="" '.length);
-    const spread = `<session>${'<b SessionId="x"/>'.repeat(50_001)}</session>`;
+    expect(read).toBeLessThan((MAX_NODES + 1) * 'a123456="" '.length);
+    const spread = `<session>${'<b SessionId="x"/>'.repeat((MAX_NODES + 1))}</session>`;
     expect(await sessionIdsInLong(Buffer.from(spread), TYPE, nextTurn)).toBe('unknown');
-    const allowed = `<session>${'<b SessionId="x"/>'.repeat(50_000)}</session>`;
+    const allowed = `<session>${'<b SessionId="x"/>'.repeat(MAX_NODES)}</session>`;
     expect(await sessionIdsInLong(Buffer.from(allowed), TYPE, nextTurn)).toEqual(['x']);
   });
 
