@@ -198,15 +198,19 @@ function readAttribute(
   if (equals === localAt || text.charCodeAt(equals) !== EQUALS) return undefined;
   if (quote !== QUOTE && quote !== APOSTROPHE) return undefined;
   let hasReference = false;
+  let hasLines = false;
   let end = equals + 2;
   for (; ; end += 1) {
     const code = text.charCodeAt(end);
     if (code === quote) break;
-    // White space other than the plain one becomes a space. NaN behind the end of the text is refused as well.
-    if (!(code >= 0x20) || code === LESS) return undefined;
-    if (code === AMPERSAND) hasReference = true;
+    if (KINDS[code] === SPACE) hasLines ||= code !== 0x20;
+    // NaN behind the end of the text is refused as well.
+    else if (!(code >= 0x20) || code === LESS) return undefined;
+    else if (code === AMPERSAND) hasReference = true;
   }
-  const raw = text.slice(equals + 2, end);
+  const written = text.slice(equals + 2, end);
+  // XML 1.0 §3.3.3.
+  const raw = hasLines ? written.replaceAll(/[\t\n]/g, ' ') : written;
   const value = hasReference ? unescaped(raw) : raw;
   if (value === undefined) return undefined;
   return {

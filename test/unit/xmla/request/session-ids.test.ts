@@ -160,7 +160,7 @@ describe('a long body', () => {
     );
     const read = turns.count * 64 * 1024;
     expect(read).toBeLessThan((MAX_NODES + 1) * 'a123456="" '.length);
-    const spread = `<session>${'<b SessionId="x"/>'.repeat((MAX_NODES + 1))}</session>`;
+    const spread = `<session>${'<b SessionId="x"/>'.repeat(MAX_NODES + 1)}</session>`;
     expect(await sessionIdsInLong(Buffer.from(spread), TYPE, nextTurn)).toBe('unknown');
     const allowed = `<session>${'<b SessionId="x"/>'.repeat(MAX_NODES)}</session>`;
     expect(await sessionIdsInLong(Buffer.from(allowed), TYPE, nextTurn)).toEqual(['x']);
