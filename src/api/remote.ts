@@ -6,8 +6,8 @@ import {
   createRemoteStorage,
   type HeldAnswer,
   type RemoteRequest,
-} from '../storage/remote/remote-storage.ts';
-import { refuseClimbing } from '../storage/remote/remote-target.ts';
+} from '../storage/remote-storage.ts';
+import { refuseClimbing } from '../storage/remote-target.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
 import {

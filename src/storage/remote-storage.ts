@@ -5,17 +5,17 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http';
 import { Socket } from 'node:net';
-import type { RemoteConfig } from '../../config/config.ts';
-import { GatewayError, StorageUnavailable } from '../../errors.ts';
-import { answerHead } from '../../proxy/answer-head.ts';
-import { breakOff } from '../../proxy/break-off.ts';
-import { answerHeaders, requestHeaders } from '../../proxy/forwarded-headers.ts';
-import { acceptsConnections } from '../../proxy/probe.ts';
-import { proxyThrough } from '../../proxy/proxy.ts';
-import { endOnSilence } from '../../proxy/silence.ts';
-import { createUpstreamAgent } from '../../proxy/upstream-agent.ts';
-import { NoAnswer } from '../../proxy/upstream-failure.ts';
-import { refusedLogin, serviceAuthorization } from '../../proxy/upstream-login.ts';
+import type { RemoteConfig } from '../config/config.ts';
+import { GatewayError, StorageUnavailable } from '../errors.ts';
+import { answerHead } from '../proxy/answer-head.ts';
+import { breakOff } from '../proxy/break-off.ts';
+import { answerHeaders, requestHeaders } from '../proxy/forwarded-headers.ts';
+import { acceptsConnections } from '../proxy/probe.ts';
+import { proxyThrough } from '../proxy/proxy.ts';
+import { endOnSilence } from '../proxy/silence.ts';
+import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
+import { NoAnswer } from '../proxy/upstream-failure.ts';
+import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 import { remoteTarget } from './remote-target.ts';
 
 /**
