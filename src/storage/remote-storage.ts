@@ -1,26 +1,28 @@
 import {
-  IncomingMessage,
-  ServerResponse,
+  request as httpRequest,
+  type ClientRequest,
   type IncomingHttpHeaders,
+  type IncomingMessage,
   type OutgoingHttpHeaders,
+  type ServerResponse,
 } from 'node:http';
-import { Socket } from 'node:net';
+import { request as httpsRequest } from 'node:https';
+import { urlToHttpOptions } from 'node:url';
 import type { RemoteConfig } from '../config/config.ts';
 import { GatewayError, StorageUnavailable } from '../errors.ts';
 import { answerHead } from '../proxy/answer-head.ts';
 import { breakOff } from '../proxy/break-off.ts';
 import { answerHeaders, requestHeaders } from '../proxy/forwarded-headers.ts';
+import { parameterName } from '../proxy/forwarded-query.ts';
 import { acceptsConnections } from '../proxy/probe.ts';
-import { proxyThrough } from '../proxy/proxy.ts';
 import { endOnSilence } from '../proxy/silence.ts';
 import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
 import { NoAnswer } from '../proxy/upstream-failure.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
-import { remoteTarget } from './remote-target.ts';
 
 /**
  * All that crosses, beside what is made anew. Who asks, what may be done and whether another site's page wants it
- * were decided here, by login, method, path and host; nobody knows all headers that tell servers otherwise.
+ * were decided here, by login, method, path and host; no list of the headers that tell servers otherwise is complete.
  */
 const SENT: ReadonlySet<string> = new Set([
   'content-type',
@@ -82,79 +84,36 @@ export interface RemoteStorage {
   close(): void;
 }
 
-/** Connects when it is asked, anew for each request: on a kept connection nobody could tell whether a change was read. */
+/** Connects when it is asked, anew for each request: on a kept connection it cannot be known whether a change was read. */
 export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
   const origin = new URL(new URL(config.url).origin);
   const { agent } = createUpstreamAgent(config, false);
-  const connected = origin.protocol === 'https:' ? 'secureConnect' : 'connect';
+  const isSecure = origin.protocol === 'https:';
 
-  /** The request that goes out; nothing of the one that came in but what is named here. */
-  function outgoing({ method, target, query, headers, body }: RemoteRequest): IncomingMessage {
-    const request = new IncomingMessage(new Socket());
+  /** Sends a request; nothing of the one that came in but what is named here. */
+  function send({ method, target, query, headers, body }: RemoteRequest): Sent {
     const authorization =
       config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
-    request.method = method;
-    request.url = remoteTarget(config.url, target, query);
-    request.headers = requestHeaders(headers, authorization, body?.length, SENT);
-    return request;
-  }
-
-  /**
-   * Sends a request and lets its answer be taken.
-   * @param response to which the proxy ties the request: it ends when that closes before its time
-   * @param take what it throws ends the answer
-   * @param failed called once, in the very turn of the first error, with whether something may have been sent
-   * @throws what `failed` makes of the error
-   */
-  function send<T>(
-    sent: RemoteRequest,
-    response: ServerResponse | undefined,
-    take: (answer: IncomingMessage) => Promise<T>,
-    failed: (error: unknown, reached: boolean) => Error,
-  ): Promise<T> {
-    const request = outgoing(sent);
-    return new Promise((resolve, reject) => {
-      let reached = false;
-      let answered = false;
-      let over = false;
-      function fail(error: unknown): void {
-        if (over) return;
-        over = true;
-        reject(failed(error, reached));
-      }
-      void proxyThrough({
-        request,
-        response: response ?? new ServerResponse(request),
-        body: sent.body,
-        origin,
-        agent,
-        onRequest(request) {
-          endOnSilence(request, config.timeout, () => new Error('no answer in time'));
-          request.socket?.once(connected, () => {
-            reached = true;
-          });
-          // Nothing else tells of a server that changes the protocol without being asked to.
-          request.once('close', () => {
-            if (!answered) fail(new NoAnswer());
-          });
-        },
-        onAnswer(answer) {
-          answered = true;
-          answer.once('error', fail);
-          take(answer).then(
-            (taken) => {
-              over = true;
-              resolve(taken);
-            },
-            (error: unknown) => {
-              answer.destroy();
-              fail(error);
-            },
-          );
-        },
-        onError: fail,
-      });
+    const request = (isSecure ? httpsRequest : httpRequest)({
+      ...urlToHttpOptions(origin),
+      agent,
+      method,
+      path: remoteTarget(config.url, target, query),
+      headers: requestHeaders(headers, authorization, body?.length, SENT),
     });
+    let reached = false;
+    request.once('socket', (socket) =>
+      socket.once(isSecure ? 'secureConnect' : 'connect', () => (reached = true)),
+    );
+    endOnSilence(request, config.timeout, () => new Error('no answer in time'));
+    const answer = new Promise<IncomingMessage>((resolve, reject) => {
+      request.once('response', resolve);
+      request.on('error', reject);
+      // Nothing else tells of a server that changes the protocol without being asked to.
+      request.once('close', () => reject(new NoAnswer()));
+    });
+    request.end(body);
+    return { request, answer, reached: () => reached };
   }
 
   /**
@@ -170,69 +129,74 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
     const { status, statusMessage, headers } = answerHead(answer);
     if (status >= 300 && status < 400) {
       const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
-      throw new StorageUnavailable(
-        outcome,
-        undefined,
-        `The storage answers with a redirect; its operator must correct storage.url.${doubt}`,
-      );
+      const told = `The storage answers with a redirect; its operator must correct storage.url.${doubt}`;
+      throw new StorageUnavailable(outcome, undefined, told);
     }
-    if (!refusedLogin(status, config.login)) {
-      return {
-        status,
-        statusMessage,
-        headers: { ...answerHeaders(headers), 'cache-control': 'no-store' },
-      };
+    if (refusedLogin(status, config.login)) {
+      const told =
+        'The storage refused the login of the gateway; its operator must correct storage.service.';
+      throw new StorageUnavailable('nothing-done', undefined, told);
     }
-    throw new StorageUnavailable(
-      'nothing-done',
-      undefined,
-      'The storage refused the login of the gateway; its operator must correct storage.service.',
-    );
+    const crossing = { ...answerHeaders(headers), 'cache-control': 'no-store' };
+    return { status, statusMessage, headers: crossing };
   }
 
   return {
-    async read(sent, { request, response }) {
+    async read(given, { request, response }) {
       if (response.destroyed) throw clientGone();
-      await send(
-        sent,
-        response,
-        async (answer) => {
-          if (response.destroyed) throw clientGone();
-          const head = acceptedHead(answer, 'nothing-done');
-          response.writeHead(head.status, head.statusMessage, head.headers);
-          answer.pipe(response);
-          await new Promise((resolve) => {
-            response.once('close', resolve);
-          });
-          if (!response.writableFinished) throw clientGone();
-        },
-        (error) => {
-          // Its going away ends the request, which then fails in one way or another.
-          if (response.destroyed) return clientGone();
-          // The proxy would only close it, which looks like an end to some clients.
-          if (response.headersSent && !response.writableEnded) breakOff(request, response);
-          return error instanceof GatewayError || error instanceof StorageUnavailable
-            ? error
-            : new StorageUnavailable('nothing-done', error);
-        },
-      );
+      const sent = send(given);
+      const leave = () => sent.request.destroy();
+      response.once('close', leave);
+      try {
+        const answer = await sent.answer;
+        const over = new Promise<void>((resolve, reject) => {
+          answer.once('error', reject);
+          response.once('close', resolve);
+        });
+        over.catch(() => {});
+        const head = acceptedHead(answer, 'nothing-done');
+        response.writeHead(head.status, head.statusMessage, head.headers);
+        answer.pipe(response);
+        await over;
+        if (!response.writableFinished) throw clientGone();
+      } catch (error) {
+        // Its going away ends the request, which then fails in one way or another.
+        if (response.destroyed) throw clientGone();
+        if (response.headersSent) breakOff(request, response);
+        if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
+        throw new StorageUnavailable('nothing-done', error);
+      } finally {
+        response.off('close', leave);
+        leave();
+      }
     },
-    change: (sent) =>
-      send(
-        sent,
-        undefined,
-        async (answer) => ({
-          head: acceptedHead(answer, 'unknown'),
-          body: await wholeBody(answer),
-        }),
-        (error, reached) =>
-          error instanceof StorageUnavailable
-            ? error
-            : new StorageUnavailable(reached ? 'unknown' : 'nothing-done', error),
-      ),
+
+    async change(given) {
+      const sent = send(given);
+      try {
+        const answer = await sent.answer;
+        const head = acceptedHead(answer, 'unknown');
+        return { head, body: await wholeBody(answer) };
+      } catch (error) {
+        if (error instanceof StorageUnavailable) throw error;
+        throw new StorageUnavailable(sent.reached() ? 'unknown' : 'nothing-done', error);
+      } finally {
+        sent.request.destroy();
+      }
+    },
+
     reachable: () => acceptsConnections(origin),
     close: () => agent.destroy(),
   };
+}
+
+/** A request on its way. */
+interface Sent {
+  readonly request: ClientRequest;
+  /** Its head is there, its body may still come. */
+  readonly answer: Promise<IncomingMessage>;
+  /** Whether there was a connection, so that something may have been sent. */
+  reached(): boolean;
 }
 
 function clientGone(): GatewayError {
@@ -248,4 +212,42 @@ async function wholeBody(answer: IncomingMessage): Promise<Buffer> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+/**
+ * The path and query under which a remote server is asked, spelt as the client sent them, less what the
+ * operation does not know: the server may read more than the interface names, such as another method or user.
+ * @param url `storage.url`
+ * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
+ * @param known names of the operation's query parameters
+ */
+export function remoteTarget(url: string, below: string, known: readonly string[]): string {
+  const base = new URL(url).pathname.replace(/\/+$/, '');
+  const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
+  const [path = '', ...rest] = originForm.split('?');
+  const search = rest
+    .join('?')
+    .split('&')
+    .filter((parameter) => known.includes(parameterName(parameter)))
+    // To some servers it separates parameters.
+    .map((parameter) => parameter.replaceAll(';', '%3B'))
+    .join('&');
+  return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
+}
+
+/**
+ * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that
+ * decodes `%2F`, or leaves away what follows a semicolon, before it looks for dots.
+ * @param parameters of the path by name, decoded once
+ * @throws GatewayError `bad-request`
+ */
+export function refuseClimbing(parameters: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(parameters)) {
+    const parts = value.split(/[/\\]/).map((part) => part.split(';', 1)[0]);
+    if (!parts.some((part) => part === '.' || part === '..')) continue;
+    throw new GatewayError(
+      'bad-request',
+      `${name}: must not be "." or "..", nor hold them between slashes.`,
+    );
+  }
 }
