@@ -89,7 +89,7 @@ await Promise.all([
   build({
     ...common,
     entryPoints: {
-      'parts/sqlite-worker': 'src/storage/sqlite/sqlite-worker.ts',
+      'parts/sqlite-worker': 'src/storage/sqlite-worker.ts',
       'parts/document-worker': 'src/datasets/document-worker.ts',
     },
   }),

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { scanJson } from '../datasets/json-text.ts';
 import { ApiError, GatewayError } from '../errors.ts';
 import { sendWhole } from '../http/answers.ts';
@@ -13,10 +13,8 @@ import { carriesBody } from '../http/request-head.ts';
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
-/** More than any body of the interface document needs; building what is deeper would hold everybody up. */
+/** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
-/** A character of a name can be spelt as `\u006e`. */
-const LONGEST_ESCAPE = 6;
 
 /**
  * How many bytes of a dataset a client must send in each ten seconds: as many as it must take of one. Until all have come
@@ -65,10 +63,15 @@ export function receiveDataset(request: IncomingMessage, limit: number): Promise
 export async function readJsonBytes(
   request: IncomingMessage,
   needed: string,
-  limit: number,
-  limitName: string,
+  { bytes, name }: BodyLimit,
 ): Promise<Buffer> {
-  return (await receiveJson(request, needed, limit, { limitName }))();
+  return (await receiveJson(request, needed, bytes, { limitName: name }))();
+}
+
+/** The largest body, and where that comes from. */
+export interface BodyLimit {
+  readonly bytes: number;
+  readonly name: string;
 }
 
 /**
@@ -82,25 +85,19 @@ export async function readJson<T>(
   schema: z.ZodType<T>,
   needed: string,
   fields: readonly string[],
-  limit: number,
-  limitName: string,
+  limit: BodyLimit,
 ): Promise<T> {
-  const bytes = await readJsonBytes(request, needed, limit, limitName);
+  const bytes = await readJsonBytes(request, needed, limit);
   const seen = new Set<string>();
   const repeated = new Set<string>();
-  const longest = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
   const scan = scanJson(bytes, {
     maxDepth: DEEPEST,
-    onMember({ from, to }) {
-      if (to - from > longest) return;
-      const name = JSON.parse(bytes.toString('utf8', from, to)) as string;
-      if (!fields.includes(name)) return;
-      if (seen.has(name)) repeated.add(name);
-      seen.add(name);
-    },
+    fields,
+    onField: (name) => void (seen.has(name) ? repeated : seen).add(name),
   });
-  if (!scan.ok)
+  if (!scan.ok) {
     throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
+  }
   return checked(schema, JSON.parse(new TextDecoder().decode(bytes)), [...repeated]);
 }
 
@@ -124,20 +121,10 @@ export function checked<T>(
     ...repeated.map((field) => `${field}: is given more than once`),
     ...issues
       .slice(0, MOST_PROBLEMS)
-      .map(({ path, message }) => `${fieldOf(path) ?? 'the body'}: ${message}`),
+      .map(({ path, message }) => `${z.core.toDotPath(path) || 'the body'}: ${message}`),
   ];
   if (issues.length > MOST_PROBLEMS) told.push('and more');
   throw new GatewayError('bad-request', `${told.join('; ')}.`);
-}
-
-/** `contains[2].type` */
-function fieldOf(path: readonly PropertyKey[]): string | undefined {
-  if (path.length === 0) return undefined;
-  return path
-    .map((step, index) =>
-      typeof step === 'number' ? `[${step}]` : `${index === 0 ? '' : '.'}${String(step)}`,
-    )
-    .join('');
 }
 
 /** A success in the envelope of the interface document §2.2. */

@@ -4,10 +4,10 @@ import { carriesBody } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../invalidation.ts';
 import {
   createRemoteStorage,
+  refuseClimbing,
   type HeldAnswer,
   type RemoteRequest,
-} from '../storage/remote/remote-storage.ts';
-import { refuseClimbing } from '../storage/remote/remote-target.ts';
+} from '../storage/remote-storage.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
 import {
@@ -47,7 +47,8 @@ export function createRemoteOperations(options: {
 
   /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
-    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limits.body, 'limits.body');
+    const limit = { bytes: limits.body, name: 'limits.body' };
+    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limit);
     return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 

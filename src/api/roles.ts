@@ -38,16 +38,16 @@ export function createRoleOperations(options: {
   readonly maxBody: number;
 }) {
   const { roles, sleep, longestLease } = options;
-  const limit: [number, string] =
+  const limit =
     options.maxBody < MOST_OF_A_ROLE
-      ? [options.maxBody, 'limits.body']
-      : [MOST_OF_A_ROLE, 'the most that a role may have'];
+      ? { bytes: options.maxBody, name: 'limits.body' }
+      : { bytes: MOST_OF_A_ROLE, name: 'the most that a role may have' };
 
   const readRole = ({ request }: ApiExchange) =>
-    readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, ...limit);
+    readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, limit);
 
   const readMembership = ({ request }: ApiExchange) =>
-    readJson(request, membershipBody, 'name and contains', ROLE_FIELDS, ...limit);
+    readJson(request, membershipBody, 'name and contains', ROLE_FIELDS, limit);
 
   /** Until no gateway shares entries by role sets that it read before now. */
   async function outlive(): Promise<void> {

@@ -21,10 +21,10 @@ export async function createStorage(
       emit({ type: 'warning', message: 'the storage failed while nobody waited for it', error }),
   };
   if (config.driver === 'sqlite') {
-    const { createSqliteStorage } = await import('../storage/sqlite/sqlite-storage.ts');
+    const { createSqliteStorage } = await import('../storage/sqlite.ts');
     return createSqliteStorage({ path: config.path, ...parts });
   }
-  const { createPostgresStorage } = await import('../storage/postgres/postgres-storage.ts');
+  const { createPostgresStorage } = await import('../storage/postgres.ts');
   return createPostgresStorage({ config, ...parts });
 }
 

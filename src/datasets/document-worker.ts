@@ -1,13 +1,8 @@
-/** The other side of read-document.ts: checks one document after another and gives their bytes back. */
-import { parentPort } from 'node:worker_threads';
-import { checkDocument, type DocumentCheck } from './check-document.ts';
+/** The other side of read-document.ts: checks one document and gives its bytes back. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { checkDocument } from './check-document.ts';
+import type { WorkerAnswer } from './read-document.ts';
 
-export interface WorkerAnswer {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly check: DocumentCheck;
-}
-
-parentPort?.on('message', (bytes: Uint8Array<ArrayBuffer>) => {
-  const answer: WorkerAnswer = { bytes, check: checkDocument(bytes) };
-  parentPort?.postMessage(answer, [bytes.buffer]);
-});
+const document = workerData as Uint8Array<ArrayBuffer>;
+const answer: WorkerAnswer = { document, check: checkDocument(document) };
+parentPort?.postMessage(answer, [document.buffer]);

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import { inTime } from '../in-time.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
 import type { RoleStore } from './role.ts';
 
@@ -13,6 +14,8 @@ const PAUSE = 1_000;
 const DEADLINE = 200;
 /** How often a token is asked for that takes longer to come than it may be used. */
 const MAX_READS = 2;
+
+const tooLate = () => new Error('the roles took too long');
 
 /** The users with whom a user with roles shares entries. */
 export interface RoleSets {
@@ -112,7 +115,8 @@ export function createRoleSets({
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
       try {
-        return await inTime(read(user));
+        // What comes later is remembered all the same, for the next query.
+        return await inTime(read(user), DEADLINE, tooLate);
       } catch (error) {
         // Of many who waited for one read the first tells.
         if (clock.now() < pausedUntil) return undefined;
@@ -122,19 +126,4 @@ export function createRoleSets({
       }
     },
   };
-}
-
-/** What comes later is remembered all the same, for the next query. */
-async function inTime<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    const end = () => reject(new Error('the roles took too long'));
-    // What has come while this process stood still is read first.
-    timer = setTimeout(() => setImmediate(end), DEADLINE);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

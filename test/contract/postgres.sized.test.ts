@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { createPostgresStorage } from '../../src/storage/postgres/postgres-storage.ts';
+import { createPostgresStorage } from '../../src/storage/postgres.ts';
 import { postgresConfig } from '../integration/storage/postgres-house.ts';
 import type { PostgresServer } from '../support/postgres-server.ts';
 import { startPostgres } from '../support/postgres-server.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createSqliteStorage } from '../../src/storage/sqlite/sqlite-storage.ts';
+import { createSqliteStorage } from '../../src/storage/sqlite.ts';
 import { describeStorage } from './storage-contract.ts';
 
 describeStorage('SQLite', async () => {

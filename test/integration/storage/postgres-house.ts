@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { PostgresConfig } from '../../../src/config/config.ts';
-import { createPostgresStorage } from '../../../src/storage/postgres/postgres-storage.ts';
+import { createPostgresStorage } from '../../../src/storage/postgres.ts';
 import type { Storage } from '../../../src/storage/storage.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';
 

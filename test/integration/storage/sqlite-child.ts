@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import type { Dataset } from '../../../src/datasets/dataset.ts';
 import { StorageUnavailable } from '../../../src/errors.ts';
-import { createSqliteStorage } from '../../../src/storage/sqlite/sqlite-storage.ts';
+import { createSqliteStorage } from '../../../src/storage/sqlite.ts';
 
 const [what, path] = process.argv.slice(2);
 /** Goes on writing when whoever reads is so slow that the pipe is full. */

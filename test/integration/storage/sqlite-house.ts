@@ -4,10 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import {
-  createSqliteStorage,
-  type SqliteStorageOptions,
-} from '../../../src/storage/sqlite/sqlite-storage.ts';
+import { createSqliteStorage, type SqliteStorageOptions } from '../../../src/storage/sqlite.ts';
 import type { Storage } from '../../../src/storage/storage.ts';
 
 const CHILD = fileURLToPath(new URL('sqlite-child.ts', import.meta.url));

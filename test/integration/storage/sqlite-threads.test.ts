@@ -39,83 +39,94 @@ function lockedBy(path: string): { release(): void } {
 /** What goes to the threads of a storage and comes back, and a gate before their answers. */
 function watched() {
   const gate = new Int32Array(new SharedArrayBuffer(4));
-  const calls: { readonly name: string; readonly givenAway: readonly number[] }[] = [];
-  const replies: {
-    readonly givenAway: readonly number[];
-    readonly document: Uint8Array | undefined;
-  }[] = [];
-  /** @param onCall is told when something is sent to the thread */
-  const start = (file: URL, options: WorkerOptions, onCall: () => void) => {
+  Atomics.store(gate, 0, 1);
+  const replies: WatchedReply[] = [];
+  /** @param onCall is told of a statement before it is sent to the thread, with the sizes of what it is given */
+  const start = (
+    file: URL,
+    options: WorkerOptions,
+    onCall: (text: string, givenAway: readonly number[]) => void,
+  ) => {
     const setup: WatchedSetup = { file: file.href, gate };
     const worker = new Worker(WATCHED, {
       ...options,
       workerData: { ...(options.workerData as object), ...setup },
     });
     const post = worker.postMessage.bind(worker);
-    worker.postMessage = (call: { readonly name?: string }, given: readonly ArrayBuffer[] = []) => {
-      if (call.name !== undefined) {
-        calls.push({ name: call.name, givenAway: given.map(({ byteLength }) => byteLength) });
-        onCall();
-      }
+    worker.postMessage = (call: { readonly text?: string }, given: readonly ArrayBuffer[] = []) => {
+      const givenAway = given.map(({ byteLength }) => byteLength);
+      onCall(call.text ?? '', givenAway);
       post(call, given);
     };
-    worker.on('message', (reply: WatchedReply) => {
-      const { document } = ('value' in reply ? (reply.value ?? {}) : {}) as {
-        document?: Uint8Array;
-      };
-      replies.push({ givenAway: reply.givenAway, document });
-    });
+    worker.on('message', (reply: WatchedReply) => replies.push(reply));
     return worker;
   };
-  return { gate, calls, replies, start };
+  return { gate, replies, start };
 }
 
 describe('a thread that breaks down', () => {
   let workers: Worker[];
-  /** Set: what the threads answer is lost, as if they had broken down before. */
-  let silenced: boolean;
+  /** Answers to such statements are lost, as if the thread had broken down before. */
+  let isLost: (text: string) => boolean;
+  let lost: PromiseWithResolvers<void>;
   let told: unknown[];
   let storage: Storage;
   beforeEach(async () => {
     workers = [];
-    silenced = false;
+    isLost = () => false;
+    lost = Promise.withResolvers();
     told = [];
     storage = house.storage({
       start(file, options) {
         const worker = new Worker(file, options);
         workers.push(worker);
+        let last = '';
+        const post = worker.postMessage.bind(worker);
+        worker.postMessage = (call: { readonly text?: string }, given) => {
+          last = call.text ?? '';
+          post(call, given as ArrayBuffer[]);
+        };
         const emit = worker.emit.bind(worker);
-        worker.emit = (event: string | symbol, ...args: unknown[]) =>
-          (silenced && event === 'message') || emit(event, ...args);
+        worker.emit = (event: string | symbol, ...args: unknown[]) => {
+          if (event !== 'message' || !isLost(last)) return emit(event, ...args);
+          lost.resolve();
+          return true;
+        };
         return worker;
       },
       onError: (error) => told.push(error),
     });
     await storage.open();
   });
+  const breakDown = async () => {
+    await lost.promise;
+    isLost = () => false;
+    await workers[0]?.terminate();
+  };
 
-  test('leaves what is under way unknown, and is replaced for the next call', async () => {
-    silenced = true;
+  test.each([
+    ['over the end of a change leaves it unknown', 'COMMIT', 'unknown'],
+    ['before the end of a change undoes it', 'INSERT INTO role', 'nothing-done'],
+  ])('%s, and is replaced for the next one', async (_, statement, outcome) => {
+    isLost = (text) => text.startsWith(statement);
     const calls = [storage.roles.create(role('a')), storage.roles.create(role('b'))];
     const settled = Promise.allSettled(calls);
-    await workers[0]?.terminate();
-    for (const result of await settled) {
-      expect(result).toMatchObject({
-        status: 'rejected',
-        reason: { reason: 'storage-unavailable', outcome: 'unknown' },
-      });
-    }
-    expect(told).toEqual([]);
-    silenced = false;
-    expect(await storage.roles.create(role('c'))).toEqual({ id: expect.any(Number) });
-    expect(workers).toHaveLength(2);
+    await breakDown();
+    const [first, second] = await settled;
+    expect(first).toMatchObject({
+      status: 'rejected',
+      reason: { reason: 'storage-unavailable', outcome },
+    });
+    expect(second).toMatchObject({ status: 'fulfilled' });
+    const { total } = await storage.roles.list({ offset: 0, limit: 9, nameContains: '' });
+    expect(total).toBe(outcome === 'unknown' ? 3 : 2);
+    expect([told, workers.length]).toEqual([[], 2]);
   });
 
   test('has changed nothing where it only read', async () => {
-    silenced = true;
-    const [read] = await Promise.allSettled([storage.roles.read(1), workers[0]?.terminate()]);
+    isLost = () => true;
+    const [read] = await Promise.allSettled([storage.roles.read(1), breakDown()]);
     expect(read).toMatchObject({ status: 'rejected', reason: { outcome: 'nothing-done' } });
-    silenced = false;
     expect((await storage.roles.read(1))?.name).toBe('Admin');
   });
 
@@ -149,43 +160,47 @@ describe('a thread that breaks down', () => {
 });
 
 test('the event loop turns on while a large document is copied, written and read', async () => {
-  const { gate, calls, replies, start } = watched();
-  let turns = 0;
-  let turnsOfCopy = 0;
+  const { gate, replies, start } = watched();
+  /** The statement with the document, and what was seen of it: how often the event loop had turned before it. */
+  let statement = /^never$/;
+  const sent = { turns: 0, givenAway: [] as readonly number[], done: false };
   const storage = house.storage({
-    start: (...args) => start(...args, () => (turnsOfCopy = turns)),
+    start: (file, options) =>
+      start(file, options, (text, givenAway) => {
+        if (!statement.test(text)) return;
+        // The thread may not answer it yet.
+        Atomics.store(gate, 0, 0);
+        replies.length = 0;
+        Object.assign(sent, { givenAway, done: true });
+      }),
   });
-  Atomics.store(gate, 0, 1);
-  await storage.open();
-  calls.length = 0;
-  replies.length = 0;
   /** While the thread may not answer, the event loop turns: only then is the answer let through. */
-  const turning = async <T>(name: string, work: Promise<T>): Promise<T> => {
-    for (; !calls.some((call) => call.name === name); turns += 1) await turn();
+  const turning = async <T>(awaited: RegExp, work: () => Promise<T>): Promise<T> => {
+    statement = awaited;
+    Object.assign(sent, { turns: 0, done: false });
+    const working = work();
+    for (; !sent.done; sent.turns += 1) await turn();
     for (let more = 0; more < 50; more += 1) await turn();
     expect(replies).toEqual([]);
     Atomics.store(gate, 0, 1);
     Atomics.notify(gate, 0);
-    return await work;
+    return await working;
   };
   const document = randomBytes(sizes.stalledDocument);
+  await storage.open();
 
-  Atomics.store(gate, 0, 0);
-  const write = storage.datasets.create(dataset('d', document));
-  expect(await turning('createDataset', write)).toEqual({ id: 1 });
+  const create = () => storage.datasets.create(dataset('d', document));
+  expect(await turning(/^INSERT INTO dataset/, create)).toEqual({ id: 1 });
   // No turn copies more than a small part of it, and the copy is given away as it is.
-  expect(turnsOfCopy).toBeGreaterThan(document.length / 4_000_000);
-  expect(calls).toEqual([{ name: 'createDataset', givenAway: [document.length] }]);
+  expect(sent.turns).toBeGreaterThan(document.length / 4_000_000);
+  expect(sent.givenAway).toEqual([document.length]);
 
-  calls.length = 0;
-  replies.length = 0;
-  Atomics.store(gate, 0, 0);
-  const found = await turning('readDataset', storage.datasets.read('p', 'd'));
-  expect(calls).toEqual([{ name: 'readDataset', givenAway: [] }]);
-  // What the thread gave away is what the reader gets: nobody copied it on the way.
+  const found = await turning(/^SELECT type, document/, () => storage.datasets.read('p', 'd'));
+  // What the thread gave away is what the reader gets: it was not copied on the way.
   const [reply] = replies;
-  expect(reply).toMatchObject({ givenAway: [document.length] });
-  expect(found?.document.buffer).toBe(reply?.document?.buffer);
+  expect(reply?.givenAway).toEqual([document.length]);
+  const rows = reply !== undefined && 'rows' in reply ? reply.rows : [];
+  expect(found?.document.buffer).toBe((rows[0]?.['document'] as Uint8Array | undefined)?.buffer);
   expect(found?.document.equals(document)).toBe(true);
 });
 
@@ -198,7 +213,7 @@ test('a document that is still on its way to the thread is written before the st
   expect((await house.storage().datasets.read('p', 'd'))?.document.equals(document)).toBe(true);
 });
 
-/** How long a call waits for the lock (ms; src/storage/sqlite/sqlite-worker.ts). */
+/** How long a call waits for the lock (ms; src/storage/sqlite-worker.ts). */
 const PATIENCE = 1_500;
 
 /**

@@ -1,6 +1,6 @@
 /** The thread of a SQLite storage, seen from inside: it tells what it hands over, and waits before each answer. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Reply } from '../../../src/storage/sqlite/sqlite-worker.ts';
+import type { Reply } from '../../../src/storage/sqlite-worker.ts';
 
 /** What such a thread is started with, beside what every thread of the storage is. */
 export interface WatchedSetup {

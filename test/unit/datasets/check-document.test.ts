@@ -23,6 +23,7 @@ describe('a document', () => {
     ['its identity repeated alike', `{${FIELDS},${FIELDS}}`],
     ['its identity repeated alike, spelt otherwise', `{${FIELDS},"projec\\u0074":"\\u0070"}`],
     ['keys that only look alike', `{${FIELDS},"Project":1,"project ":2,"datasetName":3,"":4}`],
+    ['deep nesting', `{"a":${'['.repeat(90_000)}${']'.repeat(90_000)},${FIELDS}}`],
     ['keys longer than any', `{"${'\\u0061'.repeat(100)}":1,${FIELDS}}`],
     ['half a surrogate pair elsewhere', `{${FIELDS},"\\ud800":"\\udfff"}`],
   ])('may have %s', (_what, text) => {

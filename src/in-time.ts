@@ -1,0 +1,21 @@
+/**
+ * What a promise settles to, if that is soon; what becomes of it later is not looked at.
+ * @param late makes the error that is thrown after so many milliseconds
+ */
+export async function inTime<T>(
+  promise: Promise<T>,
+  milliseconds: number,
+  late: () => Error,
+): Promise<T> {
+  promise.catch(() => undefined);
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<never>((_resolve, reject) => {
+    // One more turn, for what came while this process was busy.
+    timer = setTimeout(() => setImmediate(() => reject(late())), milliseconds);
+  });
+  try {
+    return await Promise.race([promise, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,225 @@
+import { foldCase } from '../fold-case.ts';
+import { ADMIN_ROLE, type Member, type Role } from '../roles/role.ts';
+import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
+
+/** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
+export type Value = string | number | Uint8Array;
+
+/** One row, by the names of its columns. Drivers differ in how they hand out numbers and bytes. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** One connection, for the time of one operation. */
+export interface Session {
+  /**
+   * Runs one statement, whose values stand as `?1`, `?2` … in its text.
+   * @throws StorageUnavailable `nothing-done`: what it is part of is undone
+   */
+  rows(text: string, values?: readonly Value[]): Promise<readonly Row[]>;
+  /** Runs several statements that give nothing back. @throws as {@link Session.rows} */
+  script(text: string): Promise<void>;
+}
+
+/**
+ * How statements are run: one that changes nothing (`read`), several that see one moment and change nothing, or a
+ * transaction. A transaction is rolled back when its result {@link isRefusal}, and when its work throws.
+ */
+export type Kind = 'read' | 'snapshot' | 'write';
+
+/** Port: a database that runs statements. Methods reject with StorageUnavailable when it cannot be used. */
+export interface SqlDatabase<S extends Session> {
+  readonly dialect: Dialect<S>;
+  /** Within how many milliseconds it says that it can be reached. */
+  readonly longestCheck: number;
+  /** Brings the schema up to date. @throws OperatorError when only an operator can make that possible */
+  open(): Promise<void>;
+  /** The work may be done twice, if the first time was in vain. */
+  run<T>(kind: Kind, work: (session: S) => Promise<T>): Promise<T>;
+  /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
+  long(kind: 'snapshot' | 'write'): Promise<{
+    readonly session: S;
+    commit(): Promise<void>;
+    end(): Promise<void>;
+  }>;
+  /** Called when no operation is under way. Ends long work. */
+  close(): Promise<void>;
+}
+
+/** What the SQL of two databases differs in. */
+export interface Dialect<S extends Session> {
+  /**
+   * What makes each version of the schema from the one before; the first one is made from nothing. One that was
+   * released is never changed, a new version is added at the end.
+   */
+  readonly migrations: readonly string[];
+  /** The version of the schema, 0 of an empty place. @throws OperatorError for a place of another program */
+  version(session: S): Promise<number>;
+  setVersion(version: number): string;
+  /** What an operator is told of a schema of a newer program. */
+  newer(version: number): string;
+  /** Makes the first rows of an empty schema: with the id ?1 of the storage and the token ?2 of its roles. */
+  readonly firstRows: string;
+  readonly tables: Readonly<Record<'storage' | 'roles' | 'members' | 'datasets', string>>;
+  /** The column of a member that names its role. */
+  readonly roleOfMember: string;
+  /** Locks the rows that a SELECT finds, against every change and against changes of the row itself. */
+  readonly forUpdate: string;
+  readonly forShare: string;
+  /** Waits until no other transaction gives a role a name; undefined where writes come one by one anyway. */
+  readonly lockNames: string | undefined;
+  /** The same for everything that makes ids. */
+  readonly lockIds: string | undefined;
+  /** Gives the next id away, as `id`. */
+  readonly takeId: Readonly<Record<'role' | 'dataset', string>>;
+  /** How many `roles` and `datasets` there are, and the ids that come next, `role` and `dataset`. */
+  readonly head: string;
+  /** Sees to it that the next ids are at least ?1 for roles and ?2 for datasets. */
+  readonly advanceIds: string;
+  /** Whether the bytes ?1 stand in the column `folded`. */
+  readonly contains: string;
+  /** The larger one of two numbers or moments. */
+  readonly greatest: string;
+  /** The moment that many milliseconds from now, as `roles_shared_until` has it. */
+  moment(milliseconds: number): string;
+  /** Adds members at the end of role ?1, each once, and returns a row for each that was not there: ?2 as by {@link membersJson}. */
+  readonly insertMembers: string;
+  /** Where documents are: the columns of a dataset that lead to its document. */
+  readonly documents: {
+    readonly columns: readonly string[];
+    /** Those of them that `drop` needs. */
+    readonly dropped: readonly string[];
+    /** Keeps a document that belongs to nothing yet. @returns the values of the columns */
+    keep(session: S, document: Buffer): Promise<readonly Value[]>;
+    /** @param row with the columns */
+    load(session: S, row: Row): Promise<Buffer>;
+    drop(session: S, row: Row): Promise<void>;
+  };
+}
+
+/** Whether a result says that nothing is to be kept: a word other than `done`. */
+export const isRefusal = (result: unknown): boolean =>
+  typeof result === 'string' && result !== 'done';
+
+/**
+ * Text is kept as the bytes of its UTF-8: it is then compared exactly and may hold NUL, whatever the encoding and the
+ * collation of a database. Well-formed text only.
+ */
+export const toBytes = (text: string): Buffer => Buffer.from(text);
+export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
+
+/** Names and folded names in hexadecimal, for statements that take a list of them. */
+export const membersJson = (members: readonly Member[]): string =>
+  JSON.stringify(
+    members.map(({ name }) => [toBytes(name), foldedBytes(name)].map((b) => b.toString('hex'))),
+  );
+
+/** @param value a column of bytes */
+export function bytesOf(value: unknown): Buffer {
+  const { buffer, byteOffset, byteLength } = value as Uint8Array<ArrayBuffer>;
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+export const textOf = (value: unknown): string => bytesOf(value).toString();
+
+/** A random token, or id of a storage. */
+export const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
+  randomBytes(16).toString('base64url');
+
+/** @throws Error when there is no row where there always is one */
+export function only(rows: readonly Row[]): Row {
+  const [row] = rows;
+  if (row === undefined) throw new Error('The storage has lost the row of its own.');
+  return row;
+}
+
+/**
+ * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction; several gateways may do
+ * so at one time.
+ * @throws OperatorError
+ */
+export async function bringUpToDate<S extends Session>(
+  session: S,
+  dialect: Dialect<S>,
+  parts: StorageParts,
+): Promise<'done'> {
+  const latest = dialect.migrations.length;
+  const version = await dialect.version(session);
+  if (version === latest) return 'done';
+  if (version > latest) throw new OperatorError(dialect.newer(version));
+  for (const migration of dialect.migrations.slice(version)) await session.script(migration);
+  if (version === 0) {
+    await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);
+    const contains = parts.firstMembers.map((name) => ({ type: 'user' as const, name }));
+    await insertRole(dialect, session, { ...ADMIN_ROLE, contains });
+  }
+  await session.script(dialect.setVersion(latest));
+  return 'done';
+}
+
+/** Adds a role with its members, each once. */
+export async function insertRole<S extends Session>(
+  dialect: Dialect<S>,
+  session: S,
+  { id, name, description, contains }: Role,
+): Promise<'done' | 'name-taken'> {
+  const rows = await session.rows(
+    `INSERT INTO ${dialect.tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (folded) DO NOTHING RETURNING id`,
+    [id, toBytes(name), foldedBytes(name), toBytes(description)],
+  );
+  if (rows.length === 0) return 'name-taken';
+  await session.rows(dialect.insertMembers, [id, membersJson(contains)]);
+  return 'done';
+}
+
+/** @param document the values of the columns of its document */
+export async function insertDataset<S extends Session>(
+  { documents: { columns }, tables }: Dialect<S>,
+  session: S,
+  { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
+  document: readonly Value[],
+): Promise<'done' | 'exists'> {
+  const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
+  const texts = [dataset.project, dataset.name, dataset.type].map(toBytes);
+  const rows = await session.rows(
+    `INSERT INTO ${tables.datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
+     VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
+    [id, ...texts, lastModified, ...document],
+  );
+  return rows.length === 0 ? 'exists' : 'done';
+}
+
+/**
+ * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
+ * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
+ */
+export async function setRolesToken<S extends Session>(
+  { tables }: Dialect<S>,
+  session: S,
+  token: string,
+): Promise<void> {
+  await session.rows(`UPDATE ${tables.storage} SET roles_token = ?1`, [token]);
+}
+
+/** Reads roles with their members. @param which conditions, order, limit */
+export async function readRoles<S extends Session>(
+  { tables, roleOfMember }: Dialect<S>,
+  session: S,
+  which: string,
+  values: readonly Value[],
+): Promise<readonly Role[]> {
+  const rows = await session.rows(
+    `SELECT r.id, r.name, r.description, m.name AS member
+     FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r
+     LEFT JOIN ${tables.members} m ON m.${roleOfMember} = r.id
+     ORDER BY r.id, m.position`,
+    values,
+  );
+  return [...Map.groupBy(rows, ({ id }) => Number(id))].map(([id, [first, ...others]]) => ({
+    id,
+    name: textOf(first?.['name']),
+    description: textOf(first?.['description']),
+    // A role without members has one row, without a member.
+    contains: [first, ...others]
+      .filter((row) => row?.['member'] != null)
+      .map((row) => ({ type: 'user', name: textOf(row?.['member']) })),
+  }));
+}

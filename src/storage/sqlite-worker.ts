@@ -1,0 +1,197 @@
+/** The thread of one connection to a file of SQLite: node:sqlite waits for the disk, and no other work shall wait with it. */
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  statSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+
+/** What the thread is started with. */
+export interface WorkerSetup {
+  readonly path: string;
+  /** For how long a statement waits for the lock of another process (ms). */
+  readonly patience: number;
+}
+
+/** To the thread: one statement, or without values several; nothing of both for the end. */
+export interface Call {
+  readonly text?: string;
+  readonly values?: readonly SQLInputValue[] | undefined;
+}
+
+/** From the thread, one for each statement, in their order. */
+export type Reply = { readonly rows: readonly Readonly<Record<string, unknown>>[] } | Failure;
+
+export type Failure =
+  /** Only an operator can mend it; the message goes on behind the name of the file. */
+  | { readonly failure: 'operator'; readonly message: string }
+  /** The file, its disk or its other users are in the way; `busy` when another process held its lock too long. */
+  | {
+      readonly failure: 'unavailable';
+      readonly outcome: 'nothing-done' | 'unknown';
+      readonly busy: boolean;
+      readonly cause: unknown;
+    }
+  /** A fault of this program. */
+  | { readonly failure: 'bug'; readonly cause: unknown };
+
+/** Primary result codes of SQLite, https://sqlite.org/rescode.html. */
+const [BUSY, FULL, CANTOPEN, NOTADB] = [5, 13, 14, 26] as const;
+/** LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they too tell of the file, its disk or its users. */
+const OF_THE_STORAGE: ReadonlySet<number | undefined> = new Set([
+  BUSY,
+  FULL,
+  6,
+  7,
+  8,
+  9,
+  10,
+  11,
+  15,
+]);
+
+/** Failures of the disk, or of the process, that may pass. Others are about the path. */
+const PASSING = new Set('ENOSPC EDQUOT EIO EMFILE ENFILE ENOMEM EINTR EAGAIN'.split(' '));
+
+const { path, patience } = workerData as WorkerSetup;
+let opened: { readonly database: DatabaseSync; readonly file: string } | undefined;
+
+parentPort?.on('message', ({ text, values }: Call) => {
+  if (text === undefined) {
+    // The last connection to close writes everything from the WAL into the file.
+    opened?.database.close();
+    parentPort?.close();
+    return;
+  }
+  let reply: Reply;
+  try {
+    reply = { rows: run(text, values) };
+  } catch (error) {
+    reply = failureOf(error, text);
+  }
+  parentPort?.postMessage(reply, 'rows' in reply ? documentsIn(reply.rows) : []);
+});
+
+function run(text: string, values: Call['values']): readonly Record<string, unknown>[] {
+  opened ??= { database: openDatabase(), file: fileAt() };
+  const { database, file } = opened;
+  if (!database.isTransaction) {
+    // Some failures end the transaction by themselves.
+    if (text === 'ROLLBACK') return [];
+    // What is written to a file that has no name any more is lost with this process.
+    if (fileAt() !== file) throw new PathProblem(MOVED);
+  }
+  if (values !== undefined) return database.prepare(text).all(...values);
+  database.exec(text);
+  return [];
+}
+
+/** What is wrong with the path, to be told behind it. */
+class PathProblem extends Error {}
+
+const MOVED =
+  'was moved, removed or replaced while it was in use; it must stay, or this program be started again';
+
+/** Which file it is, whatever its name. */
+function fileAt(): string {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? 'none' : `${found.dev}:${found.ino}`;
+}
+
+/** Opens the file, makes it and its folder when they are not there. */
+function openDatabase(): DatabaseSync {
+  const folder = dirname(path);
+  makeFolder(folder);
+  // The WAL and its index stand beside the file.
+  accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  const isNew = !existsSync(path);
+  const database = new DatabaseSync(path, {
+    timeout: patience,
+    enableForeignKeyConstraints: true,
+    enableDoubleQuotedStringLiterals: false,
+  });
+  try {
+    if (isNew) protect(folder);
+    accessSync(path, constants.R_OK | constants.W_OK);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return database;
+}
+
+/** Not by `recursive`, which tries for ever where a folder is there but takes no other, as /proc. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, 0o700);
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || existsSync(dirname(folder))) throw error;
+    makeFolder(dirname(folder));
+    makeFolder(folder);
+  }
+}
+
+/**
+ * Lets only this user read a new file; the files beside it get the same mode. Not by opening the file: to close it
+ * again would drop the locks that SQLite holds for this process.
+ */
+function protect(folder: string): void {
+  chmodSync(path, 0o600);
+  const opened = openSync(folder, 'r');
+  try {
+    fsyncSync(opened);
+  } finally {
+    closeSync(opened);
+  }
+}
+
+/** Documents are handed over, not copied. */
+function documentsIn(rows: readonly Readonly<Record<string, unknown>>[]): ArrayBuffer[] {
+  return rows.flatMap(({ document }) =>
+    document instanceof Uint8Array ? [document.buffer as ArrayBuffer] : [],
+  );
+}
+
+function failureOf(error: unknown, text: string): Failure {
+  if (error instanceof PathProblem) return { failure: 'operator', message: error.message };
+  const system = systemCodeOf(error);
+  if (system !== undefined && !PASSING.has(system)) {
+    const what = `cannot be used (${system}); file and folder must be readable and writable, or possible to make`;
+    return { failure: 'operator', message: what };
+  }
+  const code = sqliteCodeOf(error);
+  if (code === NOTADB) {
+    const what = 'is no SQLite database; it must be one, or not be there';
+    return { failure: 'operator', message: what };
+  }
+  if (code === CANTOPEN) {
+    const what = 'cannot be opened; it must be a file in a folder that this user may write to';
+    return { failure: 'operator', message: what };
+  }
+  // Properties of an error do not cross to another thread, its message does.
+  if (code !== undefined && error instanceof Error) error.message += ` (SQLite ${code})`;
+  if (system === undefined && !OF_THE_STORAGE.has(code)) return { failure: 'bug', cause: error };
+  // With these codes it is certain that COMMIT did not write its last frame, which a crash could bring back.
+  const outcome = text !== 'COMMIT' || code === BUSY || code === FULL ? 'nothing-done' : 'unknown';
+  return { failure: 'unavailable', outcome, busy: code === BUSY, cause: error };
+}
+
+function sqliteCodeOf(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error)) return undefined;
+  return typeof error.errcode === 'number' ? error.errcode & 0xff : undefined;
+}
+
+function systemCodeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return undefined;
+  return String(error.code);
+}
