@@ -62,11 +62,34 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 - **Durations** are whole numbers with a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`2d\`. Only 0 may stand without one.
 - **Sizes** are whole numbers of bytes, or with a unit: \`64KiB\`, \`256MiB\`, \`1GiB\` (of 1024) or \`kB\`, \`MB\`, \`GB\` (of 1000).
 - **Paths** are relative to the folder of the file, or to the working folder when there is no file.
-- **A reload** (SIGHUP) reads the file again. The column *reload* says whether it changes the key, or whether the change waits for a restart; a warning names such a change.
+- **A reload** (SIGHUP) reads the file again, and changes most keys at once. [The last section](#reload) lists those that only a restart changes: a warning names the ones that differ, and they stay as they were.
 - **The environment**: \`\${NAME}\` in a value is replaced by the variable, \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. A variable can bring in a text, number, word or boolean, whichever the key wants, but no list, no mapping and no further reference. \`$\${\` stands for \`\${\`.
 - **Secrets** (passwords, \`cache.key_secret\`, \`cache.redis.url\`, whatever came from the environment) are never shown in a message.
 - YAML anchors, aliases, tags of one's own, duplicate keys and several documents in one file are refused.
 `;
+
+/** Of each section, what a reload changes and what waits; a section that waits as a whole stands for its keys. */
+function reloadTable(): string[] {
+  const waits = ([name, setting]: Entry): string[] => {
+    if (setting.reload === 'restart') return [`\`${name}\``];
+    if (setting.reload === 'https') return [`\`${name}\` (between HTTP and HTTPS)`];
+    if (setting.shape === 'members') return [];
+    return Object.entries(setting.keys ?? {}).flatMap(([key, one]) =>
+      waits([`${name}.${key}`, one]),
+    );
+  };
+  const changes = ([name, setting]: Entry): string[] => {
+    if (setting.reload === 'restart') return [];
+    if (setting.shape !== 'section' || setting.nullable) return [`\`${name}\``];
+    return Object.entries(setting.keys ?? {}).flatMap(([key, one]) =>
+      changes([`${name}.${key}`, one]),
+    );
+  };
+  const rows = sections.map(
+    (entry) => `| ${entry[0]} | ${changes(entry).join(', ')} | ${waits(entry).join(', ')} |`,
+  );
+  return ['| section | a reload changes | only a restart changes |', '|---|---|---|', ...rows];
+}
 
 /** The text of docs/CONFIGURATION.md. */
 export function renderConfigReference(): string {
@@ -78,7 +101,7 @@ export function renderConfigReference(): string {
     const rows = rowsOf(Object.entries(keys), prefix, reload);
     return [`## ${name}`, '', meaning, '', ...TABLE_HEAD, ...rows, ''];
   });
-  return [INTRODUCTION, ...parts].join('\n');
+  return [INTRODUCTION, ...parts, '## Reload', '', ...reloadTable(), ''].join('\n');
 }
 
 const COMMENT_WIDTH = 100;

@@ -10,7 +10,7 @@ import { createRuntime, type Runtime } from './composition/runtime.ts';
 import { createGatewayServer } from './composition/server.ts';
 import { openStorage } from './composition/storage.ts';
 import type { Config } from './config/config.ts';
-import { keysThatWait } from './config/describe-config.ts';
+import { whatWaits } from './config/describe-config.ts';
 import type { Emit, GatewayEvent } from './events.ts';
 import { createMetrics } from './observability/metrics.ts';
 import { createKnownNames } from './query-cache/known-names.ts';
@@ -147,7 +147,8 @@ export async function createGateway(
     await oldCache.close();
   }
 
-  async function changeTo(config: Config): Promise<void> {
+  async function changeTo(next: Config): Promise<void> {
+    const { config, waiting } = whatWaits(current, next);
     const newSettings = cacheSettings(config);
     const sameCache = isDeepStrictEqual(newSettings, cacheSettings(current));
     const sameStorage = isDeepStrictEqual(config.storage, current.storage);
@@ -166,8 +167,9 @@ export async function createGateway(
       if (!sameCache) await newCache.close();
       throw error;
     }
-    for (const key of keysThatWait(initial, config)) {
-      emit({ type: 'warning', message: `a change of ${key} counts after a restart only` });
+    // Of several workers the primary process names them, once.
+    if (waiting.length > 0 && parts.primary === undefined) {
+      emit({ type: 'warning', message: `these keys change by a restart: ${waiting.join(', ')}` });
     }
     warnOf(config, parts);
     const oldRuntime = runtime;

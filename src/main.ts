@@ -6,10 +6,8 @@ import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
-import { hash } from 'bcrypt';
-import { EXIT_USAGE, HELP, parseArguments, type Command } from './cli/arguments.ts';
+import { EXIT_USAGE, HELP, parseArguments, UsageError } from './cli/arguments.ts';
 import type { StoreCommandParts } from './cli/copy-store.ts';
-import { hashPassword } from './cli/hash-password.ts';
 import { systemClock } from './clock.ts';
 import { configWarnings } from './composition/config-warnings.ts';
 import { leadWorkers } from './composition/lead-workers.ts';
@@ -49,21 +47,17 @@ const parts = {
 
 /** The only file that touches `process`: command line, signals, exit codes. */
 async function main(words: readonly string[]): Promise<number> {
-  const read = parseArguments(words);
-  if (!read.ok) {
-    process.stderr.write(`${read.message}\n`);
-    return EXIT_USAGE;
-  }
   try {
-    return await run(read.command);
+    return await run(words);
   } catch (error) {
-    if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
-    else process.stderr.write(`mdx-gateway: ${messageOf(error)}\n`);
-    return 1;
+    const program = error instanceof ConfigError ? '' : 'mdx-gateway: ';
+    process.stderr.write(`${program}${messageOf(error)}\n`);
+    return error instanceof UsageError ? EXIT_USAGE : 1;
   }
 }
 
-async function run(command: Command): Promise<number> {
+async function run(words: readonly string[]): Promise<number> {
+  const command = parseArguments(words);
   switch (command.kind) {
     case 'serve':
       // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
@@ -80,13 +74,14 @@ async function run(command: Command): Promise<number> {
       }
       return 0;
     }
-    case 'hash-password':
-      return hashPassword(command.name, {
-        input: process.stdin,
-        output: process.stdout,
-        prompts: process.stderr,
-        hash,
-      });
+    case 'hash-password': {
+      const { stdin: input, stdout: output, stderr: prompts } = process;
+      const [{ hashPassword }, { hash }] = await Promise.all([
+        import('./cli/hash-password.ts'),
+        import('bcrypt'),
+      ]);
+      return hashPassword(command.name, { input, output, prompts, hash });
+    }
     case 'export-store': {
       const { exportStore } = await import('./cli/copy-store.ts');
       return exportStore(command.output, {
@@ -132,10 +127,12 @@ async function serveAlone(source: ConfigFile, config: Config): Promise<number> {
 
   async function reload(running: Gateway): Promise<void> {
     try {
-      await running.reload((await source.readAgain()).config);
-      log.info('configuration read again');
+      const next = (await source.readAgain()).config;
+      await running.reload(next);
+      log.level = next.log.level;
+      log.info('configuration reloaded');
     } catch (error) {
-      log.error({ problem: messageOf(error) }, 'the configuration of before stays');
+      log.error({ problem: messageOf(error) }, 'reload failed; keeping the current configuration');
     }
   }
 }
@@ -201,11 +198,13 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     link.close();
     orphaned.resolve();
   });
-  const running = Promise.withResolvers<Gateway>();
+  const running = Promise.withResolvers<{ gateway: Gateway; log: ReturnType<typeof openLog> }>();
   running.promise.catch(() => {});
   const post = createWorkerPost(link, async (text) => {
-    const gateway = await running.promise;
-    await gateway.reload(configOf(text));
+    const { gateway, log } = await running.promise;
+    const next = configOf(text);
+    await gateway.reload(next);
+    log.level = next.log.level;
   });
   let workers = 1;
   const source = configFile(file);
@@ -218,7 +217,7 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
     const url = await listen(gateway);
     endsAtOnce = false;
-    running.resolve(gateway);
+    running.resolve({ gateway, log });
     post.listening(url).catch(orphaned.resolve);
     const isOrphan = await Promise.race([
       post.stopped.then(() => false),
@@ -288,7 +287,8 @@ function load(file: string | undefined): Config {
 }
 
 function configFile(file: string | undefined): ConfigFile {
-  return createConfigFile(file, {
+  return createConfigFile({
+    file,
     env: process.env,
     workingFolder: process.cwd(),
     // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.

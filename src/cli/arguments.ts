@@ -41,11 +41,6 @@ export type Command =
   | { readonly kind: 'help' }
   | { readonly kind: 'version' };
 
-export type Arguments =
-  | { readonly ok: true; readonly command: Command }
-  /** `message` is one line for standard error; the program ends with `EXIT_USAGE`. */
-  | { readonly ok: false; readonly message: string };
-
 const OPTIONS = {
   config: { type: 'string' },
   output: { type: 'string' },
@@ -56,107 +51,66 @@ const OPTIONS = {
   version: { type: 'boolean' },
 } as const;
 
-/** What each command takes: its options with the words for their values, and its operands. */
-const COMMANDS = {
-  serve: { options: { config: 'FILE' }, operands: [] },
-  demo: { options: { once: undefined, port: 'N' }, operands: [] },
-  check: { options: { config: 'FILE' }, operands: [] },
-  'hash-password': { options: {}, operands: ['NAME'] },
-  'export-store': { options: { config: 'FILE', output: 'FILE' }, operands: [] },
-  'import-store': { options: { config: 'FILE', input: 'FILE' }, operands: [] },
-} as const satisfies Record<string, CommandShape>;
+/** What each command takes. */
+const COMMANDS = new Map([
+  ['serve', '[--config FILE]'],
+  ['demo', '[--once] [--port N]'],
+  ['check', '--config FILE'],
+  ['hash-password', '[NAME]'],
+  ['export-store', '--config FILE [--output FILE]'],
+  ['import-store', '--config FILE [--input FILE]'],
+]);
 
-interface CommandShape {
-  readonly options: Readonly<Partial<Record<keyof typeof OPTIONS, string | undefined>>>;
-  readonly operands: readonly string[];
+/** The command line is wrong. `message` is one line. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
 }
-
-const isCommandName = (word: string): word is keyof typeof COMMANDS =>
-  Object.hasOwn(COMMANDS, word);
-
-class UsageError extends Error {}
 
 /**
  * Reads the words after the name of the program. `serve` is the command when none is named; `--help` and
  * `--version` count wherever they stand.
+ * @throws UsageError
  */
-export function parseArguments(words: readonly string[]): Arguments {
-  try {
-    return { ok: true, command: readCommand([...words]) };
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    return { ok: false, message: `mdx-gateway: ${error.message}` };
+export function parseArguments(words: readonly string[]): Command {
+  const { values, positionals, tokens } = parseWords([...words]);
+  if (values.help) return { kind: 'help' };
+  if (values.version) return { kind: 'version' };
+  const [kind = 'serve', ...operands] = positionals;
+  const takes = COMMANDS.get(kind);
+  if (takes === undefined) {
+    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, [...COMMANDS.keys()])}`);
   }
-}
-
-function readCommand(args: string[]): Command {
-  // Not strict: the messages of parseArgs itself do not say what is allowed.
-  const { tokens } = parseArgs({ args, options: OPTIONS, strict: false, tokens: true });
-  const given = tokens.filter((token) => token.kind === 'option');
-  for (const kind of ['help', 'version'] as const) {
-    if (given.some(({ name }) => name === kind)) return { kind };
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token] : []));
+  for (const [index, { name, rawName, value }] of given.entries()) {
+    if (!takes.includes(`--${name}`)) {
+      throw new UsageError(`${kind} does not take ${rawName}; allowed: ${kind} ${takes}`);
+    }
+    if (given.findIndex((option) => option.name === name) < index) {
+      throw new UsageError(`${kind}: ${rawName} stands twice`);
+    }
+    if (value === '') throw new UsageError(`${kind}: ${rawName} needs a value`);
   }
-  const operands = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
-  const [kind = 'serve', ...rest] = operands;
-  if (!isCommandName(kind)) {
-    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, Object.keys(COMMANDS))}`);
-  }
-  const shape: CommandShape = COMMANDS[kind];
-  const values = new Map<string, string>();
-  for (const option of given) {
-    if (values.has(option.name)) throw new UsageError(`${kind}: ${option.rawName} stands twice`);
-    values.set(option.name, valueOf(option, kind, shape));
-  }
-  const surplus = rest[shape.operands.length];
+  const surplus = operands[takes === '[NAME]' ? 1 : 0];
   if (surplus !== undefined) {
-    throw new UsageError(`${kind} does not take ${quote(surplus)}; allowed: ${usage(kind, shape)}`);
+    throw new UsageError(`${kind} does not take ${quote(surplus)}; allowed: ${kind} ${takes}`);
   }
-  const config = values.get('config');
-  switch (kind) {
-    case 'serve':
-      return { kind, config };
-    case 'demo':
-      return { kind, once: values.has('once'), port: portOf(values.get('port')) };
-    case 'hash-password':
-      return { kind, name: rest[0] };
-  }
+  const { config, output, input, once = false } = values;
+  if (kind === 'serve') return { kind, config };
+  if (kind === 'demo') return { kind, once, port: portOf(values.port) };
+  if (kind === 'hash-password') return { kind, name: operands[0] };
   if (config === undefined) throw new UsageError(`${kind} needs --config FILE`);
-  switch (kind) {
-    case 'check':
-      return { kind, config };
-    case 'export-store':
-      return { kind, config, output: values.get('output') };
-    case 'import-store':
-      return { kind, config, input: values.get('input') };
-  }
+  if (kind === 'export-store') return { kind, config, output };
+  return kind === 'import-store' ? { kind, config, input } : { kind: 'check', config };
 }
 
-interface OptionToken {
-  readonly name: string;
-  readonly rawName: string;
-  readonly value?: string | undefined;
-  readonly inlineValue?: boolean | undefined;
-}
-
-/** An option without a value has the empty text. */
-function valueOf(
-  { name, rawName, value, inlineValue }: OptionToken,
-  command: string,
-  { options }: CommandShape,
-): string {
-  if (!Object.hasOwn(options, name)) {
-    const allowed = [...Object.keys(options).map((one) => `--${one}`), '--help'];
-    const hint = unknownWord('option', rawName, allowed);
-    throw new UsageError(`${command}: ${quote(rawName)}: ${hint}`);
+function parseWords(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true, tokens: true });
+  } catch (error) {
+    // The first sentence says what is wrong; further ones explain Node.js.
+    const [problem] = (error as Error).message.split(/\. |\.?\n/, 1);
+    throw new UsageError(`${problem}; mdx-gateway --help tells what is allowed`);
   }
-  const word = options[name as keyof typeof OPTIONS];
-  if (word === undefined) {
-    if (value !== undefined) throw new UsageError(`${command}: ${rawName} takes no value`);
-    return '';
-  }
-  // parseArgs takes the next option for the value when the value was forgotten.
-  if (value && (inlineValue === true || !value.startsWith('-'))) return value;
-  throw new UsageError(`${command}: ${rawName} needs ${word}`);
 }
 
 function portOf(text: string | undefined): number | undefined {
@@ -166,14 +120,6 @@ function portOf(text: string | undefined): number | undefined {
   throw new UsageError(
     `demo: --port must be a whole number between 0 and 65535 (got ${quote(text)})`,
   );
-}
-
-function usage(command: string, { options, operands }: CommandShape): string {
-  const takes = [
-    ...Object.entries(options).map(([name, word]) => (word ? `--${name} ${word}` : `--${name}`)),
-    ...operands,
-  ];
-  return [command, ...takes.map((word) => `[${word}]`)].join(' ');
 }
 
 const quote = (text: string) => JSON.stringify(text);

@@ -1,15 +1,13 @@
 /** The command that makes a line of the users file. */
 
 import { isUtf8 } from 'node:buffer';
-import { StringDecoder } from 'node:string_decoder';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 import { MAX_PASSWORD_BYTES } from '../auth/password-hash.ts';
-import { userName } from '../config/kinds.ts';
+import { isUserName, userName } from '../config/kinds.ts';
 
-/** What is needed of standard input. A terminal has `isTTY` and `setRawMode`. */
-export interface PasswordInput extends AsyncIterable<Uint8Array | string> {
-  readonly isTTY?: boolean | undefined;
-  setRawMode?(mode: boolean): unknown;
-}
+/** Standard input; a terminal has `isTTY`. */
+export type PasswordInput = NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
 
 /** What is needed of an output. */
 interface TextOutput {
@@ -48,7 +46,7 @@ export async function hashPassword(
     prompts.write(`mdx-gateway hash-password: ${message}\n`);
     return 1;
   };
-  if (name !== undefined && !userName.test(name)) return fail(`NAME must be ${userName.allowed}`);
+  if (name !== undefined && !isUserName(name)) return fail(`NAME must be ${userName.allowed}`);
   try {
     const password = await (input.isTTY === true
       ? readFromTerminal(input, prompts)
@@ -99,59 +97,26 @@ async function readFromPipe(input: PasswordInput): Promise<string> {
 
 const NOT_UTF8 = 'the password must be UTF-8 text';
 
-/** Asks twice, and shows nothing of what is typed. */
+/** Asks twice, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
 async function readFromTerminal(input: PasswordInput, prompts: TextOutput): Promise<string> {
-  const characters = charactersOf(input);
-  input.setRawMode?.(true);
+  const output = new Writable({ write: (_shown, _encoding, done) => done() });
+  const terminal = createInterface({ input, output, terminal: true, historySize: 0 });
+  const lines = terminal[Symbol.asyncIterator]();
+  const ask = async (prompt: string) => {
+    prompts.write(prompt);
+    const { value, done } = await lines.next();
+    prompts.write('\n');
+    if (done) throw new PasswordRefused('cancelled');
+    return value;
+  };
   try {
-    const password = await askForLine('Password: ', characters, prompts);
-    const again = await askForLine('The same password again: ', characters, prompts);
+    const password = await ask('Password: ');
+    const again = await ask('The same password again: ');
     if (again !== password) throw new PasswordRefused('the two passwords are not the same');
     // What the decoder makes of bytes that are not UTF-8.
     if (password.includes('\ufffd')) throw new PasswordRefused(NOT_UTF8);
     return password;
   } finally {
-    input.setRawMode?.(false);
-    await characters.return(undefined);
-  }
-}
-
-/** One character at a time, so that what is pasted beyond the first line is kept for the second. */
-async function* charactersOf(input: PasswordInput): AsyncGenerator<string, undefined> {
-  const decoder = new StringDecoder('utf8');
-  for await (const part of input) {
-    yield* typeof part === 'string' ? part : decoder.write(Buffer.from(part));
-  }
-  return undefined;
-}
-
-/** The keys that a terminal in raw mode leaves to the program. */
-const ENTER = new Set(['\r', '\n']);
-const BACKSPACE = new Set(['\u007f', '\b']);
-const CANCEL = '\u0003';
-const END_OF_INPUT = '\u0004';
-const CLEAR_LINE = '\u0015';
-
-/** The line without its end. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
-async function askForLine(
-  prompt: string,
-  characters: AsyncGenerator<string, undefined>,
-  prompts: TextOutput,
-): Promise<string> {
-  prompts.write(prompt);
-  const line: string[] = [];
-  for (;;) {
-    const { value: character, done } = await characters.next();
-    if (done === true || character === CANCEL || character === END_OF_INPUT) {
-      prompts.write('\n');
-      throw new PasswordRefused('cancelled');
-    }
-    if (ENTER.has(character)) {
-      prompts.write('\n');
-      return line.join('');
-    }
-    if (BACKSPACE.has(character)) line.pop();
-    else if (character === CLEAR_LINE) line.length = 0;
-    else if (line.length < LONGEST_INPUT) line.push(character);
+    terminal.close();
   }
 }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadConfig } from '../config/config-file.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { createLog } from '../observability/log.ts';
+import { whatWaits } from '../config/describe-config.ts';
 import { createCrew, type CrewEvent, type WorkerProcess } from '../workers/crew.ts';
 import { createPrimary } from '../workers/primary.ts';
 import { configWarnings } from './config-warnings.ts';
@@ -54,6 +55,7 @@ export async function leadWorkers(options: {
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
   let reloadWaits = false;
+  let running = initial.config;
   let stopping = false;
   options.onReload(() => {
     // It will read what stands there then.
@@ -82,16 +84,20 @@ export async function leadWorkers(options: {
     try {
       const next = await options.read();
       if (stopping) throw new Error('the gateway is shutting down');
-      if (next.config.workers !== workers) {
-        log.warn('a change of workers counts after a restart only');
-      }
+      const { config, waiting } = whatWaits(running, next.config);
+      if (waiting.length > 0) log.warn(`these keys change by a restart: ${waiting.join(', ')}`);
       const problems = await crew.reload(next.text);
-      for (const problem of problems) log.error(problem, 'the configuration of before stays');
-      if (problems.length === 0) log.info('configuration read again');
+      for (const problem of problems)
+        log.error(problem, 'reload failed; keeping the current configuration');
+      if (problems.length === 0) {
+        running = config;
+        log.level = config.log.level;
+        log.info('configuration reloaded');
+      }
       warnOf(next.config);
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
-      log.error({ problem }, 'the configuration of before stays');
+      log.error({ problem }, 'reload failed; keeping the current configuration');
     }
   }
 }

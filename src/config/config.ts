@@ -1,5 +1,5 @@
 /**
- * The configuration as the rest of the program sees it: read once, checked, frozen. The names are those of the YAML
+ * The configuration as the rest of the program sees it: read once and checked. The names are those of the YAML
  * file, so that an error message, the file and the code speak of the same thing; schema.ts says what each means.
  * Durations are milliseconds, sizes are bytes, paths are absolute; what is null in the file is undefined.
  */
@@ -15,8 +15,7 @@ export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
 
 /** The file after it was read and checked key by key, before anything is inherited. */
 export type CheckedFile = ValueOf<typeof schema>;
-export type CheckedProject =
-  CheckedFile['projects'] extends ReadonlyMap<string, infer P> ? P : never;
+export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
 
 /** With values where the file may be silent. */
 type Filled<T, K extends keyof T> = Omit<T, K> & { readonly [N in K]-?: NonNullable<T[N]> };
@@ -64,4 +63,6 @@ export type Config = Omit<CheckedFile, 'engine' | 'projects' | 'storage' | 'limi
   readonly projects: ReadonlyMap<string, ProjectConfig>;
   readonly storage: StorageConfig;
   readonly limits: LimitsConfig;
+  /** Keys of former versions that stand in the file and have no effect. */
+  readonly withdrawn: readonly string[];
 };

@@ -3,9 +3,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import type { Config, EngineConfig } from './config.ts';
-import { REFERENCE_START } from './environment-text.ts';
 import { schema } from './schema.ts';
-import type { Setting, Values } from './setting.ts';
+import { writeSetting, type Setting, type Values } from './setting.ts';
 
 /**
  * The configuration as a YAML file that holds every key. Passwords and the key secret are masked; a
@@ -13,7 +12,7 @@ import type { Setting, Values } from './setting.ts';
  */
 export function describeConfig(config: Config): string {
   const { engine, projects } = config;
-  const written = schema.write({
+  const written = writeSetting(schema, {
     ...config,
     engine: withIdleTime(engine),
     projects: new Map(
@@ -31,30 +30,46 @@ function withIdleTime(engine: EngineConfig): EngineConfig {
 
 /** What looks like a reference to the environment in a value must read back as text. */
 function escapeReferences(_key: unknown, value: unknown): unknown {
-  return typeof value === 'string'
-    ? value.replaceAll(REFERENCE_START, () => `$${REFERENCE_START}`)
-    : value;
+  return typeof value === 'string' ? value.replaceAll('${', () => '$${') : value;
 }
 
-/** The keys in which two configurations differ and that only a restart changes; `https` for the scheme. */
-export function keysThatWait(running: Config, next: Config): readonly string[] {
-  return [...new Set(waiting(schema, '', running, next))];
+/** What becomes of a configuration that a running gateway is to change to. */
+export interface Change {
+  /** The next configuration, with the running values of the keys that wait. */
+  readonly config: Config;
+  /** Keys that differ and that only a restart changes; `https` for the scheme. */
+  readonly waiting: readonly string[];
 }
 
-function waiting(
-  { keys = {}, reload }: Setting<unknown>,
+/** @param running the configuration in use, in which earlier changes wait as well */
+export function whatWaits(running: Config, next: Config): Change {
+  const waiting = new Set<string>();
+  const config = merge(schema, '', running, next, waiting) as Config;
+  const { memory, max_entry } = config.cache;
+  const cache = { ...config.cache, max_entry: Math.min(max_entry, memory) };
+  return { config: { ...config, cache }, waiting: [...waiting] };
+}
+
+/** The value to use, of a key, or of a section with all that is in it. */
+function merge(
+  { keys, reload }: Setting<unknown>,
   name: string,
-  before: unknown,
-  after: unknown,
-): readonly string[] {
-  if (isDeepStrictEqual(before, after)) return [];
-  if (reload === 'restart') return [name];
-  if (reload === 'https') {
-    return (before === undefined) === (after === undefined) ? [] : ['https'];
+  running: unknown,
+  next: unknown,
+  waiting: Set<string>,
+): unknown {
+  if (isDeepStrictEqual(running, next)) return next;
+  const waits =
+    reload === 'https' ? (running === undefined) !== (next === undefined) : reload === 'restart';
+  if (waits) {
+    waiting.add(reload === 'https' ? 'https' : name);
+    return running;
   }
-  return Object.entries(keys).flatMap(([key, setting]) => {
-    // A section may be there in one of the two only.
-    const [one, other] = [before, after].map((values) => (values as Values | undefined)?.[key]);
-    return waiting(setting, name === '' ? key : `${name}.${key}`, one, other);
+  // Members of a mapping by name do not wait, nor what is in a section that is there in one of the two only.
+  if (keys === undefined || next instanceof Map || !running || !next) return next;
+  const merged = Object.entries(keys).map(([key, setting]) => {
+    const [one, other] = [running, next].map((values) => (values as Values)[key]);
+    return [key, merge(setting, name === '' ? key : `${name}.${key}`, one, other, waiting)];
   });
+  return { ...next, ...Object.fromEntries(merged) };
 }

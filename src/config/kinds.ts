@@ -3,9 +3,8 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
-import { formatDuration, formatSize, parseDuration, parseSize } from './durations-and-sizes.ts';
-import { EnvironmentText } from './environment-text.ts';
 import { SECRET_MASK, type Problem } from './problems.ts';
+import { EnvironmentText } from './yaml-text.ts';
 
 /** One reading of a configuration. */
 export interface Reading {
@@ -15,6 +14,8 @@ export interface Reading {
   readonly hiddenPaths: Set<string>;
   /** What is wrong. Where there is anything, the values that were read count for nothing. */
   readonly problems: Problem[];
+  /** Keys of former versions that stand in the file. */
+  readonly withdrawn: string[];
 }
 
 export interface Kind<T> {
@@ -32,122 +33,139 @@ export interface Kind<T> {
   hides(text: string): boolean;
 }
 
-interface TextKind extends Kind<string> {
-  test(text: string): boolean;
-}
-
-/** The text of a scalar, wherever it came from; undefined when it is none. */
-export function textOf(input: unknown): string | undefined {
+/**
+ * The text of a scalar: what came from the environment, or a value of one of these types of YAML.
+ * @returns undefined when it is neither
+ */
+export function textOf(input: unknown, types: readonly string[] = ['string']): string | undefined {
   if (input instanceof EnvironmentText) return input.text;
-  return typeof input === 'string' ? input : undefined;
+  return types.includes(typeof input) ? String(input) : undefined;
 }
 
-const CONTROL = /\p{Cc}/u;
-
-/** What most kinds have in common: they are shown, and written as they are. */
-const PLAIN = { hides: () => false, write: (value: unknown) => value };
-const SECRET = { hides: () => true, write: () => SECRET_MASK };
+/** @param types of YAML in which a value may be written in the file */
+function kind<T>(
+  type: string,
+  allowed: string,
+  parse: (text: string, reading: Reading, input: unknown) => T | undefined,
+  { types, ...more }: Partial<Kind<T>> & { types?: readonly string[] } = {},
+): Kind<T> {
+  const read = (input: unknown, reading: Reading) => {
+    const text = textOf(input, types);
+    return text === undefined ? undefined : parse(text, reading, input);
+  };
+  return { type, allowed, read, write: (value) => value, hides: () => false, ...more };
+}
 
 function textKind(
   type: string,
   allowed: string,
   test: (text: string) => boolean,
-  more: Partial<TextKind> = {},
-): TextKind {
-  const read = (input: unknown) => {
-    const text = textOf(input);
-    return text !== undefined && test(text) ? text : undefined;
-  };
-  return { ...PLAIN, type, allowed, test, read, ...more };
+  more?: Partial<Kind<string>>,
+): Kind<string> {
+  return kind(type, allowed, (text) => (test(text) ? text : undefined), more);
 }
+
+const CONTROL = /\p{Cc}/u;
 
 /** Makes a key that may be switched off with `null`. */
-export function orNull<T>(kind: Kind<T>): Kind<T | undefined> {
-  return { ...kind, allowed: `${kind.allowed}; or null`, nullable: true };
+export function orNull<T>(of: Kind<T>): Kind<T | undefined> {
+  return { ...of, allowed: `${of.allowed}; or null`, nullable: true };
 }
 
-function within(value: unknown, min = NaN, max = NaN): number | undefined {
-  const number = Number.isSafeInteger(value) ? Number(value) : NaN;
-  return number >= min && number <= max ? number : undefined;
-}
-
-/** A number that is written as a text with a unit. @param range as written */
-function amount(
-  type: string,
-  such: string,
-  [parse, write]: readonly [(text: string) => number | undefined, (value: number) => string],
-  range: readonly [min: string, max: string],
-  off?: 'off',
-): Kind<number> {
-  const [min, max] = range.map(parse);
+/**
+ * Whole numbers with a unit.
+ * @param units '' stands for none
+ * @param writes those in which amounts are written, from the largest to the smallest
+ */
+function amounts(
+  units: Readonly<Record<string, number>>,
+  writes: readonly string[] = Object.keys(units),
+) {
   return {
-    ...PLAIN,
-    type,
-    allowed: `a ${type} such as ${such}, ${off ? '0 or ' : ''}between ${range.join(' and ')}`,
-    read(input) {
-      const value = parse(Number.isSafeInteger(input) ? String(input) : (textOf(input) ?? ''));
-      return off && value === 0 ? 0 : within(value, min, max);
+    /** @returns undefined when the text is no amount, or too large to be exact; 0 needs no unit */
+    parse(text: string): number | undefined {
+      const [, digits, unit = ''] = /^(\d{1,16})([A-Za-z]*)$/.exec(text) ?? [];
+      const isZero = unit === '' && Number(digits) === 0;
+      const amount = isZero ? 0 : Number(digits) * (units[unit] ?? Number.NaN);
+      return Number.isSafeInteger(amount) ? amount : undefined;
     },
-    write,
+    /** In the largest unit that keeps the amount exact. */
+    format(amount: number): string {
+      const fits = (size = 1) => amount >= size && amount % size === 0;
+      const unit = writes.find((one) => fits(units[one]));
+      return unit === undefined ? String(amount) : `${amount / (units[unit] ?? 1)}${unit}`;
+    },
   };
 }
 
-/** Milliseconds. `off` says that 0 is allowed too and switches something off. */
+/** Milliseconds. A bare 30 might mean seconds or minutes. */
+export const durations = amounts({ d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 });
+
+/** Bytes. The spelling counts: people mean different things by `KB` and `mb`. */
+export const sizes = amounts(
+  { GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10, GB: 1e9, MB: 1e6, kB: 1e3, '': 1 },
+  ['GiB', 'MiB', 'KiB'],
+);
+
+const within = (value = NaN, min = NaN, max = NaN) =>
+  value >= min && value <= max ? value : undefined;
+
+/** Milliseconds, between two as they are written. `off` says that 0 is allowed too and switches something off. */
 export function duration(min: string, max: string, off?: 'off'): Kind<number> {
-  return amount('duration', '12h, 30m or 45s', [parseDuration, formatDuration], [min, max], off);
+  const [least, most] = [min, max].map(durations.parse);
+  return kind(
+    'duration',
+    `a duration such as 12h, 30m or 45s, ${off ? '0 or ' : ''}between ${min} and ${max}`,
+    (text) => {
+      const value = durations.parse(text);
+      return off && value === 0 ? 0 : within(value, least, most);
+    },
+    { types: ['string', 'number'], write: durations.format },
+  );
 }
 
-/** Bytes. */
+/** Bytes, between two as they are written. */
 export function size(min: string, max: string): Kind<number> {
-  return amount('size', '256MiB, 64KiB or a number of bytes', [parseSize, formatSize], [min, max]);
+  const [least, most] = [min, max].map(sizes.parse);
+  return kind(
+    'size',
+    `a size such as 256MiB, 64KiB or a number of bytes, between ${min} and ${max}`,
+    (text) => within(sizes.parse(text), least, most),
+    { types: ['string', 'number'], write: sizes.format },
+  );
 }
 
 export function integer(min: number, max: number): Kind<number> {
-  return {
-    ...PLAIN,
-    type: 'integer',
-    allowed: `a whole number between ${min} and ${max}`,
-    read(input) {
-      const isWritten = input instanceof EnvironmentText && /^\d{1,15}$/.test(input.text);
-      return within(isWritten ? Number(input.text) : input, min, max);
-    },
-  };
+  return kind(
+    'integer',
+    `a whole number between ${min} and ${max}`,
+    (text) => (/^\d{1,15}$/.test(text) ? within(Number(text), min, max) : undefined),
+    { types: ['number'] },
+  );
 }
 
-export const flag: Kind<boolean> = {
-  ...PLAIN,
-  type: 'boolean',
-  allowed: 'true or false',
-  read(input) {
-    if (typeof input === 'boolean') return input;
-    const text = input instanceof EnvironmentText ? input.text : '';
-    return text === 'true' || (text === 'false' ? false : undefined);
-  },
-};
+const BOOLEANS = new Map([
+  ['true', true],
+  ['false', false],
+]);
+
+export const flag = kind('boolean', 'true or false', (text) => BOOLEANS.get(text), {
+  types: ['boolean'],
+});
 
 /** One word of a closed list. */
 export function choice<const T extends string>(...words: readonly T[]): Kind<T> {
-  return {
-    ...PLAIN,
-    type: 'word',
-    allowed: `one of ${words.join(', ')}`,
-    read: (input) => words.find((word) => word === textOf(input)),
-  };
+  const allowed = `one of ${words.join(', ')}`;
+  return kind('word', allowed, (text) => words.find((word) => word === text));
 }
 
 /** A file, read as its absolute path. Whether it is there is checked later. */
-export const filePath: Kind<string> = {
-  ...PLAIN,
-  type: 'path',
-  allowed: 'the path of a file',
-  read(input, { folder, hiddenPaths }) {
-    const text = textOf(input);
-    if (text === undefined || text.trim() === '' || CONTROL.test(text)) return undefined;
-    const path = resolve(folder, text);
-    if (input instanceof EnvironmentText && input.fromEnvironment) hiddenPaths.add(path);
-    return path;
-  },
-};
+export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
+  if (text.trim() === '' || CONTROL.test(text)) return undefined;
+  const path = resolve(reading.folder, text);
+  if (input instanceof EnvironmentText && input.fromEnvironment) reading.hiddenPaths.add(path);
+  return path;
+});
 
 /** A secret of `min` to 1024 characters, without control characters (RFC 7617 §2 bars them from passwords). */
 export function secretText(min: number): Kind<string> {
@@ -156,7 +174,7 @@ export function secretText(min: number): Kind<string> {
     `a text of ${min} to 1024 characters without control characters (in quotes if it is a number)`,
     (text) =>
       text.length >= min && text.length <= 1024 && !CONTROL.test(text) && text.isWellFormed(),
-    SECRET,
+    { hides: () => true, write: () => SECRET_MASK },
   );
 }
 
@@ -177,9 +195,8 @@ export const addressRange = textKind(
   'address range',
   `an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of ${NAMED_RANGES.join(', ')}`,
   (text) => {
-    const [address = ''] = text.split('/', 1);
     // proxy-addr also reads old short forms, where 10 means 0.0.0.10.
-    if (!NAMED_RANGES.includes(text) && isIP(address) === 0) return false;
+    if (!NAMED_RANGES.includes(text) && isIP(text.replace(/\/.*/s, '')) === 0) return false;
     try {
       compile([text]);
       return true;
@@ -189,26 +206,27 @@ export const addressRange = textKind(
   },
 );
 
-/**
- * A name at another system, which may have other rules than the users file: what Basic authentication can carry. A
- * colon ends the name, control characters are forbidden (RFC 7617 §2).
- */
+/** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
+const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
+
+/** A name at another system, which may have other rules than the users file: what Basic authentication can carry. */
 export const loginName = textKind(
   'user name',
   'a name without colon and control characters, not empty',
-  (name) => name !== '' && !/[:\p{Cc}]/u.test(name) && name.isWellFormed(),
+  isLoginName,
 );
 
 /** A login name that can stand in a password file, where # begins a comment and htpasswd sets the length. */
+export function isUserName(name: string): boolean {
+  const isLine = !name.startsWith('#') && name.trim() === name;
+  return isLoginName(name) && isLine && Buffer.byteLength(name) <= 255;
+}
+
 export const userName = textKind(
   'user name',
   'a user name: 1 to 255 bytes without colon and control characters, ' +
     'no white space at either end, not beginning with #',
-  (name) =>
-    loginName.test(name) &&
-    !name.startsWith('#') &&
-    name.trim() === name &&
-    Buffer.byteLength(name) <= 255,
+  isUserName,
 );
 
 /** A project is one segment of a request path (the interface document §4.3), so it can be no dot segment. */
@@ -225,8 +243,8 @@ export const cubeName = textKind(
 );
 
 /**
- * Letters, digits and `.-_`: what the name of a master among sentinels may hold (sentinel.conf), and a namespace, which
- * goes inside the braces of a Redis hash tag.
+ * What the name of a master among sentinels may hold (sentinel.conf), and a namespace, which goes inside the braces of
+ * a Redis hash tag.
  */
 export function redisName(longest: number): Kind<string> {
   return textKind(
@@ -239,83 +257,81 @@ export function redisName(longest: number): Kind<string> {
 /** The place in an engine's URL that the project of the request path replaces. */
 const PROJECT_PLACE = '{project}';
 const HTTP_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
-// A dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
-const DOT_SEGMENT = /^(?:\.|%2e){1,2}$/i;
+// A brace, or a dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
+const BAD_SEGMENT = /[{}]|^(?:\.|%2e){1,2}$/i;
 
-/**
- * Credentials belong in `engine.service`, where they are kept out of log and messages. A query is refused because the
- * gateway adds the query of the request.
- */
-const engineUrl = textKind(
-  'URL',
-  'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
-    '{project} may stand in it once, as a whole segment of the path',
-  (text) => {
-    const match = HTTP_URL.exec(text);
-    if (match === null) return false;
-    const segments = (match.groups?.['path'] ?? '').split('/');
-    const fixed = segments.filter((segment) => segment !== PROJECT_PLACE);
-    if (segments.length > fixed.length + 1) return false;
-    if (fixed.some((segment) => /[{}]/.test(segment) || DOT_SEGMENT.test(segment))) return false;
-    return URL.canParse(text);
-  },
-  // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
-  { hides: (text) => /[@?#]/.test(text) },
-);
-
-/** Puts a mask where the password of a URL stands. A text without a password comes back as it is. */
-const SECRET_URL = {
-  hides: () => true,
-  write: (url: string) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
-};
+function isEngineUrl(text: string): boolean {
+  const match = HTTP_URL.exec(text);
+  if (match === null) return false;
+  const segments = (match.groups?.['path'] ?? '').split('/');
+  const fixed = segments.filter((segment) => segment !== PROJECT_PLACE);
+  const hasBad = fixed.some((segment) => BAD_SEGMENT.test(segment));
+  return segments.length <= fixed.length + 1 && !hasBad && URL.canParse(text);
+}
 
 /** A query is refused because the Redis client would take options from it. */
-const redisUrl = textKind(
-  'URL',
-  'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
-    'such as rediss://user:password@redis.example:6379',
-  (text) => {
-    if (!/^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) || !URL.canParse(text)) return false;
-    const { hostname, pathname } = new URL(text);
-    return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
-  },
-  SECRET_URL,
-);
+function isRedisUrl(text: string): boolean {
+  if (!/^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) || !URL.canParse(text)) return false;
+  const { hostname, pathname } = new URL(text);
+  return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
+}
 
-const MAX_REPLICAS = 16;
+/** Puts a mask where the password of a URL stands. A text without a password comes back as it is. */
+const maskPassword = (url: string) =>
+  url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`);
+
+const MOST_URLS = 16;
 
 /** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
 function oneOrMore(
-  one: TextKind,
+  allowed: string,
   which: string,
+  test: (url: string) => boolean,
   traitOf: (url: string) => unknown,
+  mask = (url: string) => url,
 ): Kind<readonly string[]> {
   return {
     type: 'URL or list of URLs',
-    allowed: `${one.allowed}; or a list of up to ${MAX_REPLICAS} different ones${which}`,
-    hides: one.hides,
+    allowed: `${allowed}; or a list of up to ${MOST_URLS} different ones${which}`,
     read(input) {
-      const urls = (Array.isArray(input) ? input : [input]).map(textOf);
-      const read = urls.filter((url) => url !== undefined).filter(one.test);
-      const alike = new Set(read.map(traitOf)).size === 1;
-      const sound = alike && new Set(read).size === urls.length && urls.length <= MAX_REPLICAS;
-      return sound ? read : undefined;
+      const urls = (Array.isArray(input) ? input : [input]).map((url) => textOf(url));
+      const right = urls.filter((url) => url !== undefined).filter(test);
+      const alike = new Set(right.map(traitOf)).size === 1;
+      return alike && new Set(right).size === urls.length && urls.length <= MOST_URLS
+        ? right
+        : undefined;
     },
-    write: (urls) => (urls.length > 1 ? urls.map(one.write) : one.write(urls[0] ?? '')),
+    write(urls) {
+      const masked = urls.map(mask);
+      return masked.length > 1 ? masked : (masked[0] ?? '');
+    },
+    hides: () => true,
   };
 }
 
-/** One URL, or one for each replica. Either all of them name the project or none does. */
-export const engineUrls = oneOrMore(
-  engineUrl,
-  ' for the replicas of the engine, all with {project} or none',
-  (url) => url.includes(PROJECT_PLACE),
-);
+/**
+ * One URL, or one for each replica. Either all of them name the project or none does. Credentials belong in
+ * `engine.service`, where no log and message shows them. A query is refused because the gateway adds that of the request.
+ */
+export const engineUrls: Kind<readonly string[]> = {
+  ...oneOrMore(
+    'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
+      '{project} may stand in it once, as a whole segment of the path',
+    ' for the replicas of the engine, all with {project} or none',
+    isEngineUrl,
+    (url) => url.includes(PROJECT_PLACE),
+  ),
+  // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
+  hides: (text) => /[@?#]/.test(text),
+};
 
 const redisAddresses = oneOrMore(
-  redisUrl,
+  'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
+    'such as rediss://user:password@redis.example:6379',
   ', all with redis:// or all with rediss://',
+  isRedisUrl,
   (url) => new URL(url).protocol,
+  maskPassword,
 );
 
 /** The address of Redis, or of several nodes of it. Empty means no Redis. */
@@ -335,8 +351,8 @@ export const storageUrl = textKind(
     'a postgres:// URL has a user, an http:// or https:// URL neither user nor password',
   (text) => {
     if (text === '') return true;
-    if (/^https?:/i.test(text)) return engineUrl.test(text) && !text.includes(PROJECT_PLACE);
+    if (/^https?:/i.test(text)) return isEngineUrl(text) && !text.includes(PROJECT_PLACE);
     return DATABASE_URL.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
   },
-  SECRET_URL,
+  { hides: () => true, write: maskPassword },
 );

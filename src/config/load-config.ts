@@ -1,16 +1,15 @@
-/** Reads, checks and freezes the configuration. */
+/** Reads and checks the configuration, and fills in what it leaves out. */
 
 import { dirname, resolve } from 'node:path';
-import { checkFiles, readErrorText } from './check-files.ts';
-import type { ReadFile } from './check-files.ts';
-import type { Config } from './config.ts';
-import type { Environment } from './environment-text.ts';
+import { engineTraits } from '../engine-kinds.ts';
+import type { CheckedFile, Config, EngineConfig, StorageConfig } from './config.ts';
 import type { Reading } from './kinds.ts';
-import { ConfigError, formatProblem } from './problems.ts';
-import type { Problem } from './problems.ts';
-import { resolveConfig } from './resolve-config.ts';
+import { readErrorText, type ReadFile } from './named-files.ts';
+import { configError, type Problem } from './problems.ts';
+import { brokenRules } from './rules.ts';
 import { schema } from './schema.ts';
-import { readYaml } from './yaml-text.ts';
+import { readSetting } from './setting.ts';
+import { readYaml, type Environment } from './yaml-text.ts';
 
 export interface LoadOptions {
   /** As named on the command line, relative to `workingFolder`; undefined takes the default of every key. */
@@ -20,11 +19,6 @@ export interface LoadOptions {
   /** Absolute. Relative paths start there when there is no file; otherwise in the folder of the file. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /**
-   * Whether the files that the configuration names (users, certificates, keys) must be there and be usable;
-   * true when left out. `demo`, which makes its own users, says false.
-   */
-  readonly checkNamedFiles?: boolean;
   /** Bytes that one process may take; left out: without a limit. */
   readonly memory?: number;
 }
@@ -35,38 +29,36 @@ const LARGEST_FILE = 1024 * 1024;
 const DEFAULTS_SOURCE = 'built-in defaults';
 
 /**
- * @returns the configuration, deeply frozen.
  * @throws ConfigError with one line for each mistake, such as
  *   `gateway.yaml: cache.ttl: must be a duration such as 12h, 30m or 45s, between 1s and 30d (got "soon")`.
  *   Secrets, and anything that came from the environment, stand in no line.
  */
 export function loadConfig(options: LoadOptions): Config {
-  const { file, env, workingFolder, readFile, checkNamedFiles = true, memory = Infinity } = options;
-  const source = file ?? DEFAULTS_SOURCE;
-  const refuse = (problems: readonly Problem[]): never => {
-    throw new ConfigError(problems.map((problem) => formatProblem(source, problem)));
+  const { file, env, workingFolder, readFile, memory = Infinity } = options;
+  const problems: Problem[] = [];
+  const stopAtProblems = () => {
+    if (problems.length > 0) throw configError(file ?? DEFAULTS_SOURCE, problems);
   };
-  const refuseFile = (message: string) => refuse([{ path: [], message }]);
-
   const path = file === undefined ? undefined : resolve(workingFolder, file);
   const folder = path === undefined ? workingFolder : dirname(path);
-  const text = path === undefined ? '' : readText(path, readFile, refuseFile);
-
-  const yaml = readYaml(text, env);
-  if (!yaml.ok) return refuse(yaml.problems);
-  const reading: Reading = { folder, hiddenPaths: new Set(), problems: [] };
-  const checked = schema.read(yaml.value, reading, []);
-  if (reading.problems.length > 0) return refuse(reading.problems);
-  const { config, files, problems } = resolveConfig(checked, memory);
-  const { hiddenPaths } = reading;
-  const fileProblems = checkNamedFiles
-    ? checkFiles(files, { readFile, workingFolder, hiddenPaths })
-    : [];
-  if (problems.length + fileProblems.length > 0) return refuse([...problems, ...fileProblems]);
-  return deepFreeze(config);
+  const text = path === undefined ? '' : readText(path, readFile, problems);
+  stopAtProblems();
+  const written = readYaml(text, env, problems);
+  stopAtProblems();
+  const reading: Reading = { folder, hiddenPaths: new Set(), problems, withdrawn: [] };
+  const checked = readSetting(schema, written, reading, []) as CheckedFile;
+  stopAtProblems();
+  const config = { ...fillIn(checked, memory), withdrawn: reading.withdrawn };
+  problems.push(...brokenRules(checked, config, { ...reading, readFile, workingFolder }));
+  stopAtProblems();
+  return config;
 }
 
-function readText(path: string, readFile: ReadFile, refuse: (message: string) => never): string {
+function readText(path: string, readFile: ReadFile, problems: Problem[]): string {
+  const refuse = (message: string) => {
+    problems.push({ path: [], message });
+    return '';
+  };
   let bytes: Uint8Array;
   try {
     bytes = readFile(path);
@@ -81,23 +73,73 @@ function readText(path: string, readFile: ReadFile, refuse: (message: string) =>
   }
 }
 
-function refuseChange(): never {
-  throw new TypeError('the configuration cannot be changed');
+type CheckedEngine = CheckedFile['engine'];
+
+function fillIn(file: CheckedFile, memory: number): Omit<Config, 'withdrawn'> {
+  const { cache, engine, limits } = file;
+  const projects = [...file.projects].map(([name, own]) => {
+    const { ttl = cache.ttl, share = cache.share } = own;
+    const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
+    return [name, { ...own, ttl, share, engine: filled }] as const;
+  });
+  return {
+    ...file,
+    engine: fillInEngine(engine),
+    projects: new Map(projects),
+    storage: fillInStorage(file.storage),
+    limits: { ...limits, connections: limits.connections ?? fittingConnections(file, memory) },
+  };
 }
 
 /**
- * Freezes plain objects, lists and Maps, and all that they hold, in place. The methods of a Map that change it
- * throw a TypeError from then on.
+ * Fills in what a project leaves out. Certificate and key are inherited as a pair, so that a half is never
+ * completed with the other half of another engine; the service account only by a login that uses it.
  */
-function deepFreeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
-  if (value instanceof Map) {
-    for (const method of ['set', 'delete', 'clear']) {
-      Object.defineProperty(value, method, { value: refuseChange });
-    }
-    for (const item of value.values()) deepFreeze(item);
-  }
-  Object.freeze(value);
-  for (const item of Object.values(value)) deepFreeze(item);
-  return value;
+function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {
+  const login = own.login ?? common.login;
+  const none = { certificate: undefined, key: undefined };
+  return {
+    ...common,
+    service: login === 'service' ? common.service : undefined,
+    ...('certificate' in own || 'key' in own ? none : {}),
+    ...own,
+    delegation: own.delegation ?? (own.login === undefined ? common.delegation : undefined),
+    session_idle: own.session_idle ?? (own.kind === undefined ? common.session_idle : undefined),
+  };
+}
+
+function fillInEngine(engine: CheckedEngine): EngineConfig {
+  const { login, kind, delegation, session_idle } = engine;
+  const idle = session_idle ?? engineTraits(kind).sessionIdle;
+  return {
+    ...engine,
+    delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
+    session_idle: idle === 0 ? undefined : idle,
+  };
+}
+
+/** `storage.timeout: null`, by driver (ms). */
+const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
+
+/** The keys of its driver only. */
+function fillInStorage(storage: CheckedFile['storage']): StorageConfig {
+  const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
+  if (driver === 'sqlite') return { driver, path };
+  const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
+  const files = { ca, certificate, key };
+  if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
+  return { driver, url, login, service, ...files, timeout };
+}
+
+/** Open connections may take this part of the memory, and no more than so many bytes. */
+const OF_CONNECTIONS = 1 / 4;
+const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
+/** What an open connection takes beside twice its head (bytes), as measured with heads that never end. */
+const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
+
+/** Of all workers together, since the memory of a container is that of all. */
+function fittingConnections({ listen, limits }: CheckedFile, memory: number): number {
+  const room = Math.min(MOST_OF_CONNECTIONS, memory * OF_CONNECTIONS);
+  const scheme = listen.certificate === undefined ? 'http' : 'https';
+  return Math.ceil(room / (CONNECTION_SIZE[scheme] + 2 * limits.head));
 }

@@ -1,7 +1,5 @@
 /** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
 
-import { EnvironmentText } from './environment-text.ts';
-
 export type KeyPath = readonly (string | number)[];
 
 /** One mistake. `message` is the rest of a sentence that begins with the key. */
@@ -15,21 +13,22 @@ export const SECRET_MASK = '(a secret)';
 
 /** The configuration cannot be used. `message` holds one line for each mistake. */
 export class ConfigError extends Error {
-  readonly lines: readonly string[];
-
-  constructor(lines: readonly string[]) {
-    super(lines.join('\n'));
-    this.name = 'ConfigError';
-    this.lines = lines;
-  }
+  override readonly name = 'ConfigError';
 }
 
-// Control characters, the line separators of Unicode and halves of surrogate pairs: what could break the line.
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\u2028\u2029]/gu;
+/** @param source what the operator calls the configuration: the file as named on the command line */
+export function configError(source: string, problems: readonly Problem[]): ConfigError {
+  const lines = problems.map(({ path, message }) => {
+    const key = path.length === 0 ? '' : `${formatKeyPath(path)}: `;
+    return escapeUnprintable(`${source}: ${key}${message}`);
+  });
+  return new ConfigError(lines.join('\n'));
+}
 
+/** Escapes control characters, the line separators of Unicode and halves of surrogate pairs: they could break the line. */
 function escapeUnprintable(text: string): string {
   return text.replace(
-    UNPRINTABLE,
+    /[\p{Cc}\p{Cs}\u2028\u2029]/gu,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
@@ -37,7 +36,7 @@ function escapeUnprintable(text: string): string {
 const LONGEST_SHOWN = 60;
 
 /** The beginning of a text in quotes. */
-function quoteStart(text: string): string {
+export function quoteStart(text: string): string {
   const characters = [...text];
   const shown = characters.slice(0, LONGEST_SHOWN).join('');
   return JSON.stringify(characters.length > LONGEST_SHOWN ? `${shown}…` : shown);
@@ -45,51 +44,20 @@ function quoteStart(text: string): string {
 
 /** Writes a path as `cache.redis.url`, `auth.admins[0]` or `projects["Adventure Works"].ttl`. */
 function formatKeyPath(path: KeyPath): string {
-  return path
-    .map((step, index) => {
-      if (typeof step === 'number') return `[${step}]`;
-      if (!/^[\w-]{1,60}$/.test(step)) return `[${quoteStart(step)}]`;
-      return index === 0 ? step : `.${step}`;
-    })
-    .join('');
+  const steps = path.map((step) => {
+    if (typeof step === 'number') return `[${step}]`;
+    return /^[\w-]{1,60}$/.test(step) ? `.${step}` : `[${quoteStart(step)}]`;
+  });
+  return steps.join('').replace(/^\./, '');
 }
 
-/** @param source what the operator calls the configuration: the file as named on the command line. */
-export function formatProblem(source: string, { path, message }: Problem): string {
-  const key = path.length === 0 ? '' : `${formatKeyPath(path)}: `;
-  return escapeUnprintable(`${source}: ${key}${message}`);
-}
-
-/**
- * A value in words, for the end of a message. Anything that came from the environment is a secret; the
- * insides of lists and mappings are not shown, because a secret may have slipped in there.
- */
-export function describeValue(value: unknown, secret = false): string {
-  if (value === undefined || value === null) return 'nothing';
-  if (secret) return SECRET_MASK;
-  if (value instanceof EnvironmentText) {
-    return value.fromEnvironment ? SECRET_MASK : describeValue(value.text);
-  }
-  if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'object') return 'a mapping';
-  return typeof value === 'string' ? quoteStart(value) : String(value);
-}
-
-/** The kind of a value alone, for places where a secret may have been written by mistake. */
-export function describeKind(value: unknown): string {
-  if (typeof value === 'string' || value instanceof EnvironmentText) return 'a text';
-  if (typeof value === 'number') return 'a number';
-  if (typeof value === 'boolean') return 'true or false';
-  return describeValue(value);
-}
-
-/** How many characters must be added, removed or exchanged to make one word of the other. */
+/** How many characters must be added, removed or exchanged to make one word of the other (Levenshtein). */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i += 1) {
-    const next = [i];
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1];
     for (let j = 1; j <= to.length; j += 1) {
-      const exchange = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      const exchange = (row[j - 1] ?? 0) + (letter === to[j - 1] ? 0 : 1);
       next.push(Math.min(exchange, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
     }
     row = next;
@@ -97,22 +65,18 @@ function editDistance(from: string, to: string): number {
   return row[to.length] ?? 0;
 }
 
-/** Two letters exchanged count as two edits; in a word of three letters that would leave hardly anything. */
-function mostEdits(word: string): number {
-  return word.length <= 3 ? 1 : Math.max(2, Math.floor(word.length / 3));
-}
-
-/** What people confuse: the case, and hyphens with underscores. */
+/** People confuse the case, and hyphens with underscores. */
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
 
-/** The word that was probably meant, or undefined when none is near. */
+/** The word that was probably meant. Two letters exchanged are two edits; short words leave room for one. */
 function nearestWord(word: string, words: readonly string[]): string | undefined {
-  const folded = fold(word);
-  const near = words
-    .map((candidate) => ({ candidate, distance: editDistance(folded, fold(candidate)) }))
-    .filter(({ candidate, distance }) => distance <= mostEdits(candidate))
+  const [near] = words
+    .map((candidate) => ({ candidate, distance: editDistance(fold(word), fold(candidate)) }))
+    .filter(({ candidate: { length }, distance }) =>
+      length <= 3 ? distance <= 1 : distance <= Math.max(2, Math.floor(length / 3)),
+    )
     .toSorted((a, b) => a.distance - b.distance);
-  return near[0]?.candidate;
+  return near?.candidate;
 }
 
 /** The message about a word that is not on a list. `what` names its kind: `key`, `option`. */

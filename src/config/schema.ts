@@ -6,12 +6,12 @@
 
 import { ENGINE_KIND_NAMES } from '../engine-kinds.ts';
 import { LEASE_LIMITS } from './config.ts';
-import { formatDuration } from './durations-and-sizes.ts';
 import {
   addressRange,
   choice,
   cubeName,
   duration,
+  durations,
   engineUrls,
   filePath,
   flag,
@@ -29,6 +29,7 @@ import {
 } from './kinds.ts';
 import {
   byName,
+  byRestart,
   inherited,
   key,
   list,
@@ -150,13 +151,16 @@ const redis = section('The tier that several gateways share.', {
   ),
 });
 
-const lease = duration(formatDuration(LEASE_LIMITS.shortest), formatDuration(LEASE_LIMITS.longest));
+const lease = duration(
+  durations.format(LEASE_LIMITS.shortest),
+  durations.format(LEASE_LIMITS.longest),
+);
 
 const cache = section('What is stored, where and for how long.', {
   ttl: key(duration('1s', '30d'), '12h').means(
     'For how long an answer may be repeated, unless a purge comes first. The interface calls it the cache resident time.',
   ),
-  memory: key(size('1MiB', '1024GiB'), '256MiB').means(
+  memory: key(size('1MiB', '1024GiB'), '256MiB', 'restart').means(
     'How much memory the entries of this process may take.',
   ),
   max_entry: key(size('1KiB', '512MiB'), '8MiB').means(
@@ -185,7 +189,7 @@ const cache = section('What is stored, where and for how long.', {
       'After how long a purge by clearCache is made once more, for loads that show their data bit by bit; engines with login: forward are not called then. 0 switches that off.',
     ),
   }),
-  redis,
+  redis: byRestart(redis),
 });
 
 const onOrOff = choice('on', 'off');
@@ -271,7 +275,7 @@ const limits = section('What protects the gateway and the engine.', {
 });
 
 const log = section('What is logged.', {
-  level: key(choice('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info', 'restart').means(
+  level: key(choice('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info').means(
     'The least important lines that are written. Hits are logged from debug on.',
   ),
 });
@@ -288,7 +292,7 @@ export const schema = section('The configuration of the gateway.', {
     project,
     'What is different for single projects, by name. Spellings that an engine may take for one name count as one (letter case, spaces around it, width, kana, composition); where several projects are such spellings, the strictest settings of all count, and each has its own engine.',
   ),
-  storage,
+  storage: byRestart(storage),
   limits,
   log,
 });

@@ -1,10 +1,26 @@
 /** From the text of a configuration file to plain data, with the environment put in. */
 
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
-import type { ErrorCode, Node, Pair, YAMLError } from 'yaml';
-import { REFERENCE_START, substitute } from './environment-text.ts';
-import type { Environment } from './environment-text.ts';
+import { isAlias, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
+import type { ErrorCode } from 'yaml';
 import type { KeyPath, Problem } from './problems.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * A text of the configuration that was put together from the environment. It is not a plain string, so that
+ * a key which wants a number can take it (the environment holds only text) while a quoted number in the file
+ * stays a mistake, and so that no message shows it.
+ */
+export class EnvironmentText {
+  readonly text: string;
+  /** False when nothing but defaults from the file went into the text. */
+  readonly fromEnvironment: boolean;
+
+  constructor(text: string, fromEnvironment: boolean) {
+    this.text = text;
+    this.fromEnvironment = fromEnvironment;
+  }
+}
 
 /**
  * The parser's own messages quote the text around a mistake, which may be a password. These do not.
@@ -29,25 +45,22 @@ const YAML_MISTAKES: Partial<Record<ErrorCode, string>> = {
 };
 const SYNTAX = 'this is not YAML';
 
-/** The deepest known key stands at 4 (projects, a name, engine, service, name). */
+/** The deepest known key stands at 5 (projects, a name, engine, service, name). */
 const DEEPEST = 16;
 
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
-export type YamlReading =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
 /**
- * Reads one YAML 1.2 document of the core schema. Mappings become objects without a prototype. Anchors,
- * aliases, tags of one's own, duplicate keys and further documents are mistakes. References to the environment
- * are replaced after parsing, in values only, so a variable can never bring in YAML.
+ * Reads one YAML 1.2 document of the core schema. Anchors, aliases, tags of one's own, duplicate keys and further
+ * documents are mistakes. References to the environment are replaced after parsing, in values only, so a variable can
+ * never bring in YAML.
+ * @param problems takes what is wrong; the result then counts for nothing
  */
-export function readYaml(text: string, environment: Environment): YamlReading {
+export function readYaml(text: string, environment: Environment, problems: Problem[]): unknown {
   const lineCounter = new LineCounter();
-  const at = (offset: number | undefined, message: string, path: KeyPath = []): Problem => {
+  const refuse = (offset: number | undefined, message: string, path: KeyPath = []): void => {
     const { line, col } = lineCounter.linePos(Math.max(0, offset ?? 0));
-    return { path, message: `line ${line}, column ${col}: ${message}` };
+    problems.push({ path, message: `line ${line}, column ${col}: ${message}` });
   };
   const document = parseDocument(text, {
     version: '1.2',
@@ -58,62 +71,77 @@ export function readYaml(text: string, environment: Environment): YamlReading {
     resolveKnownTags: false,
     stringKeys: true,
   });
-  const [mistake]: YAMLError[] = [...document.errors, ...document.warnings];
-  if (mistake !== undefined) {
-    return {
-      ok: false,
-      problems: [at(mistake.pos[0], YAML_MISTAKES[mistake.code] ?? SYNTAX)],
-    };
-  }
+  const [mistake] = [...document.errors, ...document.warnings];
+  if (mistake !== undefined) return refuse(mistake.pos[0], YAML_MISTAKES[mistake.code] ?? SYNTAX);
   if (document.directives?.yaml.version !== '1.2') {
-    return { ok: false, problems: [at(0, 'the directive %YAML may only say 1.2')] };
+    return refuse(0, 'the directive %YAML may only say 1.2');
   }
-
-  const problems: Problem[] = [];
-
-  function readNode(node: Node | null, path: KeyPath): unknown {
-    if (node === null) return null;
-    const complain = (message: string) => {
-      problems.push(at(node.range?.[0], message, path));
-      return undefined;
+  visit(document, (role, node, ancestors) => {
+    if (!isNode(node)) return undefined;
+    const path = pathOf([...ancestors, node]);
+    const skip = (message: string) => {
+      refuse(node.range?.[0], message, path);
+      return visit.SKIP;
     };
     if (isAlias(node) || node.anchor !== undefined) {
-      return complain('aliases and anchors are not allowed');
+      return skip('aliases and anchors are not allowed');
     }
-    if (node.tag !== undefined && !CORE_TAG.test(node.tag))
-      return complain('this tag is not allowed');
-    if (path.length > DEEPEST) return complain('the nesting is too deep');
-    if (isMap<Node, Node | null>(node)) return readMapping(node.items, path);
-    if (isSeq<Node>(node)) return node.items.map((item, index) => readNode(item, [...path, index]));
-    if (!isScalar(node) || typeof node.value !== 'string')
-      return isScalar(node) ? node.value : null;
-    try {
-      return substitute(node.value, environment);
-    } catch (error) {
-      problems.push({ path, message: error instanceof Error ? error.message : String(error) });
-      return undefined;
-    }
-  }
+    if (node.tag !== undefined && !CORE_TAG.test(node.tag)) return skip('this tag is not allowed');
+    if (path.length > DEEPEST) return skip('the nesting is too deep');
+    if (!isScalar(node) || typeof node.value !== 'string') return undefined;
+    const complain = (message: string) => void problems.push({ path, message });
+    if (role !== 'key') node.value = substitute(node.value, environment, complain);
+    else if (node.value.includes('${')) complain('a key takes nothing from the environment');
+    return undefined;
+  });
+  return problems.length === 0 ? document.toJS() : undefined;
+}
 
-  function readMapping(pairs: readonly Pair<Node, Node | null>[], path: KeyPath) {
-    const result = Object.create(null) as Record<string, unknown>;
-    for (const { key, value } of pairs) {
-      const name = isScalar(key) ? String(key.value) : '';
-      const { anchor } = key as { anchor?: string };
-      if (anchor !== undefined) {
-        problems.push(at(key.range?.[0], 'aliases and anchors are not allowed', [...path, name]));
-      }
-      if (name.includes(REFERENCE_START)) {
-        problems.push({
-          path: [...path, name],
-          message: 'a key takes nothing from the environment',
-        });
-      }
-      result[name] = readNode(value, [...path, name]);
-    }
-    return result;
-  }
+/** @param nodes from the document to the node in question */
+function pathOf(nodes: readonly unknown[]): KeyPath {
+  return nodes.flatMap((node, index): KeyPath => {
+    const outer = nodes[index - 1];
+    if (isSeq(outer)) return [outer.items.indexOf(node)];
+    return isPair(node) && isScalar(node.key) ? [String(node.key.value)] : [];
+  });
+}
 
-  const value = readNode(document.contents, []);
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, value };
+const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
+
+/**
+ * Replaces every reference `${NAME}` and `${NAME:-default}` in one scalar value. As in a shell, the default also takes
+ * the place of an empty variable. What a variable holds is not looked at again, so it can bring in neither references
+ * nor YAML. `$${` stands for the two characters `${`.
+ * @param complain takes the rest of a sentence about the value: a variable is not set, or a reference is not whole
+ * @returns a string when the value holds no reference
+ */
+function substitute(
+  text: string,
+  environment: Environment,
+  complain: (message: string) => void,
+): string | EnvironmentText {
+  let references = 0;
+  let fromEnvironment = false;
+  const result = text.replace(REFERENCE, (match, name?: string, fallback?: string) => {
+    if (match === '$${') return '${';
+    references += 1;
+    if (name === undefined) {
+      complain(
+        'holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${',
+      );
+      return '';
+    }
+    const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
+    if (value !== undefined && (value !== '' || fallback === undefined)) {
+      fromEnvironment = true;
+      return value;
+    }
+    if (fallback === undefined) {
+      complain(
+        `the environment variable ${name} is not set; set it, or give a default: \${${name}:-default}`,
+      );
+    }
+    return fallback ?? '';
+  });
+  return references === 0 ? result : new EnvironmentText(result, fromEnvironment);
 }

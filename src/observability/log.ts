@@ -27,14 +27,12 @@ export function isAuditLine(msg: string | undefined, line: object | undefined): 
 
 /** Subscribes the log to the events. */
 export function logEvents(log: Logger): Listener {
-  const withoutStacks = log.child({}, { serializers: { err: describeFailure } });
-  const wantsHits = log.isLevelEnabled('debug');
-  return Object.assign(on, { wantsHits });
+  return on;
 
   function on(event: GatewayEvent): void {
     switch (event.type) {
       case 'xmla-answered': {
-        if (!wantsHits && event.outcome.kind === 'hit' && event.complete) return;
+        if (!log.isLevelEnabled('debug') && event.outcome.kind === 'hit' && event.complete) return;
         const { outcome, type, id, principal, project, subject, status, bytes, saved } = event;
         const { why, complete } = event;
         const ms = Math.round(event.milliseconds);
@@ -79,7 +77,7 @@ export function logEvents(log: Logger): Listener {
       case 'connection-closed':
         return log.debug(event, event.type);
       case 'engine-failed':
-        return withoutStacks.warn(
+        return log.child({}, { serializers: { err: describeFailure } }).warn(
           {
             project: event.project,
             replica: event.replica,

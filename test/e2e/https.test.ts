@@ -154,12 +154,14 @@ describe('the gateway behind HTTPS', () => {
 
     install(own);
     running.kill('SIGHUP');
-    await until(() => running.log.some(({ msg }) => msg === 'configuration read again'));
+    await until(() => running.log.some(({ msg }) => msg === 'configuration reloaded'));
     expect(await peerOf(url, authority.pem)).toBe('engine');
 
     install(gatewaysOwn, own);
     running.kill('SIGHUP');
-    await until(() => running.log.some(({ msg }) => msg === 'the configuration of before stays'));
+    await until(() =>
+      running.log.some(({ msg }) => msg === 'reload failed; keeping the current configuration'),
+    );
     expect(await peerOf(url, authority.pem)).toBe('engine');
     running.kill('SIGTERM');
     expect((await running.ended).exit).toBe(0);

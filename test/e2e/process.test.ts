@@ -130,18 +130,39 @@ describe('SIGHUP', () => {
     const other = await startStubEngine(sendXml(mddatasetAnswer({ members: ['new'] })));
     folder.write({ engine: { url: other.url }, cache: { ttl: '5m' } });
     running.kill('SIGHUP');
-    await until(() => messages(running).includes('configuration read again'));
+    await until(() => messages(running).includes('configuration reloaded'));
     expect((await askXmla(url, query)).text).toBe(mddatasetAnswer({ members: ['new'] }));
     rest.open();
     expect((await slow).text).toBe(mddatasetAnswer());
     await other.close();
   });
 
+  test('changes log.level at once, and names what waits for a restart', async () => {
+    const { running, url } = await serve();
+    await askXmla(url, query);
+    folder.write({
+      engine: { url: engine.url },
+      log: { level: 'debug' },
+      cache: { memory: '64MiB', redis: { url: 'redis://127.0.0.1:1' } },
+      storage: { path: './other.sqlite' },
+    });
+    running.kill('SIGHUP');
+    await until(() => messages(running).includes('configuration reloaded'));
+    expect(messages(running)).toContain(
+      'these keys change by a restart: cache.memory, cache.redis, storage',
+    );
+    expect(messages(running)).not.toContain('stored');
+    await askXmla(url, execute({ statement: 'SELECT FROM [Level]' }));
+    await until(() => messages(running).includes('stored'));
+  });
+
   test('keeps the old configuration when the new one is wrong, and says so in one line', async () => {
     const { running, url } = await serve();
     folder.writeText('engine: { url: nonsense }\n');
     running.kill('SIGHUP');
-    await until(() => messages(running).includes('the configuration of before stays'));
+    await until(() =>
+      messages(running).includes('reload failed; keeping the current configuration'),
+    );
     expect(running.log.at(-1)).toMatchObject({
       level: 50,
       problem: expect.stringContaining('engine.url'),
@@ -158,7 +179,7 @@ describe('SIGHUP', () => {
       running.kill('SIGHUP');
       running.kill('SIGHUP');
     }
-    await until(() => messages(running).includes('configuration read again'));
+    await until(() => messages(running).includes('configuration reloaded'));
     // Some may still be to come, and drop what was cached between.
     let said = '';
     while (said !== 'hit') {

@@ -99,7 +99,7 @@ test('workers speak HTTPS, and a renewed certificate counts at all of them', asy
   for (let turn = 0; turn < 4; turn += 1) expect((await ask(authority.pem)).status).toBe(200);
   folder.write(settings(renewed.issue('gateway')));
   running.kill('SIGHUP');
-  await until(() => messages(running).includes('configuration read again'));
+  await until(() => messages(running).includes('configuration reloaded'));
   for (let turn = 0; turn < 4; turn += 1) expect((await ask(renewed.pem)).status).toBe(200);
   authority.remove();
   renewed.remove();

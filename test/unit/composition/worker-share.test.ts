@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { workerShare } from '../../../src/composition/worker-share.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { fakeReadFile } from '../config/fake-files.ts';
 
 const MIB = 1024 * 1024;
 
@@ -9,8 +10,7 @@ const configOf = (text: string) =>
     file: 'gateway.yaml',
     env: {},
     workingFolder: '/',
-    readFile: () => Buffer.from(text),
-    checkNamedFiles: false,
+    readFile: fakeReadFile({ '/gateway.yaml': text, '/users.htpasswd': '' }),
   });
 
 test('each of several workers has its part, and together they have no less than all', () => {

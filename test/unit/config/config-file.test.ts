@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConfigFile } from '../../../src/config/config-file.ts';
@@ -17,7 +17,8 @@ const write = (name: string, text: string) => writeFileSync(join(folder, name), 
 /** A configuration; `meanwhile` happens in the first pause between two readings. */
 function configFile(meanwhile: () => void) {
   let pauses = 0;
-  const source = createConfigFile('gateway.yaml', {
+  const source = createConfigFile({
+    file: 'gateway.yaml',
     env: {},
     workingFolder: folder,
     async sleep() {
@@ -45,6 +46,58 @@ test.each([
     expect(pauses()).toBe(expected);
   },
 );
+
+test.each([
+  ['that its writer has just emptied', ['', 'workers: 3\n']],
+  ['of which half is written', ['work', 'workers: 3\n']],
+  ['that is not there for a moment', [undefined, 'workers: 3\n']],
+  ['that was whole between two readings that found it empty', ['', '', 'workers: 3\n']],
+])('a file %s is waited for', async (_what, contents) => {
+  write('users.htpasswd', FIRST);
+  let written = 0;
+  const next = () => {
+    const text = contents[written];
+    if (written >= contents.length) return;
+    written += 1;
+    rmSync(join(folder, 'gateway.yaml'), { force: true });
+    if (text === undefined) return;
+    write('gateway.yaml', text);
+    utimesSync(join(folder, 'gateway.yaml'), written, written);
+  };
+  next();
+  const source = createConfigFile({
+    file: 'gateway.yaml',
+    env: {},
+    workingFolder: folder,
+    sleep: async () => next(),
+  });
+  expect((await source.readAgain()).config.workers).toBe(3);
+});
+
+test('a file that stays away is told', async () => {
+  await expect(configFile(() => {}).source.readAgain()).rejects.toThrow(
+    'gateway.yaml: does not exist',
+  );
+});
+
+test('a file that never comes to rest is refused with what to do', async () => {
+  write('users.htpasswd', FIRST);
+  write('gateway.yaml', '');
+  let readings = 1;
+  const source = createConfigFile({
+    file: 'gateway.yaml',
+    env: {},
+    workingFolder: folder,
+    async sleep() {
+      readings += 1;
+      write('gateway.yaml', '#'.repeat(readings));
+    },
+  });
+  await expect(source.readAgain()).rejects.toThrow(
+    'gateway.yaml: is still being written after 10 seconds; signal again when it is complete',
+  );
+  expect(readings).toBe(100);
+});
 
 test.each([
   ['a pipe as the users file', 'users', 'auth.users: '],

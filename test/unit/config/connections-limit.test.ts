@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { fakeReadFile } from './fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -11,8 +13,12 @@ const connectionsOf = (text: string, memory?: number) =>
     file: 'gateway.yaml',
     env: {},
     workingFolder: '/',
-    readFile: () => Buffer.from(text),
-    checkNamedFiles: false,
+    readFile: fakeReadFile({
+      '/gateway.yaml': text,
+      '/users.htpasswd': '',
+      '/c.pem': CERTIFICATE,
+      '/k.pem': PRIVATE_KEY,
+    }),
     ...(memory !== undefined && { memory }),
   }).limits.connections;
 

@@ -1,11 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import {
-  formatDuration,
-  formatSize,
-  parseDuration,
-  parseSize,
-} from '../../../src/config/durations-and-sizes.ts';
+import { durations, sizes } from '../../../src/config/kinds.ts';
 
 const DURATIONS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const SIZES = {
@@ -26,7 +21,7 @@ describe('durations', () => {
   test('are a whole number times their unit', () => {
     fc.assert(
       fc.property(amounts(DURATIONS), ([amount, unit]) => {
-        expect(parseDuration(`${amount}${unit}`)).toBe(
+        expect(durations.parse(`${amount}${unit}`)).toBe(
           amount * DURATIONS[unit as keyof typeof DURATIONS],
         );
       }),
@@ -36,7 +31,7 @@ describe('durations', () => {
   test('read back exactly as they were written, whatever their length', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (milliseconds) => {
-        expect(parseDuration(formatDuration(milliseconds))).toBe(milliseconds);
+        expect(durations.parse(durations.format(milliseconds))).toBe(milliseconds);
       }),
     );
   });
@@ -50,7 +45,7 @@ describe('durations', () => {
     [43_200_000, '12h'],
     [172_800_000, '2d'],
   ])('%i milliseconds are written in the largest exact unit, %s', (milliseconds, text) => {
-    expect(formatDuration(milliseconds)).toBe(text);
+    expect(durations.format(milliseconds)).toBe(text);
   });
 
   test.each([
@@ -73,7 +68,7 @@ describe('durations', () => {
     '9999999999999999s',
     '999999999999999d',
   ])('%j is none', (text) => {
-    expect(parseDuration(text)).toBeUndefined();
+    expect(durations.parse(text)).toBeUndefined();
   });
 });
 
@@ -81,7 +76,7 @@ describe('sizes', () => {
   test('are a whole number times their unit', () => {
     fc.assert(
       fc.property(amounts(SIZES), ([amount, unit]) => {
-        expect(parseSize(`${amount}${unit}`)).toBe(amount * SIZES[unit as keyof typeof SIZES]);
+        expect(sizes.parse(`${amount}${unit}`)).toBe(amount * SIZES[unit as keyof typeof SIZES]);
       }),
     );
   });
@@ -90,7 +85,7 @@ describe('sizes', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), fc.constantFrom(1, 1024, 1024 ** 2), (amount, unit) => {
         const bytes = Math.floor(amount / unit) * unit;
-        expect(parseSize(formatSize(bytes))).toBe(bytes);
+        expect(sizes.parse(sizes.format(bytes))).toBe(bytes);
       }),
     );
   });
@@ -102,7 +97,7 @@ describe('sizes', () => {
     [268_435_456, '256MiB'],
     [1_073_741_824, '1GiB'],
   ])('%i bytes are written in the largest exact unit, %s', (bytes, text) => {
-    expect(formatSize(bytes)).toBe(text);
+    expect(sizes.format(bytes)).toBe(text);
   });
 
   test.each([
@@ -119,6 +114,6 @@ describe('sizes', () => {
     '9'.repeat(16),
     '999999999999GiB',
   ])('%j is none, because nobody can be sure what it means', (text) => {
-    expect(parseSize(text)).toBeUndefined();
+    expect(sizes.parse(text)).toBeUndefined();
   });
 });

@@ -49,6 +49,8 @@ export function mistakes(wrong: Case): readonly string[] {
     return [];
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return error.lines.map((line) => line.replace('../../etc/gateway/gateway.yaml: ', ''));
+    return error.message
+      .split('\n')
+      .map((line) => line.replace('../../etc/gateway/gateway.yaml: ', ''));
   }
 }

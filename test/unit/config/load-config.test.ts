@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { integer, type Reading } from '../../../src/config/kinds.ts';
 import { ConfigError } from '../../../src/config/problems.ts';
+import { key, readSetting, section } from '../../../src/config/setting.ts';
 import { fakeReadFile, FOLDER, load, WORKING_FOLDER } from './fake-files.ts';
 import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY } from './pem-samples.ts';
 
@@ -77,15 +79,15 @@ const DEFAULTS = {
     head_timeout: 10_000,
   },
   log: { level: 'info' },
+  withdrawn: [],
 };
 
-const withoutFile = (files: Readonly<Record<string, string>>, checkNamedFiles = true) =>
+const withoutFile = (files: Readonly<Record<string, string>>) =>
   loadConfig({
     file: undefined,
     env: {},
     workingFolder: WORKING_FOLDER,
     readFile: fakeReadFile(files),
-    checkNamedFiles,
   });
 
 describe('without a configuration file', () => {
@@ -103,10 +105,6 @@ describe('without a configuration file', () => {
     expect(() => withoutFile({})).toThrow(
       /^built-in defaults: auth\.users: \/home\/operator\/users\.htpasswd does not exist; make it with: mdx-gateway hash-password NAME >> \.\/users\.htpasswd$/,
     );
-  });
-
-  test('a caller that brings its own users may leave the named files unchecked', () => {
-    expect(withoutFile({}, false).listen.host).toBe('127.0.0.1');
   });
 });
 
@@ -251,6 +249,7 @@ log: { level: debug }
       head_timeout: 30_000,
     },
     log: { level: 'debug' },
+    withdrawn: [],
   });
 });
 
@@ -328,20 +327,25 @@ test('certificates of the gateway and of the engine are checked and given as abs
   expect(config.engine.ca).toBe(`${FOLDER}/tls/b.pem`);
 });
 
-test('nothing in the configuration can be changed', () => {
-  const config = load({ yaml: 'projects: { A: { ttl: 1h } }' });
-  const seen: object[] = [];
-  const visit = (value: unknown): void => {
-    if (typeof value !== 'object' || value === null) return;
-    expect(Object.isFrozen(value)).toBe(true);
-    seen.push(value);
-    for (const item of value instanceof Map ? value.values() : Object.values(value)) visit(item);
+test('a withdrawn key may stand in the file, has no effect, and is named', () => {
+  const former = section('A section.', { port: key(integer(0, 9), 1).means('A port.') }, ['speed']);
+  const read = (written: object) => {
+    const reading: Reading = {
+      folder: '/',
+      hiddenPaths: new Set(),
+      problems: [],
+      withdrawn: [],
+    };
+    const value = readSetting(former, written, reading, ['listen']);
+    return { value, problems: reading.problems, withdrawn: reading.withdrawn };
   };
-  visit(config);
-  expect(seen.length).toBeGreaterThan(10);
-  const projects = config.projects as Map<string, unknown>;
-  expect(() => projects.set('B', {})).toThrow('the configuration cannot be changed');
-  expect(() => projects.delete('A')).toThrow('the configuration cannot be changed');
-  expect(() => projects.clear()).toThrow('the configuration cannot be changed');
-  expect([...projects.keys()]).toEqual(['A']);
+  expect(read({ speed: [1], port: 2 })).toEqual({
+    value: { port: 2 },
+    problems: [],
+    withdrawn: ['listen.speed'],
+  });
+  expect(read({}).withdrawn).toEqual([]);
+  expect(read({ spped: 1 }).problems).toEqual([
+    { path: ['listen', 'spped'], message: 'unknown key; allowed: port' },
+  ]);
 });
