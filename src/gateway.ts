@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { createBodies } from './composition/bodies.ts';
 import { createInvalidation } from './composition/invalidation.ts';
@@ -16,11 +17,13 @@ import { createMetrics } from './observability/metrics.ts';
 import { createKnownNames } from './query-cache/known-names.ts';
 import type { EngineClearing, Purges } from './query-cache/purge/purge.ts';
 import type { Storage } from './storage/storage.ts';
-import { metricsOfAll } from './workers/worker-metrics.ts';
+import { metricsOfAll } from './workers/metrics.ts';
 
 export interface Gateway {
   /** Begins to listen. Resolves to the base URL. */
   listen(): Promise<string>;
+  /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
+  accept(): (connection: Socket) => void;
   /**
    * Goes over to another configuration; requests under way end under the old one. When this rejects, nothing
    * has changed. Keys that wait for a restart stay as they were at the start.
@@ -189,6 +192,7 @@ export async function createGateway(
 
   return {
     listen: server.listen,
+    accept: server.accept,
     reload(config) {
       if (closing) return Promise.reject(new Error('the gateway is shutting down'));
       const reloaded = lastReload.then(() => changeTo(config));

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import cluster from 'node:cluster';
+import { fork, type StdioOptions } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
@@ -20,11 +20,9 @@ import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
 import { createLogOutput } from './observability/log-output.ts';
 import { openUnblocked, unblock } from './observability/unblocked.ts';
-import type { WorkerProcess } from './workers/crew.ts';
-import { closeUntaken } from './workers/handed-over.ts';
-import { ipcWire } from './workers/ipc-wire.ts';
-import { createLink } from './workers/link.ts';
-import { createWorkerPost } from './workers/worker.ts';
+import { createLink, messageOf } from './workers/link.ts';
+import type { WorkerProcess } from './workers/worker-pool.ts';
+import { createPoolMember } from './workers/worker.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
@@ -33,10 +31,10 @@ const [STDOUT, STDERR] = [1, 2];
  * What a worker has as standard input, output and error is its own: Node.js makes these blocking when it starts a
  * process with them and when one ends, for all that share them. The log goes to another descriptor, by its place here.
  */
-const WORKER_STDIO = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
+const WORKER_STDIO: StdioOptions = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
 const WORKER_LOG = 4;
-/** Stands in the environment of workers: `node:cluster` may also be another's, that runs whole gateways. */
-const WORKER_MARK = 'MDX_GATEWAY_WORKER';
+/** Holds the number of a worker in its environment. */
+const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = {
   clock: systemClock,
@@ -106,7 +104,8 @@ async function run(words: readonly string[]): Promise<number> {
 }
 
 async function serve(file: string | undefined): Promise<number> {
-  if (cluster.isWorker && process.env[WORKER_MARK] !== undefined) return serveAsWorker(file);
+  const worker = process.env[WORKER_NUMBER];
+  if (worker !== undefined && process.connected) return serveAsWorker(file, Number(worker));
   const source = configFile(file);
   const initial = source.read();
   return initial.config.workers === 1 ? serveAlone(source, initial.config) : lead(source, initial);
@@ -139,15 +138,13 @@ async function serveAlone(source: ConfigFile, config: Config): Promise<number> {
 
 /** The primary process, where several serve. */
 async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
-  // With the other policy connections would also come to a worker that stalls, and not be shared out evenly.
-  cluster.schedulingPolicy = cluster.SCHED_RR;
-  cluster.setupPrimary({ stdio: WORKER_STDIO });
   const log = openLog(initial.config);
   const stderr = openUnblocked(STDERR);
+  let forked = 0;
   await leadWorkers({
     initial,
     read: source.readAgain,
-    fork: () => forkWorker(stderr),
+    fork: () => forkWorker((forked += 1), stderr),
     log,
     version: version(),
     pid: process.pid,
@@ -160,9 +157,11 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
 }
 
 /** @param stderr takes what Node.js itself has to say there of errors and warnings */
-function forkWorker(stderr: number): WorkerProcess {
-  const worker = cluster.fork({ [WORKER_MARK]: '1' });
-  worker.process.stderr?.on('data', (bytes: Buffer) => {
+function forkWorker(id: number, stderr: number): WorkerProcess {
+  const [, program = '', ...words] = process.argv;
+  const env = { ...process.env, [WORKER_NUMBER]: String(id) };
+  const child = fork(program, words, { stdio: WORKER_STDIO, env });
+  child.stderr?.on('data', (bytes: Buffer) => {
     try {
       writeSync(stderr, bytes);
     } catch {
@@ -170,57 +169,55 @@ function forkWorker(stderr: number): WorkerProcess {
     }
   });
   const ended = new Promise<number | string>((resolve) => {
-    worker.once('exit', (code, signal) => resolve(signal ?? code));
-    worker.on('error', (error) => {
-      if (worker.process.pid === undefined) resolve(error.message);
+    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'));
+    child.on('error', (error) => {
+      if (child.pid === undefined) resolve(error.message);
     });
   });
-  closeUntaken(worker.process, ended);
   return {
-    id: worker.id,
-    pid: worker.process.pid,
-    link: createLink(ipcWire(worker), 'the worker'),
-    kill: () => void worker.process.kill('SIGKILL'),
+    id,
+    pid: child.pid,
+    link: createLink(child, 'the worker'),
+    kill: () => void child.kill('SIGKILL'),
     ended,
   };
 }
 
 /** One of the processes that serve. It is told everything by the primary process, and ends with it. */
-async function serveAsWorker(file: string | undefined): Promise<number> {
+async function serveAsWorker(file: string | undefined, worker: number): Promise<number> {
   // They may reach the whole group of processes; the primary process says what follows from them.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
-  const link = createLink(ipcWire(process), 'the primary process');
-  const orphaned = Promise.withResolvers<void>();
-  /** Node.js ends a worker at once that has lost the primary process: right while it starts, and waits for it. */
-  let endsAtOnce = true;
-  cluster.worker?.once('disconnect', () => {
-    if (cluster.worker && !endsAtOnce) cluster.worker.exitedAfterDisconnect = true;
-    link.close();
-    orphaned.resolve();
-  });
+  const link = createLink(process, 'the primary process');
   const running = Promise.withResolvers<{ gateway: Gateway; log: ReturnType<typeof openLog> }>();
   running.promise.catch(() => {});
-  const post = createWorkerPost(link, async (text) => {
+  const pool = createPoolMember(link, async (text) => {
     const { gateway, log } = await running.promise;
     const next = configOf(text);
     await gateway.reload(next);
     log.level = next.log.level;
   });
+  const orphaned = Promise.withResolvers<void>();
+  let isServing = false;
+  process.once('disconnect', () => {
+    // Without the primary process a start has no end.
+    if (!isServing) process.exit(1);
+    link.close();
+    orphaned.resolve();
+  });
   let workers = 1;
   const source = configFile(file);
   const configOf = (text: string | undefined) => workerShare(source.read(text).config, workers);
   try {
-    const given = await post.configuration();
+    const given = await pool.configuration();
     workers = given.workers;
     const config = configOf(given.text);
-    const log = openLog(config, WORKER_LOG).child({ worker: cluster.worker?.id });
+    const log = openLog(config, WORKER_LOG).child({ worker });
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
-    const url = await listen(gateway);
-    endsAtOnce = false;
     running.resolve({ gateway, log });
-    post.listening(url).catch(orphaned.resolve);
+    isServing = true;
+    pool.ready(gateway.accept()).catch(orphaned.resolve);
     const isOrphan = await Promise.race([
-      post.stopped.then(() => false),
+      pool.stopped.then(() => false),
       orphaned.promise.then(() => true),
     ]);
     if (isOrphan) log.warn('the primary process is gone: shutting down');
@@ -229,11 +226,8 @@ async function serveAsWorker(file: string | undefined): Promise<number> {
   } catch (error) {
     running.reject(error);
     // Many would say the same; the primary process says it once.
-    if (!(await post.failed(messageOf(error)))) throw error;
+    if (!(await pool.failed(messageOf(error)))) throw error;
     return 1;
-  } finally {
-    endsAtOnce = false;
-    if (process.connected) process.disconnect?.();
   }
 }
 
@@ -262,10 +256,6 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
 /** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
 
 async function storeParts(file: string): Promise<StoreCommandParts> {
   const { storage, auth } = load(file);

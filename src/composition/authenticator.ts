@@ -4,7 +4,7 @@ import { createFileAuthenticator } from '../auth/file-authenticator.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/login-trial.ts';
-import { loginsAtPrimary } from '../workers/worker-logins.ts';
+import { loginsAtPrimary } from '../workers/logins.ts';
 import type { Parts } from './parts.ts';
 
 /** What checks logins, as `auth.provider` says. */

@@ -1,19 +1,23 @@
+import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadConfig } from '../config/config-file.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { createLog } from '../observability/log.ts';
 import { whatWaits } from '../config/describe-config.ts';
-import { createCrew, type CrewEvent, type WorkerProcess } from '../workers/crew.ts';
+import { createHandover } from '../workers/handover.ts';
+import { messageOf } from '../workers/link.ts';
 import { createPrimary } from '../workers/primary.ts';
+import { createWorkerPool, type WorkerEvent, type WorkerProcess } from '../workers/worker-pool.ts';
 import { configWarnings } from './config-warnings.ts';
 import { newToken, type Parts } from './parts.ts';
+import { listenOn } from './server.ts';
 
 /** What is under way at a shutdown has this long, and workers a little more to end by themselves (ms). */
 const SHUTDOWN_MARGIN = 2_000;
 
 /**
- * What the primary process does: it keeps what the workers share, and their number. It serves no HTTP. Resolves when
- * it was stopped and no worker is left.
+ * What the primary process does: it keeps what the workers share, and their number, and hands them the connections that
+ * it accepts. Resolves when it was stopped and no worker is left.
  * @throws with one line when the workers cannot start
  */
 export async function leadWorkers(options: {
@@ -33,45 +37,62 @@ export async function leadWorkers(options: {
   /** Milliseconds after which what is under way is broken off. */
   deadline: number;
 }): Promise<void> {
-  const { initial, log, version, parts } = options;
-  const { workers } = initial.config;
+  const { initial, log, version, pid, parts } = options;
+  const { workers, listen } = initial.config;
   const primary = createPrimary({
     clock: parts.clock,
     newToken: () => newToken(parts),
     longestLease: LEASE_LIMITS.longest,
     orphanLease: LEASE_LIMITS.longest,
   });
-  const crew = createCrew({
+  const handover = createHandover();
+  const server = createServer({ pauseOnConnect: true, noDelay: true }, handover.give);
+  const pool = createWorkerPool({
     workers,
     text: initial.text,
     fork: options.fork,
     attach: primary.attach,
+    join: handover.join,
     clock: parts.clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
     emit: tell,
   });
   warnOf(initial.config);
-  const starting = crew.start();
+  let url = '';
+  const starting = start();
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
   let reloadWaits = false;
   let running = initial.config;
   let stopping = false;
   options.onReload(() => {
-    // It will read what stands there then.
+    // It will read what the file says then.
     if (reloadWaits) return;
     reloadWaits = true;
     lastReload = lastReload.then(reload);
   });
-  const url = await starting;
-  log.info({ url, version, workers, pid: options.pid }, 'listening');
+  await starting;
+  log.info({ url, version, workers, pid }, 'listening');
   const signal = await options.untilStopped();
   stopping = true;
   log.info({ signal }, 'shutting down');
-  await crew.stop(options.deadline + SHUTDOWN_MARGIN);
+  server.close();
+  handover.close();
+  await pool.stop(options.deadline + SHUTDOWN_MARGIN);
 
-  function tell({ type, ...event }: CrewEvent): void {
-    log[type === 'worker-ended' ? 'error' : 'info'](event, type);
+  async function start(): Promise<void> {
+    await pool.start();
+    try {
+      url = await listenOn(server, listen);
+    } catch (error) {
+      await pool.stop(0);
+      throw error;
+    }
+  }
+
+  function tell({ type, ...event }: WorkerEvent): void {
+    if (type === 'worker-ended') log.error(event, type);
+    else log.info({ ...event, url }, type);
   }
 
   /** Workers do not: all would say the same. */
@@ -86,7 +107,7 @@ export async function leadWorkers(options: {
       if (stopping) throw new Error('the gateway is shutting down');
       const { config, waiting } = whatWaits(running, next.config);
       if (waiting.length > 0) log.warn(`these keys change by a restart: ${waiting.join(', ')}`);
-      const problems = await crew.reload(next.text);
+      const problems = await pool.reload(next.text);
       for (const problem of problems)
         log.error(problem, 'reload failed; keeping the current configuration');
       if (problems.length === 0) {
@@ -96,7 +117,7 @@ export async function leadWorkers(options: {
       }
       warnOf(next.config);
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
+      const problem = messageOf(error);
       log.error({ problem }, 'reload failed; keeping the current configuration');
     }
   }

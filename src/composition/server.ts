@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
 import type { HotPath } from '../hot-path/hot-path.ts';
 import { trustedProxies } from '../http/request-head.ts';
@@ -33,6 +33,8 @@ const SWEEP = 20;
 export interface GatewayServer {
   /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
   listen(): Promise<string>;
+  /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
+  accept(): (connection: Socket) => void;
   /**
    * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
    * limit of connections. Connections that exist stay as they are.
@@ -116,18 +118,14 @@ export function createGatewayServer(
   }
 
   return {
-    async listen() {
-      await new Promise<void>((resolve, reject) => {
-        server.once('error', (error: NodeJS.ErrnoException) => {
-          const where = `${listen.host}:${listen.port}`;
-          const why = LISTEN_ERRORS[error.code ?? ''] ?? error.message;
-          reject(new Error(`listen: cannot listen on ${where}: ${why}`, { cause: error }));
-        });
-        server.listen(listen.port, listen.host, resolve);
-      });
-      const { address, port, family } = server.address() as AddressInfo;
-      const host = family === 'IPv6' ? `[${address}]` : address;
-      return `${tls === undefined ? 'http' : 'https'}://${host}:${port}`;
+    listen: () => listenOn(server, listen),
+    accept() {
+      // From now on Node.js closes connections whose heads are late, as it does where it listens itself.
+      server.emit('listening');
+      return (connection) => {
+        connection.allowHalfOpen = true;
+        server.emit('connection', connection);
+      };
     },
     change(config) {
       const renewed = readTls(config.listen);
@@ -142,17 +140,34 @@ export function createGatewayServer(
       for (const response of unanswered.keys()) {
         if (!response.headersSent) response.setHeader('connection', 'close');
       }
+      server.close();
       return new Promise((resolve) => {
         // A client may keep a connection though it was told not to, and a hit may be under way that tells it nothing.
-        const sweep = setInterval(() => server.closeIdleConnections(), SWEEP);
-        server.close(() => {
+        const sweep = setInterval(() => {
+          server.closeIdleConnections();
+          if (connections.usage().open > 0) return;
           clearInterval(sweep);
           resolve();
-        });
+        }, SWEEP);
       });
     },
     breakOff: () => server.closeAllConnections(),
   };
+}
+
+/** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
+export async function listenOn(server: NetServer, listen: ListenConfig): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const where = `${listen.host}:${listen.port}`;
+      const why = LISTEN_ERRORS[error.code ?? ''] ?? error.message;
+      reject(new Error(`listen: cannot listen on ${where}: ${why}`, { cause: error }));
+    });
+    server.listen(listen.port, listen.host, resolve);
+  });
+  const { address, port, family } = server.address() as AddressInfo;
+  const host = family === 'IPv6' ? `[${address}]` : address;
+  return `${listen.certificate === undefined ? 'http' : 'https'}://${host}:${port}`;
 }
 
 const LISTEN_ERRORS: Readonly<Record<string, string>> = {

@@ -1,20 +1,27 @@
-import { readMessage, type Message } from './messages.ts';
+import { Socket } from 'node:net';
 
-/** What is called over a link. What it takes came as JSON and is not checked; what it gives goes as JSON. */
+/** What is called over a link. Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 export type Service = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
 
 /**
- * Port: one end of the channel between the primary process and one worker. Both ends are alike. Calls and what is
- * told arrive in the order in which they were sent, or not at all.
+ * One end of the channel between the primary process and one worker. Both ends are alike. Calls and what is told arrive
+ * in the order in which they were sent, or not at all.
  */
 export interface Link {
   /**
-   * @param within milliseconds after which it is given up; the other end may do it all the same, then or later
+   * @param within milliseconds after which it is given up (Infinity: never); the other end may do it all the same
+   * @param connection a copy of it goes along; the caller closes its own
    * @returns what the method answered, not checked
    * @throws when the other end does not answer in time, has no such method, or failed, and when the link is closed
    */
-  call(service: string, method: string, args: readonly unknown[], within: number): Promise<unknown>;
-  /** Serves the other end from now on. What it threw is told there by its message. */
+  call(
+    service: string,
+    method: string,
+    args: readonly unknown[],
+    within: number,
+    connection?: Socket,
+  ): Promise<unknown>;
+  /** Serves the other end from now on. What a method throws reaches the caller as its message. */
   serve(service: string, methods: Service): void;
   /** Nothing may depend on its arrival. */
   tell(topic: string, value: unknown): void;
@@ -24,64 +31,81 @@ export interface Link {
   close(): void;
 }
 
-/** What carries messages; {@link Link} says what they mean. */
-export interface Wire {
-  /**
-   * Never throws. @param lost called when it is known that the message does not arrive
-   */
-  send(message: unknown, lost: (error: Error) => void): void;
-  /** The one who hears all that arrives. */
-  onMessage(listener: (message: unknown) => void): void;
-  /** Whether so much waits to be sent that what nothing depends on is better left. */
-  crowded(): boolean;
+/** The subset that both ends of the channel between two processes have: `process`, and a `ChildProcess`. */
+export interface Channel {
+  /** Undefined once the channel is closed. */
+  send?(
+    message: object,
+    connection: Socket | undefined,
+    options: { keepOpen: true },
+    callback: (error: Error | null) => void,
+  ): unknown;
+  on(event: 'message', listener: (message: unknown, connection?: unknown) => void): unknown;
 }
 
-interface Waiting {
+type Message =
+  /** The answer has the id of the call. */
+  | { kind: 'call'; id: number; service: string; method: string; args: readonly unknown[] }
+  | { kind: 'answer'; id: number; value?: unknown }
+  | { kind: 'failure'; id: number; message: string }
+  | { kind: 'told'; topic: string; value: unknown };
+
+interface WaitingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: NodeJS.Timeout | undefined;
 }
 
-/** @param other who is at the other end, for messages: `the primary process` */
-export function createLink(wire: Wire, other: string): Link {
+/** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
+const MAX_UNSENT = 1_000;
+
+/** @param other names the other end in errors: `the primary process` */
+export function createLink(channel: Channel, other: string): Link {
   const services = new Map<string, Service>();
   const listeners = new Map<string, Set<(value: unknown) => void>>();
-  const waiting = new Map<number, Waiting>();
+  const waiting = new Map<number, WaitingCall>();
   let calls = 0;
+  let unsent = 0;
   let closed = false;
 
-  /** Undefined where nobody waits any more: an answer that came late. */
-  function take(id: number): Waiting | undefined {
+  function send(message: Message, failed: (error: Error) => void, connection?: Socket): void {
+    if (channel.send === undefined) return failed(new Error(`${other} is gone`));
+    unsent += 1;
+    channel.send(message, connection, { keepOpen: true }, (error) => {
+      unsent -= 1;
+      if (error !== null) failed(error);
+    });
+  }
+
+  /** Undefined where the caller has given up: an answer that came late. */
+  function take(id: number): WaitingCall | undefined {
     const found = waiting.get(id);
-    if (found === undefined) return undefined;
     waiting.delete(id);
-    clearTimeout(found.timer);
+    clearTimeout(found?.timer);
     return found;
   }
 
-  function send(message: Message, lost: (error: Error) => void = () => {}): void {
-    wire.send(message, lost);
-  }
-
-  async function answer({ id, service, method, args }: Message & { kind: 'call' }): Promise<void> {
+  async function answer(call: Message & { kind: 'call' }, connection: unknown): Promise<void> {
+    const { id, service, method, args } = call;
+    let reply: Message;
     try {
       const methods = services.get(service);
       const called = methods && Object.hasOwn(methods, method) ? methods[method] : undefined;
       if (called === undefined) throw new Error(`there is no ${service}.${method} here`);
       // Called in the turn in which it arrived, so that what was sent first is done first.
-      const value = await called(...args);
-      if (!closed) send({ kind: 'answer', id, value });
+      const handed = connection instanceof Socket ? [connection] : [];
+      reply = { kind: 'answer', id, value: await called(...args, ...handed) };
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      if (!closed) send({ kind: 'failure', id, message });
+      reply = { kind: 'failure', id, message: messageOf(error) };
     }
+    if (!closed) send(reply, () => {});
   }
 
-  wire.onMessage((said) => {
-    const message = closed ? undefined : readMessage(said);
+  channel.on('message', (said, connection) => {
+    const message = closed ? undefined : asMessage(said);
     switch (message?.kind) {
       case 'call':
-        return void answer(message);
+        return void answer(message, connection);
       case 'answer':
         return take(message.id)?.resolve(message.value);
       case 'failure':
@@ -92,27 +116,22 @@ export function createLink(wire: Wire, other: string): Link {
   });
 
   return {
-    call(service, method, args, within) {
+    call(service, method, args, within, connection) {
       if (closed) return Promise.reject(new Error(`the link to ${other} is closed`));
       return new Promise((resolve, reject) => {
         const id = (calls += 1);
-        const end = () => {
-          take(id)?.reject(
-            new Error(`${other} did not answer ${service}.${method} within ${within} ms`),
-          );
-        };
-        // What has come while this process stood still is read first.
-        const timer = setTimeout(() => setImmediate(end), within);
-        timer.unref();
+        const late = new Error(`${other} did not answer ${service}.${method} within ${within} ms`);
+        // What has come while this process was busy is read first.
+        const giveUp = () => setImmediate(() => take(id)?.reject(late));
+        const timer = within === Infinity ? undefined : setTimeout(giveUp, within).unref();
         waiting.set(id, { resolve, reject, timer });
-        send({ kind: 'call', id, service, method, args }, (error) => take(id)?.reject(error));
+        const message: Message = { kind: 'call', id, service, method, args };
+        send(message, (error) => take(id)?.reject(error), connection);
       });
     },
-    serve(service, methods) {
-      services.set(service, methods);
-    },
+    serve: (service, methods) => void services.set(service, methods),
     tell(topic, value) {
-      if (!closed && !wire.crowded()) send({ kind: 'told', topic, value });
+      if (!closed && unsent <= MAX_UNSENT) send({ kind: 'told', topic, value }, () => {});
     },
     onTold(topic, listener) {
       const all = listeners.get(topic) ?? new Set();
@@ -121,15 +140,26 @@ export function createLink(wire: Wire, other: string): Link {
     },
     close() {
       closed = true;
-      for (const id of waiting.keys())
-        take(id)?.reject(new Error(`the link to ${other} is closed`));
+      const error = new Error(`the link to ${other} is closed`);
+      for (const id of waiting.keys()) take(id)?.reject(error);
     },
   };
 }
 
-/** Whoever cannot read what he is told has not been told: nothing depends on it. */
+/** Others may use the same channel. */
+function asMessage(said: unknown): Message | undefined {
+  return typeof said === 'object' && said !== null && 'kind' in said
+    ? (said as Message)
+    : undefined;
+}
+
+/** Nothing depends on what is told, so a listener that cannot read it must do no harm. */
 function hear(listener: (value: unknown) => void, value: unknown): void {
   try {
     listener(value);
   } catch {}
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -3,8 +3,8 @@ import type { Clock } from '../clock.ts';
 import { SESSION_LIFE } from '../sessions/session-store.ts';
 import type { Link } from './link.ts';
 import { createPrimaryEpochs } from './primary-epochs.ts';
-import { LOGINS, loginsService } from './primary-logins.ts';
-import { createPrimaryMetrics, METRICS } from './primary-metrics.ts';
+import { LOGINS, loginsService } from './logins.ts';
+import { createPrimaryMetrics, METRICS } from './metrics.ts';
 import { createPrimaryPurgeLines } from './primary-purge-lines.ts';
 import { createPrimarySessions } from './primary-sessions.ts';
 

@@ -104,12 +104,6 @@ export function readReceipt(said: unknown): { record: SessionRecord | undefined;
   };
 }
 
-/** The text of the configuration file, if there is one, and how many workers share what it gives. */
-export function readConfiguration(said: unknown): { text: string | undefined; workers: number } {
-  const { text, workers } = objectOf(said, 'a configuration');
-  return { text: text === undefined ? undefined : readText(text), workers: readNumber(workers) };
-}
-
 function objectOf(said: unknown, what: string): Readonly<Record<string, unknown>> {
   if (typeof said !== 'object' || said === null) throw unreadable(what);
   return said as Readonly<Record<string, unknown>>;

@@ -1,13 +1,15 @@
-import type { Link } from './link.ts';
-import { readConfiguration, readText } from './reading.ts';
+import type { Socket } from 'node:net';
+import { CONNECTIONS } from './handover.ts';
+import { messageOf, type Link } from './link.ts';
+import { POOL, WORKER } from './worker-pool.ts';
 
 /** What a worker says to the primary process about itself, and is told by it. */
-export interface WorkerPost {
+export interface PoolMember {
   /** The configuration with which all workers run. @throws when the primary process does not answer */
-  configuration(): Promise<{ readonly text: string | undefined; readonly workers: number }>;
-  /** @throws when the primary process does not answer */
-  listening(url: string): Promise<void>;
-  /** Tells in one line why it cannot start. False when nobody hears it. */
+  configuration(): Promise<{ readonly text?: string; readonly workers: number }>;
+  /** From now on connections come. @throws when the primary process does not answer */
+  ready(take: (connection: Socket) => void): Promise<void>;
+  /** Tells in one line why it cannot start. False when the primary process did not hear it. */
   failed(message: string): Promise<boolean>;
   /** Resolves when it is to finish what is under way and to end. */
   readonly stopped: Promise<void>;
@@ -16,29 +18,24 @@ export interface WorkerPost {
 /** What the primary process may take to answer while it starts many (ms). */
 const START_DEADLINE = 30_000;
 
-/** @param reload goes over to a configuration; what it throws is told to the primary process */
-export function createWorkerPost(
+/** @param reload goes over to a configuration; the primary process is told what it throws */
+export function createPoolMember(
   link: Link,
   reload: (text: string | undefined) => Promise<void>,
-): WorkerPost {
+): PoolMember {
   const stopped = Promise.withResolvers<void>();
-  link.serve('worker', {
-    async reload(text) {
-      try {
-        await reload(text === undefined || text === null ? undefined : readText(text));
-        return null;
-      } catch (error) {
-        return error instanceof Error ? error.message : String(error);
-      }
-    },
+  link.serve(WORKER, {
+    // As JSON an argument that is undefined becomes null.
+    reload: (text) => reload((text ?? undefined) as string | undefined).then(() => null, messageOf),
     stop: () => stopped.resolve(),
   });
   const call = (method: string, ...args: readonly unknown[]) =>
-    link.call('crew', method, args, START_DEADLINE);
+    link.call(POOL, method, args, START_DEADLINE);
   return {
-    configuration: async () => readConfiguration(await call('configuration')),
-    async listening(url) {
-      await call('listening', url);
+    configuration: async () => (await call('configuration')) as { text?: string; workers: number },
+    async ready(take) {
+      link.serve(CONNECTIONS, { take: (connection) => take(connection as Socket) });
+      await call('ready');
     },
     failed: (message) =>
       call('failed', message).then(

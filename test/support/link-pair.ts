@@ -1,4 +1,4 @@
-import { createLink, type Link, type Wire } from '../../src/workers/link.ts';
+import { createLink, type Channel, type Link } from '../../src/workers/link.ts';
 
 /** The two ends of a link in one process. What goes over is JSON, as between processes. */
 export interface LinkPair {
@@ -27,18 +27,21 @@ export interface WireHandle {
 /** @param within long where a test is about something else, since a busy machine may take its time */
 export function linkPair(within?: number): LinkPair {
   const [toPrimary, toWorker] = [createDirection(), createDirection()];
-  const wire = (sends: Direction, hears: Direction): Wire => ({
-    send: (message) => sends.send(message),
-    onMessage: (listener) => (hears.listener = listener),
-    crowded: () => false,
+  const channel = (sends: Direction, hears: Direction): Channel => ({
+    send(message, _connection, _options, callback) {
+      sends.send(message);
+      setImmediate(() => callback(null));
+    },
+    on: (_event, listener) => (hears.listener = listener),
   });
   const patient = (link: Link): Link => ({
     ...link,
-    call: (service, method, args, asked) => link.call(service, method, args, pair.within ?? asked),
+    call: (service, method, args, asked, connection) =>
+      link.call(service, method, args, pair.within ?? asked, connection),
   });
   const pair: LinkPair = {
-    worker: patient(createLink(wire(toPrimary, toWorker), 'the primary process')),
-    primary: patient(createLink(wire(toWorker, toPrimary), 'the worker')),
+    worker: patient(createLink(channel(toPrimary, toWorker), 'the primary process')),
+    primary: patient(createLink(channel(toWorker, toPrimary), 'the worker')),
     toPrimary,
     toWorker,
     within,

@@ -9,7 +9,6 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { CrewOrder, CrewTold, Weather } from './crew.ts';
 import type * as PrimaryModule from '../../../src/workers/primary.ts';
 import type * as LinkModule from '../../../src/workers/link.ts';
-import type * as WireModule from '../../../src/workers/ipc-wire.ts';
 import type * as ClockModule from '../../../src/clock.ts';
 
 const WORKER_MAIN = fileURLToPath(new URL('worker-main.ts', import.meta.url));
@@ -20,7 +19,6 @@ const [source = '', longestLease] = process.argv.slice(2);
 const part = (file: string): Promise<unknown> => import(pathToFileURL(join(source, file)).href);
 const { createPrimary } = (await part('workers/primary.ts')) as typeof PrimaryModule;
 const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
-const { ipcWire } = (await part('workers/ipc-wire.ts')) as typeof WireModule;
 const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
 
 const primary = createPrimary({
@@ -47,20 +45,24 @@ tell({ told: 'ready' });
 
 function start({ worker, config, deaf }: Extract<CrewOrder, { order: 'start' }>): void {
   const child = fork(WORKER_MAIN, [source, config]);
-  const wire = ipcWire(child);
   let hear: (message: unknown) => void = () => {};
-  const toWorker = createWay(deaf, (message) => wire.send(message, () => {}));
+  const toWorker = createWay(
+    deaf,
+    (message) => child.connected && child.send(message as object, () => {}),
+  );
   const toPrimary = createWay(deaf, (message) => hear(message));
-  wire.onMessage((message) => {
+  child.on('message', (message) => {
     const { listening } = message as { readonly listening?: number };
     if (listening === undefined) return toPrimary.send(message);
     tell({ told: 'listening', worker, pid: child.pid ?? 0, port: listening });
   });
   const link = createLink(
     {
-      send: (message) => toWorker.send(message),
-      onMessage: (listener) => void (hear = listener),
-      crowded: wire.crowded,
+      send(message, _connection, _options, callback) {
+        toWorker.send(message);
+        setImmediate(() => callback(null));
+      },
+      on: (_event, listener) => (hear = listener),
     },
     `worker ${worker}`,
   );

@@ -10,7 +10,6 @@ import { pathToFileURL } from 'node:url';
 import type * as GatewayModule from '../../../src/gateway.ts';
 import type * as ConfigModule from '../../../src/config/load-config.ts';
 import type * as LinkModule from '../../../src/workers/link.ts';
-import type * as WireModule from '../../../src/workers/ipc-wire.ts';
 import type * as ClockModule from '../../../src/clock.ts';
 
 /** How long it goes on answering without its primary process, unless it is killed before (ms). */
@@ -21,7 +20,6 @@ const part = (path: string): Promise<unknown> => import(pathToFileURL(join(sourc
 const { createGateway } = (await part('gateway.ts')) as typeof GatewayModule;
 const { loadConfig } = (await part('config/load-config.ts')) as typeof ConfigModule;
 const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
-const { ipcWire } = (await part('workers/ipc-wire.ts')) as typeof WireModule;
 const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
 
 const config = loadConfig({
@@ -39,7 +37,7 @@ const gateway = await createGateway(
     random: Math.random,
     randomBytes: (count) => randomBytes(count),
     sleep: (milliseconds) => sleep(milliseconds),
-    primary: createLink(ipcWire(process), 'the primary process'),
+    primary: createLink(process, 'the primary process'),
   },
   () => {},
 );

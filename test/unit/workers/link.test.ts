@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-import { ipcWire } from '../../../src/workers/ipc-wire.ts';
 import { createLink } from '../../../src/workers/link.ts';
 import { linkPair } from '../../support/link-pair.ts';
 import { checkpoint, quiet } from '../query-cache/fakes.ts';
@@ -108,16 +107,17 @@ describe('a call over a link', () => {
   });
 
   test('fails at once when the other process is gone', async () => {
-    const link = createLink(ipcWire({ on: () => {} }), 'the primary process');
-    await expect(link.call('texts', 'join', [], LONG)).rejects.toThrow('the other process is gone');
+    const link = createLink({ on: () => {} }, 'the primary process');
+    await expect(link.call('texts', 'join', [], LONG)).rejects.toThrow(
+      'the primary process is gone',
+    );
     const closing = createLink(
-      ipcWire({
+      {
         on: () => {},
-        send(_message, callback) {
+        send(_message, _connection, _options, callback) {
           setImmediate(() => callback(new Error('channel closed')));
-          return false;
         },
-      }),
+      },
       'the primary process',
     );
     await expect(closing.call('texts', 'join', [], LONG)).rejects.toThrow('channel closed');
@@ -157,10 +157,7 @@ describe('what is told over a link', () => {
 
   test('is left while a process that stalls reads nothing, but calls are sent', () => {
     const sent: unknown[] = [];
-    const link = createLink(
-      ipcWire({ on: () => {}, send: (message) => sent.push(message) > 0 }),
-      'the worker',
-    );
+    const link = createLink({ on: () => {}, send: (message) => sent.push(message) }, 'the worker');
     for (let i = 0; i < 5_000; i += 1) link.tell('news', i);
     expect(sent.length).toBeLessThan(1_100);
     const before = sent.length;
@@ -170,34 +167,23 @@ describe('what is told over a link', () => {
   });
 });
 
-test.each([
-  null,
-  'text',
-  {},
-  { cmd: 'NODE_CLUSTER' },
-  { kind: 'call', id: 1, service: 'texts', method: 'join' },
-  { kind: 'call', id: 1.5, service: 'texts', method: 'join', args: [] },
-  { kind: 'call', id: 1, service: 'texts', method: 7, args: [] },
-  { kind: 'answer', id: '1', value: 1 },
-  { kind: 'failure', id: 1 },
-  { kind: 'told', topic: 7 },
-  { kind: 'else', id: 1 },
-])('a message of somebody else is none: %j', async (message) => {
-  const listeners: ((said: unknown) => void)[] = [];
-  const sent: unknown[] = [];
-  const link = createLink(
-    {
-      send: (said) => sent.push(said),
-      onMessage: (listener) => listeners.push(listener),
-      crowded: () => false,
-    },
-    'the worker',
-  );
-  link.serve('texts', { join: () => '' });
-  const waiting = link.call('worker', 'name', [], LONG);
-  for (const listener of listeners) listener(message);
-  await quiet();
-  expect(sent).toHaveLength(1);
-  link.close();
-  await expect(waiting).rejects.toThrow('is closed');
-});
+test.each([null, 'text', {}, { cmd: 'NODE_CLUSTER' }, { kind: 'else', id: 1 }])(
+  'a message of somebody else is none: %j',
+  async (message) => {
+    const listeners: ((said: unknown) => void)[] = [];
+    const sent: unknown[] = [];
+    const link = createLink(
+      {
+        send: (said) => sent.push(said),
+        on: (_event, listener) => listeners.push(listener),
+      },
+      'the worker',
+    );
+    const waiting = link.call('worker', 'name', [], LONG);
+    for (const listener of listeners) listener(message);
+    await quiet();
+    expect(sent).toHaveLength(1);
+    link.close();
+    await expect(waiting).rejects.toThrow('is closed');
+  },
+);

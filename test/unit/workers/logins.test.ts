@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createLoginThrottle, type Admission } from '../../../src/auth/login-throttle.ts';
-import { LOGINS, loginsService } from '../../../src/workers/primary-logins.ts';
-import { loginsAtPrimary } from '../../../src/workers/worker-logins.ts';
+import { LOGINS, loginsAtPrimary, loginsService } from '../../../src/workers/logins.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { createTestClock } from '../auth/support.ts';
 import { quiet } from '../query-cache/fakes.ts';
@@ -147,13 +146,4 @@ describe('while the primary process does not answer', () => {
     links[0]?.worker.close();
     expect(await letThrough(30, (turn) => admit(turn))).toHaveLength(10);
   });
-});
-
-test('the primary process counts only what has a name and an address', () => {
-  const service = loginsService(createLoginThrottle({ clock: createTestClock() }));
-  for (const args of [[], ['A'], [1, HERE], ['A', null]]) {
-    for (const method of ['admit', 'succeeded', 'abandoned']) {
-      expect(() => service[method]?.(...args)).toThrow('a name and an address');
-    }
-  }
 });

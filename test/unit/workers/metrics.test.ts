@@ -1,18 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { createPrimaryMetrics, METRICS } from '../../../src/workers/primary-metrics.ts';
-import { metricsOfAll } from '../../../src/workers/worker-metrics.ts';
+import { createPrimaryMetrics, METRICS, metricsOfAll } from '../../../src/workers/metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
 import { anyName, bodyAccount, quiet } from '../query-cache/fakes.ts';
 
-function ownMetrics() {
+function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
   return createMetrics(anyName, {
-    memory: () => ({ entries: 1, bytes: 0 }),
+    memory: () => ({ entries: 1, bytes }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,
     connections: () => ({ open: 0, limit: 0 }),
-    epochAge: () => undefined,
+    epochAge: () => epochAge,
     owedPurges: () => 0,
   });
 }
@@ -23,15 +22,17 @@ const [LONG, BRIEF] = [60_000, 20];
 function crew() {
   const primary = createPrimaryMetrics();
   return {
-    join() {
+    join(held: Parameters<typeof ownMetrics>[0] = {}) {
       const pair = linkPair(LONG);
       pair.primary.serve(METRICS, primary.service);
       const leave = primary.join(pair.primary);
-      const metrics = metricsOfAll(pair.worker, ownMetrics());
+      const own = ownMetrics(held);
+      const metrics = metricsOfAll(pair.worker, own);
       return {
         ...pair,
         pair,
         leave,
+        own,
         page: metrics.page,
         refuse: () =>
           metrics.on({
@@ -63,6 +64,39 @@ describe('GET /metrics of any worker', () => {
       expect(figure(text, REFUSED)).toBe(3);
       expect(figure(text, 'workers')).toBe(2);
     }
+  });
+
+  test('sums up what they hold and how long requests took, and shows the oldest epoch', async () => {
+    const { join } = crew();
+    const [one, two] = [join({ bytes: 10, epochAge: 700 }), join({ bytes: 32, epochAge: 300 })];
+    for (const [{ own }, milliseconds] of [[one, 20] as const, [two, 3_000] as const]) {
+      own.on({
+        type: 'api-answered',
+        operation: 'listRoles',
+        status: 200,
+        changes: false,
+        principal: 'ADMIN',
+        id: 'id',
+        milliseconds,
+      } as Parameters<typeof own.on>[0]);
+    }
+    const text = await one.page();
+    expect(figure(text, 'memory_bytes')).toBe(42);
+    expect(figure(text, 'epoch_age_seconds')).toBe(0.7);
+    expect(figure(text, 'api_seconds_bucket{le="0.02"}')).toBe(1);
+    expect(figure(text, 'api_seconds_sum')).toBeCloseTo(3.02);
+  });
+
+  test('names every metric that one process has, and says the same of it', async () => {
+    const one = crew().join();
+    const text = await one.page();
+    const all = await one.own.registry.getMetricsAsJSON();
+    const shown = all.filter((metric) => !('aggregator' in metric && metric.aggregator === 'omit'));
+    expect(shown.length).toBeGreaterThan(40);
+    const heads = shown.map(
+      ({ name, help, type }) => `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`,
+    );
+    expect(heads.filter((head) => !text.includes(head))).toEqual([]);
   });
 
   test('leaves out a worker that stands still, and no counter goes back', async () => {

@@ -1,26 +1,27 @@
 import { describe, expect, test } from '@jest/globals';
-import { createCrew, type CrewEvent } from '../../../src/workers/crew.ts';
-import { createWorkerPost, type WorkerPost } from '../../../src/workers/worker.ts';
+import { createWorkerPool, type WorkerEvent } from '../../../src/workers/worker-pool.ts';
+import { createPoolMember, type PoolMember } from '../../../src/workers/worker.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { handClock, quiet } from '../query-cache/fakes.ts';
 
 interface FakeWorker {
   readonly pair: LinkPair;
-  readonly post: WorkerPost;
+  readonly member: PoolMember;
   /** Configurations that it went over to. */
   readonly reloads: (string | undefined)[];
   killed: boolean;
   end(exit: number | string): void;
 }
 
-function crewOf(workers: number, { text = 'text', reload = async (_text?: string) => {} } = {}) {
+function poolOf(workers: number, { text = 'text', reload = async (_text?: string) => {} } = {}) {
   const clock = handClock();
   const made: FakeWorker[] = [];
-  const events: CrewEvent[] = [];
+  const events: WorkerEvent[] = [];
   const attached = new Set<unknown>();
+  const joined = new Set<unknown>();
   const pauses: { milliseconds: number; over: () => void }[] = [];
   let refusing: Error | undefined;
-  const crew = createCrew({
+  const pool = createWorkerPool({
     workers,
     text,
     fork() {
@@ -33,7 +34,7 @@ function crewOf(workers: number, { text = 'text', reload = async (_text?: string
         reloads,
         killed: false,
         end: ended.resolve,
-        post: createWorkerPost(pair.worker, async (next) => {
+        member: createPoolMember(pair.worker, async (next) => {
           reloads.push(next);
           await reload(next);
         }),
@@ -54,6 +55,10 @@ function crewOf(workers: number, { text = 'text', reload = async (_text?: string
       attached.add(link);
       return () => attached.delete(link);
     },
+    join(link) {
+      joined.add(link);
+      return () => joined.delete(link);
+    },
     clock,
     sleep: (milliseconds, signal) =>
       new Promise((resolve, reject) => {
@@ -63,83 +68,94 @@ function crewOf(workers: number, { text = 'text', reload = async (_text?: string
     emit: (event) => events.push(event),
   });
   return {
-    crew,
+    pool,
     clock,
     made,
     events,
     attached,
+    joined,
     pauses,
     refuse: (error: Error) => (refusing = error),
   };
 }
 
 /** All workers listen. */
-async function started(workers: number, options: Parameters<typeof crewOf>[1] = {}) {
-  const house = crewOf(workers, options);
-  const starting = house.crew.start();
-  for (const { post } of house.made) await post.listening('http://here:1');
-  expect(await starting).toBe('http://here:1');
+async function started(workers: number, options: Parameters<typeof poolOf>[1] = {}) {
+  const house = poolOf(workers, options);
+  const starting = house.pool.start();
+  for (const { member } of house.made) await member.ready(() => {});
+  await starting;
+  expect(house.joined.size).toBe(workers);
   return house;
 }
 
 describe('the start of workers', () => {
   test('is over when all of them listen', async () => {
-    const { crew, made, events } = crewOf(3);
-    let url: string | undefined;
-    void crew.start().then((said) => (url = said));
-    for (const { post } of made.slice(1)) await post.listening('http://here:1');
+    const { pool, made, events } = poolOf(3);
+    let over = false;
+    void pool.start().then(() => (over = true));
+    for (const { member } of made.slice(1)) await member.ready(() => {});
     await quiet();
-    expect(url).toBeUndefined();
-    await made[0]?.post.listening('http://here:1');
+    expect(over).toBe(false);
+    await made[0]?.member.ready(() => {});
     await quiet();
-    expect([url, events]).toEqual(['http://here:1', []]);
+    expect([over, events]).toEqual([true, []]);
   });
 
   test('gives each the same configuration, also where there is no file', async () => {
     const { made } = await started(2);
-    for (const { post } of made) {
-      expect(await post.configuration()).toEqual({ text: 'text', workers: 2 });
+    for (const { member } of made) {
+      expect(await member.configuration()).toEqual({ text: 'text', workers: 2 });
     }
   });
 
   test('fails as a whole with the line of the first that cannot, and leaves none', async () => {
-    const { crew, made, attached } = crewOf(3);
-    const starting = crew.start();
-    await made[0]?.post.listening('http://here:1');
-    expect(await made[1]?.post.failed('the port is taken')).toBe(true);
+    const { pool, made, attached } = poolOf(3);
+    const starting = pool.start();
+    await made[0]?.member.ready(() => {});
+    expect(await made[1]?.member.failed('the port is taken')).toBe(true);
     made[1]?.end(1);
     await expect(starting).rejects.toThrow(/^the port is taken$/);
     expect(made.map(({ killed }) => killed)).toEqual([true, false, true]);
     expect([made.length, attached.size]).toEqual([3, 0]);
   });
 
+  test('fails when one ends that was ready before the others', async () => {
+    const { pool, made } = poolOf(2);
+    const starting = pool.start();
+    await made[0]?.member.ready(() => {});
+    made[0]?.end('SIGKILL');
+    await expect(starting).rejects.toThrow('a worker ended with SIGKILL before it listened');
+    expect(made[1]?.killed).toBe(true);
+  });
+
   test('fails when one ends without a word, or the system makes none', async () => {
-    const silent = crewOf(2);
-    const starting = silent.crew.start();
+    const silent = poolOf(2);
+    const starting = silent.pool.start();
     silent.made[0]?.end('SIGSEGV');
     await expect(starting).rejects.toThrow('a worker ended with SIGSEGV before it listened');
-    const { crew, refuse } = crewOf(2);
+    const { pool, refuse } = poolOf(2);
     refuse(new Error('no more processes'));
-    await expect(crew.start()).rejects.toThrow('no more processes');
+    await expect(pool.start()).rejects.toThrow('no more processes');
   });
 });
 
 describe('a worker that ends', () => {
   test('is replaced, the first time after a second, and longer each time when it dies at once', async () => {
-    const { made, events, pauses, clock, attached } = await started(1);
+    const { made, events, pauses, clock, attached, joined } = await started(1);
     const expected = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
     for (const milliseconds of expected) {
       made.at(-1)?.end(1);
       await quiet();
       expect(pauses.at(-1)?.milliseconds).toBe(milliseconds);
       const before = made.length;
-      expect(attached.size).toBe(0);
+      expect([attached.size, joined.size]).toEqual([0, 0]);
       pauses.at(-1)?.over();
       await quiet();
       expect([made.length, attached.size]).toEqual([before + 1, 1]);
     }
     clock.advance(30_000);
-    await made.at(-1)?.post.failed('this time with words');
+    await made.at(-1)?.member.failed('this time with words');
     made.at(-1)?.end('SIGKILL');
     await quiet();
     expect(events.at(-1)).toEqual({
@@ -152,7 +168,7 @@ describe('a worker that ends', () => {
     });
     pauses.at(-1)?.over();
     await quiet();
-    await made.at(-1)?.post.listening('http://here:1');
+    await made.at(-1)?.member.ready(() => {});
     expect(events.at(-1)).toMatchObject({ type: 'worker-listens', worker: 9, pid: 109 });
   });
 
@@ -179,30 +195,30 @@ describe('a worker that ends', () => {
 
 describe('a reload', () => {
   test('reaches all, those that start too, and those that start later', async () => {
-    const { crew, made, pauses } = await started(2);
+    const { pool, made, pauses } = await started(2);
     made[0]?.end(1);
     await quiet();
     pauses.at(-1)?.over();
     await quiet();
-    expect(await crew.reload('next')).toEqual([]);
+    expect(await pool.reload('next')).toEqual([]);
     expect(made.map(({ reloads }) => reloads)).toEqual([[], ['next'], ['next']]);
-    expect(await made[2]?.post.configuration()).toEqual({ text: 'next', workers: 2 });
+    expect(await made[2]?.member.configuration()).toEqual({ text: 'next', workers: 2 });
   });
 
   test('names each worker that stays as it was, and why', async () => {
-    const { crew } = await started(2, {
+    const { pool } = await started(2, {
       reload: () => Promise.reject(new Error('its users file is gone')),
     });
     const problem = 'its users file is gone';
-    expect(await crew.reload('next')).toEqual([
+    expect(await pool.reload('next')).toEqual([
       { worker: 1, problem },
       { worker: 2, problem },
     ]);
   });
 
   test('does not name a worker that ended meanwhile', async () => {
-    const { crew, made } = await started(1, { reload: () => new Promise(() => {}) });
-    const reloading = crew.reload('next');
+    const { pool, made } = await started(1, { reload: () => new Promise(() => {}) });
+    const reloading = pool.reload('next');
     while (made[0]?.reloads.length === 0) await quiet();
     made[0]?.end('SIGKILL');
     expect(await reloading).toEqual([]);
@@ -211,10 +227,10 @@ describe('a reload', () => {
 
 describe('a shutdown', () => {
   test('tells all to stop, waits for them, and replaces none', async () => {
-    const { crew, made, events } = await started(2);
+    const { pool, made, events } = await started(2);
     let over = false;
-    const stopping = crew.stop(60_000).then(() => (over = true));
-    await Promise.all(made.map(({ post }) => post.stopped));
+    const stopping = pool.stop(60_000).then(() => (over = true));
+    await Promise.all(made.map(({ member }) => member.stopped));
     made[0]?.end(0);
     await quiet();
     expect(over).toBe(false);
@@ -228,10 +244,10 @@ describe('a shutdown', () => {
   });
 
   test('starts nobody whose place is empty', async () => {
-    const { crew, made } = await started(2);
+    const { pool, made } = await started(2);
     made[0]?.end(1);
     await quiet();
-    const stopping = crew.stop(60_000);
+    const stopping = pool.stop(60_000);
     made[1]?.end(0);
     await stopping;
     await quiet();
@@ -239,9 +255,9 @@ describe('a shutdown', () => {
   });
 
   test('kills who does not end in time', async () => {
-    const { crew, made } = await started(2);
+    const { pool, made } = await started(2);
     made[0]?.pair.toWorker.hold();
-    const stopping = crew.stop(1);
+    const stopping = pool.stop(1);
     await stopping;
     expect(made.map(({ killed }) => killed)).toEqual([true, true]);
   });

@@ -1,0 +1,96 @@
+import { AggregatorRegistry, type Registry } from 'prom-client';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Link, Service } from './link.ts';
+
+/** The name of the service at both ends: a worker tells its report, the primary process the page of all. */
+export const METRICS = 'metrics';
+/** What a worker may take to tell its metrics (ms). One that stalls must not keep Prometheus waiting. */
+const REPORT_WITHIN = 500;
+/** What the primary process may take to ask all workers (ms). */
+const PAGE_WITHIN = 2_000;
+
+/** The metrics of one worker, as prom-client tells them, in a form that outlives JSON. */
+type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/** The metrics of all workers, in the primary process. */
+export interface PrimaryMetrics {
+  /** What every worker may call. */
+  readonly service: Service;
+  /** One more worker. @returns to be called when it is gone */
+  join(link: Pick<Link, 'call'>): () => void;
+}
+
+/**
+ * Counters and histograms are sums over all workers that ever told theirs, so that they never go back; of a worker that
+ * is silent now, what it told last. Gauges are of the workers that answered.
+ */
+export function createPrimaryMetrics(): PrimaryMetrics {
+  const latest = new Map<Pick<Link, 'call'>, Report>();
+  /** What those counted that are gone; summed up one after the other. */
+  let gone: Promise<Report> = Promise.resolve([]);
+  let running: Promise<string> | undefined;
+
+  async function collect(): Promise<string> {
+    const answered = new Set<Pick<Link, 'call'>>();
+    const asked = [...latest.keys()].map(async (link) => {
+      try {
+        const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN)) as Report;
+        // It throws for what is no report: a worker may be of another version.
+        sumOf([report]);
+        // Of one that is gone, what it told before is counted already.
+        if (!latest.has(link)) return;
+        latest.set(link, report);
+        answered.add(link);
+      } catch {
+        // The page says how many answered.
+      }
+    });
+    await Promise.all(asked);
+    const reports = [...latest].map(([link, report]) =>
+      answered.has(link) ? report : counted(report),
+    );
+    return sumOf([...reports, await gone]).metrics();
+  }
+
+  return {
+    service: {
+      // Concurrent callers share a page: it is made at the cost of all workers.
+      page: () => (running ??= collect().finally(() => (running = undefined))),
+    },
+    join(link) {
+      latest.set(link, []);
+      return () => {
+        const last = counted(latest.get(link) ?? []);
+        latest.delete(link);
+        gone = gone.then((before) => reportOf(sumOf([before, last])));
+      };
+    },
+  };
+}
+
+/**
+ * Tells the primary process the metrics of this worker whenever it asks.
+ * @returns the metrics with the page of all workers, whichever of them is asked for it
+ */
+export function metricsOfAll(link: Pick<Link, 'call' | 'serve'>, own: Metrics): Metrics {
+  link.serve(METRICS, { report: () => reportOf(own.registry) });
+  return {
+    ...own,
+    page: async () => (await link.call(METRICS, 'page', [], PAGE_WITHIN)) as string,
+  };
+}
+
+async function reportOf(registry: Pick<Registry, 'getMetricsAsJSON'>): Promise<Report> {
+  const metrics = await registry.getMetricsAsJSON();
+  // Node.js tells delays that it has not measured yet as NaN, which JSON does not know.
+  return metrics.map((metric) =>
+    Object.assign(metric, { values: metric.values.filter(({ value }) => Number.isFinite(value)) }),
+  );
+}
+
+const sumOf = (reports: readonly Report[]): Registry =>
+  AggregatorRegistry.aggregate(reports.map((report) => [...report]));
+
+/** What only grows. */
+const counted = (report: Report): Report =>
+  report.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
