@@ -2,9 +2,9 @@ import type { AnswerHead } from '../query-cache/query.ts';
 import { isElement } from '../xmla/request/element-shape.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
-import { decodeText } from '../xmla/request/text-encoding.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
-import { parseXml } from '../xmla/request/xml-tree.ts';
+import { readTree } from '../xml/read-tree.ts';
+import { decodeText } from '../xml/text-encoding.ts';
 import type { Engine, QueryHeaders, Touch } from './engine.ts';
 
 /** The answer to an empty statement, or a Fault, is shorter than this (bytes). */
@@ -51,7 +51,7 @@ async function outcome({ head, body }: Awaited<ReturnType<Engine['ask']>>): Prom
 /** Whether it is an envelope of SOAP whose body holds no Fault: a page of a proxy on the way is none. */
 function isAnswer(bytes: Buffer, head: AnswerHead): boolean {
   const decoded = decodeText(bytes, head.headers['content-type']);
-  const parsed = decoded.ok ? parseXml(decoded.text) : undefined;
+  const parsed = decoded.ok ? readTree(decoded.utf8) : undefined;
   if (parsed?.kind !== 'tree' || !isElement(parsed.root, SOAP, 'Envelope')) return false;
   const body = parsed.root.children.find((child) => isElement(child, SOAP, 'Body'));
   return body !== undefined && !body.children.some((child) => isElement(child, SOAP, 'Fault'));

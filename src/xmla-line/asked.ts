@@ -19,7 +19,7 @@ import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.t
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
 import { NO_SOURCES, sourcesOf } from '../xmla/request/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
-import { MAX_DEPTH } from '../xmla/request/xml-tree.ts';
+import { MAX_DEPTH } from '../xml/read-tree.ts';
 import { isLong, ownTurn } from './own-turn.ts';
 import { asksForToken, sessionsInHeaders } from './session-headers.ts';
 

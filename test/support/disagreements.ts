@@ -60,7 +60,7 @@ const intoHeader = (block: string) => (text: string) =>
 
 export const DISAGREEMENTS: readonly Disagreement[] = [
   encoding('another charset than its bytes', (text) => utf8(text, 'text/xml; charset=utf-16')),
-  malformed('a charset of UTF-16 that its bytes could be', (text) =>
+  encoding('a charset of UTF-16 that its bytes could be', (text) =>
     utf8(text.length % 2 === 0 ? text : `${text} `, 'text/xml; charset=utf-16be'),
   ),
   encoding('a charset against its mark', (text) => ({
@@ -93,7 +93,7 @@ export const DISAGREEMENTS: readonly Disagreement[] = [
     body: utf16(text),
     headers: { 'content-type': 'text/xml' },
   })),
-  malformed('UTF-16 that nothing names', (text) => ({
+  encoding('UTF-16 whose mark is missing', (text) => ({
     body: utf16(declared('UTF-16')(text)).subarray(2),
     headers: { 'content-type': 'text/xml' },
   })),

@@ -1,8 +1,6 @@
 interface Sizes {
   /** Mutated envelopes that are read both by the gateway and by libxml2. */
   readonly fuzzedEnvelopes: number;
-  /** Mutated envelopes that are read both quickly and by the parser. */
-  readonly plainEnvelopes: number;
   /** Mutated bodies of which those that are recognised are held against the full reading. */
   readonly recognisedMutations: number;
   /** Every how manieth pair of a fill and a purge is tried in all orders. */
@@ -117,7 +115,6 @@ const SMALL: Sizes = {
   pairStride: 4,
   hostileStride: 5,
   fuzzedEnvelopes: 500,
-  plainEnvelopes: 2_000,
   recognisedMutations: 5_000,
   fuzzedAnswers: 1_000,
   cutStep: 101,
@@ -180,7 +177,6 @@ const CHAOS: Sizes = {
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 3_000,
-  plainEnvelopes: 20_000,
   recognisedMutations: 50_000,
   fuzzedAnswers: 3_000,
   cutStep: 17,
@@ -243,7 +239,6 @@ const FULL: Sizes = {
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 10_000,
-  plainEnvelopes: 200_000,
   recognisedMutations: 1_000_000,
   fuzzedAnswers: 100_000,
   cutStep: 1,

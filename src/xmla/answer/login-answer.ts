@@ -1,8 +1,7 @@
-import { answerDecoder } from './answer-decoder.ts';
-import { findEncoding } from './answer-encoding.ts';
 import { isElement } from '../request/element-shape.ts';
 import { SOAP, XMLA } from '../namespaces.ts';
-import { parseXml, type XmlElement } from '../request/xml-tree.ts';
+import { readTree, type XmlElement } from '../../xml/read-tree.ts';
+import { decodeText } from '../../xml/text-encoding.ts';
 
 /** What an engine said to a login by its answer to a Discover. */
 export type LoginAnswer = 'accepted' | 'rejected' | 'unavailable';
@@ -24,17 +23,9 @@ export function readLoginAnswer(answer: {
 }): LoginAnswer {
   if (answer.status === 401 || answer.status === 403) return 'rejected';
   if (answer.status !== 200) return 'unavailable';
-  const text = textOf(answer.body, answer.contentType);
-  const parsed = text === undefined ? undefined : parseXml(text);
+  const decoded = decodeText(answer.body, answer.contentType);
+  const parsed = decoded.ok ? readTree(decoded.utf8) : undefined;
   return parsed?.kind === 'tree' ? readEnvelope(parsed.root) : 'unavailable';
-}
-
-function textOf(body: Buffer, contentType: string | undefined): string | undefined {
-  const found = findEncoding(body, true, contentType);
-  if (found.kind !== 'found') return undefined;
-  const decoder = answerDecoder(found.encoding);
-  const text = decoder.decode(body);
-  return decoder.broken || decoder.pending ? undefined : text.replace(/^\uFEFF/, '');
 }
 
 function readEnvelope(envelope: XmlElement): LoginAnswer {

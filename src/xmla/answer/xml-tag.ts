@@ -1,4 +1,4 @@
-import { isPlainNamespace, XMLNS } from '../namespaces.ts';
+import { isPlainNamespace, XMLNS } from '../../xml/namespace-names.ts';
 import type { KnownTag } from './known-tags.ts';
 import type { StartTag, TagAttribute } from './start-tag.ts';
 import type { Bindings, Declaration, OwnScope } from './xml-bindings.ts';

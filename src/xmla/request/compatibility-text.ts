@@ -1,6 +1,6 @@
 import { foldName } from '../fold-name.ts';
-import type { TextEncoding } from './text-encoding.ts';
-import type { XmlElement } from './xml-tree.ts';
+import type { TextEncoding } from '../../xml/text-encoding.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
 
 const PROPERTY = foldName('DbpropMsmdMDXCompatibility');
 

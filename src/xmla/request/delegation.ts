@@ -3,8 +3,8 @@ import { hidesLetters, lettersOf } from './body-letters.ts';
 import { foldName } from '../fold-name.ts';
 import { namesIdentity } from './property-policy.ts';
 import type { RequestReading } from './read-request.ts';
-import { decodeText } from './text-encoding.ts';
-import { parseXml, type XmlElement } from './xml-tree.ts';
+import { readTree, type XmlElement } from '../../xml/read-tree.ts';
+import { decodeText } from '../../xml/text-encoding.ts';
 
 /** WS-Security, in whatever version: so the namespace is not asked for. */
 const SECURITY = foldName('Security');
@@ -38,21 +38,20 @@ export function asksForOtherIdentity(question: {
   const { body, reading, contentType } = question;
   if (body.byteLength === 0) return false;
   const decoded = decodeText(body, contentType);
-  // An engine may read as UTF-8 what says to be ISO-8859-1. UTF-16 that says nowhere to be it reads as UTF-8 with zero
-  // bytes, which no XML holds.
+  // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
   const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
-  if (!isSure || decoded.text.includes('\0')) {
+  if (!isSure || decoded.utf8.includes(0)) {
     return hidesLetters(body, contentType) || undecodedAsks(lettersOf(body));
   }
 
-  const { text } = decoded;
+  const text = decoded.utf8.toString();
   // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
   if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;
   const suspicions = suspicionsIn(text);
   if (suspicions === 'too-many') return true;
   if (suspicions.length === 0) return false;
   const isLong = reading.kind === 'not-understood' && reading.reason === 'long-request';
-  const parsed = isLong ? undefined : parseXml(text);
+  const parsed = isLong ? undefined : readTree(decoded.utf8);
   if (parsed?.kind === 'tree') return elementAsks(parsed.root);
   return suspicions.some((at) => !isEmptyAt(text, at));
 }

@@ -1,5 +1,5 @@
 import { SOAP } from '../namespaces.ts';
-import type { XmlAttribute, XmlElement } from './xml-tree.ts';
+import type { XmlAttribute, XmlElement } from '../../xml/read-tree.ts';
 
 /** Takes note, in words for the log, of something that the known shape does not name. */
 export type Note = (what: string) => void;

@@ -9,7 +9,7 @@ import {
 import type { KnownAttribute, Note } from './element-shape.ts';
 import { SOAP, XMLA } from '../namespaces.ts';
 import type { HeaderBlock, SessionHeader } from './xmla-request.ts';
-import type { XmlElement } from './xml-tree.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
 
 export interface HeaderReading {
   readonly session: SessionHeader;

@@ -20,7 +20,7 @@ import type {
   Restriction,
   XmlaRequest,
 } from './xmla-request.ts';
-import type { XmlElement } from './xml-tree.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
 
 /** XMLA 1.1, "Discover" and "Execute": the order of the schema, which all known clients keep. */
 const DISCOVER: readonly Place[] = [

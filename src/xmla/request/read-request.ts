@@ -7,10 +7,10 @@ import { readHeaders } from './read-header.ts';
 import { readMethod } from './read-method.ts';
 import { areCertain, sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
 import type { SessionIds } from './session-ids.ts';
-import { decodeText } from './text-encoding.ts';
-import type { DecodedText, TextEncoding } from './text-encoding.ts';
-import { mentionsDtd, parseXml } from './xml-tree.ts';
-import type { XmlElement } from './xml-tree.ts';
+import { decodeText } from '../../xml/text-encoding.ts';
+import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
+import { readTree } from '../../xml/read-tree.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
 import type { XmlaRequest } from './xmla-request.ts';
 
 /**
@@ -59,7 +59,7 @@ export function readRequest(body: Uint8Array, contentType: string | undefined): 
     const sessionIds = sessionIdsInBytes(body, contentType);
     return { kind: 'not-understood', reason: 'encoding', detail, sessionIds };
   }
-  const parsed = parseXml(decoded.text);
+  const parsed = readTree(decoded.utf8);
   switch (parsed.kind) {
     case 'refused':
       return parsed;
@@ -80,7 +80,7 @@ export function readRequest(body: Uint8Array, contentType: string | undefined): 
 function readEnvelope(
   root: XmlElement,
   oddity: string | undefined,
-  { text, encoding, declared }: Extract<DecodedText, { readonly ok: true }>,
+  { utf8, encoding, declared }: Extract<DecodedText, { readonly ok: true }>,
 ): RequestReading {
   const sessionIds = sessionIdsIn(root);
   if (!areCertain(sessionIds, encoding)) {
@@ -105,7 +105,7 @@ function readEnvelope(
   const note: Note = (what) => {
     unexpected ??= what;
   };
-  if (compatibilityTextMisplaced(text, encoding, root)) {
+  if (compatibilityTextMisplaced(utf8.toString(), encoding, root)) {
     note('DbpropMsmdMDXCompatibility outside of its property');
   }
   noteEnvelope(root, body, note);
@@ -131,6 +131,14 @@ function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
       note(`element ${shown(child.local)} in Envelope`);
     }
   }
+}
+
+/**
+ * Whether a text that could not be read holds a declaration that must not reach an engine. The reader stops at the
+ * first thing that is wrong, an engine's may go on.
+ */
+function mentionsDtd(text: string): boolean {
+  return /<!(?:DOCTYPE|ENTITY)/i.test(text);
 }
 
 function refusedDtd(where: string): RequestReading {

@@ -1,10 +1,10 @@
 import { isAscii } from 'node:buffer';
-import { SaxesParser } from 'saxes';
 import { hidesLetters, lettersOf } from './body-letters.ts';
-import { decodeText } from './text-encoding.ts';
-import type { TextEncoding } from './text-encoding.ts';
-import { MAX_DEPTH, MAX_NODES } from './xml-tree.ts';
-import type { XmlElement } from './xml-tree.ts';
+import { MAX_DEPTH, MAX_NODES } from '../../xml/read-tree.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
+import { scanXml } from '../../xml/scan-xml.ts';
+import { decodeText } from '../../xml/text-encoding.ts';
+import type { TextEncoding } from '../../xml/text-encoding.ts';
 
 /**
  * The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. A
@@ -12,7 +12,7 @@ import type { XmlElement } from './xml-tree.ts';
  */
 export type SessionIds = readonly string[] | 'unknown';
 
-/** Characters that are parsed in one turn of the event loop. */
+/** Bytes that are read in one turn of the event loop. */
 const SLICE = 64 * 1024;
 
 /** Every value of an attribute SessionId anywhere below the element, each once. */
@@ -60,9 +60,9 @@ export function sessionIdsInBytes(body: Uint8Array, contentType: string | undefi
 export function sessionIdsInUnread(
   body: Uint8Array,
   contentType: string | undefined,
-  { text, encoding }: { readonly text: string; readonly encoding: TextEncoding },
+  { utf8, encoding }: { readonly utf8: Buffer; readonly encoding: TextEncoding },
 ): SessionIds {
-  if (sessionIdsInText(text) === 'unknown') return 'unknown';
+  if (sessionIdsInText(utf8.toString('latin1')) === 'unknown') return 'unknown';
   // No XML in other letters is UTF-8 by chance.
   return encoding === 'utf-8'
     ? sessionIdsInText(lettersOf(body))
@@ -81,40 +81,48 @@ export async function sessionIdsInLong(
 ): Promise<SessionIds | 'too-deep'> {
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) return sessionIdsInBytes(body, contentType);
-  const { text } = decoded;
-  if (sessionIdsInText(text) !== 'unknown') return sessionIdsInUnread(body, contentType, decoded);
+  const { utf8, encoding } = decoded;
+  if (sessionIdsInText(utf8.toString('latin1')) !== 'unknown') {
+    return sessionIdsInUnread(body, contentType, decoded);
+  }
   const found = new Set<string>();
-  const parser = new SaxesParser({
-    xmlns: false,
-    position: false,
-    forceXMLVersion: true,
-    defaultXMLVersion: '1.0',
-  });
   let [depth, attributes] = [0, 0];
-  parser.on('attribute', ({ name, value }) => {
-    attributes += 1;
-    if (attributes > MAX_NODES) throw new Error('too many attributes');
-    if (isSessionId(name.slice(name.lastIndexOf(':') + 1))) found.add(value);
-  });
-  parser.on('opentag', () => {
-    // Its line ends are others, so an engine may read another id.
-    if ((parser.xmlDecl.version ?? '1.0') !== '1.0') throw new Error('not XML 1.0');
-    depth += 1;
-    if (depth > MAX_DEPTH) throw new Error('too deep');
-  });
-  parser.on('closetag', () => {
-    depth -= 1;
-  });
+  const scanner = scanXml(
+    {
+      open(tag) {
+        depth += 1;
+        for (const { local, value } of tag.attributes()) {
+          attributes += 1;
+          if (isSessionId(local)) found.add(value);
+        }
+        if (depth > MAX_DEPTH || attributes > MAX_NODES) throw new Error('too much');
+      },
+      close() {
+        depth -= 1;
+      },
+      doctype() {
+        throw new Error('a document type');
+      },
+    },
+    { resolve: false },
+  );
   try {
-    for (let from = 0; from < text.length; from += SLICE) {
-      parser.write(text.slice(from, from + SLICE));
+    for (let from = 0; from < utf8.length; from = endOfSlice(utf8, from)) {
+      scanner.write(utf8.subarray(from, endOfSlice(utf8, from)));
       await nextTurn();
     }
-    parser.close();
-    return areCertain(found, decoded.encoding) ? [...found] : 'unknown';
+    scanner.end();
+    return areCertain(found, encoding) ? [...found] : 'unknown';
   } catch {
     return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
+}
+
+/** Slices hold whole characters. */
+function endOfSlice(utf8: Buffer, from: number): number {
+  let end = from + SLICE;
+  while (((utf8[end] ?? 0) & 0xc0) === 0x80) end += 1;
+  return end;
 }
 
 function isSessionId(local: string): boolean {
