@@ -1,5 +1,5 @@
-import { scanXml } from '../../xml/scan-xml.ts';
-import type { XmlSink } from '../../xml/scan-xml.ts';
+import { XmlScanner } from '../../xml/xml-scanner.ts';
+import type { XmlSink } from '../../xml/xml-scanner.ts';
 import { findEncoding, textDecoder } from '../../xml/text-encoding.ts';
 import type { TextDecoder, TextEncoding } from '../../xml/text-encoding.ts';
 import type { AnswerSession, ByteRange, TextSession } from './answer-session.ts';
@@ -32,7 +32,7 @@ export function answerReader(answer: {
   readonly headLimit: number;
 }): AnswerReader {
   const { failed, headLimit } = answer;
-  const scanner = scanXml(answer.sink);
+  const scanner = new XmlScanner(answer.sink);
   let decoder: TextDecoder | undefined;
   let encoding: TextEncoding = 'utf-8';
   /** What came before the encoding was known. */

@@ -1,7 +1,7 @@
 import type { ErrorAsData } from '../../engine-kinds.ts';
 import type { RefusalReason } from '../../reasons.ts';
 import { isBlank, withoutReferences } from '../../xml/characters.ts';
-import type { XmlSink } from '../../xml/scan-xml.ts';
+import type { XmlSink } from '../../xml/xml-scanner.ts';
 import type { StartTag } from '../../xml/start-tag.ts';
 import { SOAP, XMLA, XSD, XSI } from '../namespaces.ts';
 import { closeSession, isSession, openSession } from './answer-session.ts';

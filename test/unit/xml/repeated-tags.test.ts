@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlElement, XmlText } from 'libxml2-wasm';
-import { scanXml } from '../../../src/xml/scan-xml.ts';
+import { XmlScanner } from '../../../src/xml/xml-scanner.ts';
 import type { StartTag } from '../../../src/xml/start-tag.ts';
 import { fuzzSeed } from '../../support/mutate.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -29,7 +29,7 @@ function toldBy(tag: StartTag): Told {
 function scan(pieces: readonly string[]): Told | 'refused' {
   const top: Told = { uri: '', local: '', attributes: [], text: '', children: [] };
   const open = [top];
-  const scanner = scanXml({
+  const scanner = new XmlScanner({
     open(tag) {
       const told = toldBy(tag);
       open.at(-1)?.children.push(told);

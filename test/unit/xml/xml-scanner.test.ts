@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument } from 'libxml2-wasm';
-import { scanXml } from '../../../src/xml/scan-xml.ts';
+import { XmlScanner } from '../../../src/xml/xml-scanner.ts';
 import { sizes } from '../../support/sizes.ts';
 
 /** What a scanner tells of a text, in one line each; joined where text comes in several pieces. */
@@ -12,7 +12,7 @@ function scan(...pieces: readonly string[]): string[] | 'refused' {
     if (text !== '') told.push(`text ${text}`);
     text = '';
   };
-  const scanner = scanXml({
+  const scanner = new XmlScanner({
     open(tag) {
       flush();
       const attributes = tag
