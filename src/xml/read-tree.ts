@@ -1,5 +1,5 @@
 import { withoutReferences } from './characters.ts';
-import { scanXml } from './scan-xml.ts';
+import { XmlScanner } from './xml-scanner.ts';
 import { unread, XmlError } from './xml-error.ts';
 
 /** Elements nested deeper than this are refused; an XMLA request needs about seven. */
@@ -69,7 +69,7 @@ export function readTree(utf8: Buffer): XmlReading {
     oddity ??= `${what} ${open.length === 0 ? 'outside the envelope' : `in ${open.at(-1)?.local}`}`;
   }
 
-  const scanner = scanXml({
+  const scanner = new XmlScanner({
     open(tag) {
       const { local, uri, empty } = tag;
       const attributes = tag.attributes().map(({ uri, local, value }) => ({ uri, local, value }));

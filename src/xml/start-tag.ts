@@ -67,31 +67,15 @@ export interface Name {
   lastTag: number;
 }
 
-export interface TagReader {
-  readonly tag: StartTag;
-  /** The name of the tag. */
-  readonly name: Name;
-  /**
-   * Reads the start tag at `at` and binds the prefixes that it declares.
-   * @param base the offset of the first of the bytes in the document
-   * @returns the index of its last byte
-   * @throws XmlError also when it does not end within the bytes; nothing was bound then
-   */
-  read(bytes: Buffer, at: number, base: number): number;
-  /** How many declarations are in scope. */
-  declarations(): number;
-  /** Ends the scopes within which more than so many declarations are in scope. */
-  release(declarations: number): void;
-}
-
 /** More declarations in scope at one time than this are not read. Toolkits that declare a prefix for each part stay far below. */
-export const MAX_DECLARATIONS = 256;
+const MAX_DECLARATIONS = 256;
 /** Names of one document, and bytes of them. Wide tables name each column. */
 const MOST_NAMES = 65_536;
 const MOST_NAME_BYTES = 4 * 1024 * 1024;
 
 /** Slots for names, found by their length and some of their bytes; a power of two. */
 const SLOTS = 256;
+const NO_BYTES = Buffer.alloc(0);
 const NO_NAMES: readonly undefined[] = Array.from({ length: SLOTS });
 
 const NO_NAME: Name = {
@@ -105,55 +89,161 @@ const NO_NAME: Name = {
 
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
-/**
- * Reads start tags, each name checked once.
- * @param resolve whether prefixes are looked up; false where any name will do
- */
-export function createTagReader(resolve: boolean): TagReader {
-  const slots: (Name | undefined)[] = NO_NAMES.slice();
+/** Reads the start tags of one document, each name checked once, and is the tag that it has read last. */
+export class TagReader implements StartTag {
+  local = '';
+  uri = '';
+  start = 0;
+  end = 0;
+  empty = false;
+  name = NO_NAME;
+
+  readonly #resolve: boolean;
+  readonly #slots: (Name | undefined)[] = NO_NAMES.slice();
   /** The names that gave way to others in their slot. */
-  const others = new Map<string, Name>();
-  const prefixes = new Map<string, Prefix>([
+  readonly #others = new Map<string, Name>();
+  readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
   ]);
-  let nameCount = 0;
-  let nameBytes = 0;
+  #nameCount = 0;
+  #nameBytes = 0;
   /** The bindings in scope, each with what its prefix stood for before. */
-  const bound: { readonly prefix: Prefix; readonly before: string | undefined }[] = [];
+  readonly #bound: { readonly prefix: Prefix; readonly before: string | undefined }[] = [];
 
-  let bytes: Buffer = Buffer.alloc(0);
-  let base = 0;
-  let serial = 0;
+  #bytes: Buffer = NO_BYTES;
+  #base = 0;
+  #serial = 0;
   /** Where the reading of the tag stands. */
-  let index = 0;
+  #index = 0;
   // The attributes as columns: no object for each of them.
-  let count = 0;
-  const attributes: Name[] = [];
-  const starts: number[] = [];
-  const ends: number[] = [];
-  const escaped: boolean[] = [];
+  #count = 0;
+  readonly #attributes: Name[] = [];
+  readonly #starts: number[] = [];
+  readonly #ends: number[] = [];
+  readonly #escaped: boolean[] = [];
 
-  function prefixOf(text: string): Prefix {
-    let prefix = prefixes.get(text);
-    if (prefix === undefined) {
-      prefix = { uri: undefined };
-      prefixes.set(text, prefix);
-    }
-    return prefix;
+  /** @param resolve whether prefixes are looked up; false where any name will do */
+  constructor(resolve: boolean) {
+    this.#resolve = resolve;
   }
 
-  function newName(spelt: string): Name {
+  /** How many declarations are in scope. */
+  get declarations(): number {
+    return this.#bound.length;
+  }
+
+  /** Ends the scopes within which more than so many declarations are in scope. */
+  release(declarations: number): void {
+    while (this.#bound.length > declarations) {
+      const last = this.#bound.pop();
+      if (last !== undefined) last.prefix.uri = last.before;
+    }
+  }
+
+  /**
+   * Reads the start tag at `at` and binds the prefixes that it declares.
+   * @param base the offset of the first of the bytes in the document
+   * @returns the index of its last byte
+   * @throws XmlError also when it does not end within the bytes; nothing was bound then
+   */
+  read(bytes: Buffer, at: number, base: number): number {
+    this.#bytes = bytes;
+    this.#base = base;
+    this.#serial += 1;
+    this.#count = 0;
+    this.#index = at + 1;
+    const name = this.#readName();
+    if (name.declares) throw malformed('an element of the prefix xmlns');
+    let declared = 0;
+    let prefixed = 0;
+    let byte = bytes[this.#index];
+    while (byte !== GREATER && byte !== SLASH) {
+      if (!isWhite(byte)) throw malformed('a malformed tag');
+      byte = this.#skipWhite();
+      if (byte === GREATER || byte === SLASH) break;
+      const { declares, hasPrefix } = this.#readAttribute();
+      if (declares) declared += 1;
+      else if (hasPrefix) prefixed += 1;
+      byte = bytes[this.#index];
+    }
+    this.empty = byte === SLASH;
+    if (this.empty) this.#index += 1;
+    const end = this.#index;
+    if (bytes[end] !== GREATER) throw malformed('a malformed tag');
+    if (this.#resolve) {
+      if (declared > 0) this.#declare();
+      if (prefixed > 0) this.#checkPrefixed(prefixed);
+      if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
+      this.uri = name.prefix.uri;
+    }
+    this.name = name;
+    this.local = name.local;
+    this.start = base + at;
+    this.end = base + end + 1;
+    return end;
+  }
+
+  attributes(): TagAttribute[] {
+    const list: TagAttribute[] = [];
+    for (let at = 0; at < this.#count; at += 1) {
+      const name = this.#attributes[at];
+      if (name === undefined || name.declares) continue;
+      const value = this.#valueAt(at);
+      const start = this.#base + (this.#starts[at] ?? 0);
+      const end = this.#base + (this.#ends[at] ?? 0);
+      list.push({ uri: this.#uriOf(name), local: name.local, value, start, end });
+    }
+    return list;
+  }
+
+  value(uri: string, local: string): string | undefined {
+    for (let at = 0; at < this.#count; at += 1) {
+      const name = this.#attributes[at];
+      if (name?.local !== local || name.declares || this.#uriOf(name) !== uri) continue;
+      return this.#valueAt(at);
+    }
+    return undefined;
+  }
+
+  namespaceOf(prefix: string): string | undefined {
+    return this.#prefixes.get(prefix)?.uri;
+  }
+
+  /** The name that begins at the index, which moves behind it. */
+  #readName(): Name {
+    const bytes = this.#bytes;
+    // In a local here and below: what stands outside of a function is read anew for each byte.
+    const inName = NAME_BYTES;
+    const start = this.#index;
+    let end = start;
+    while (inName[bytes[end] ?? 0] === 1) end += 1;
+    this.#index = end;
+    const length = end - start;
+    const ends = (bytes[end - 1] ?? 0) * 5 + (bytes[end - 2] ?? 0) * 3;
+    const slot = (length * 37 + ends + (bytes[start] ?? 0)) & (SLOTS - 1);
+    const first = this.#slots[slot];
+    if (first !== undefined && isSpelt(bytes, start, end, first.spelt)) return first;
+    const spelt = bytes.toString('latin1', start, end);
+    const known = this.#others.get(spelt) ?? this.#newName(spelt);
+    this.#slots[slot] = known;
+    if (first !== undefined) this.#others.set(first.spelt, first);
+    return known;
+  }
+
+  #newName(spelt: string): Name {
     const text = isAscii(spelt) ? spelt : Buffer.from(spelt, 'latin1').toString();
     const parts = splitName(text);
     if (parts === undefined) throw malformed('a malformed name');
-    nameCount += 1;
-    nameBytes += spelt.length;
-    if (nameCount > MOST_NAMES || nameBytes > MOST_NAME_BYTES) throw unread('too many names');
+    this.#nameCount += 1;
+    this.#nameBytes += spelt.length;
+    if (this.#nameCount > MOST_NAMES || this.#nameBytes > MOST_NAME_BYTES) {
+      throw unread('too many names');
+    }
     const { prefix, local } = parts;
     return {
       spelt,
-      prefix: prefixOf(prefix),
+      prefix: this.#prefixOf(prefix),
       hasPrefix: prefix !== '',
       local,
       declares: prefix === 'xmlns' || text === 'xmlns',
@@ -161,198 +251,112 @@ export function createTagReader(resolve: boolean): TagReader {
     };
   }
 
-  /** The name that begins at `index`, which moves behind it. */
-  function readName(): Name {
-    // In locals here and below: the language reads what stands outside of a function anew for each byte.
-    const from = bytes;
-    const inName = NAME_BYTES;
-    const start = index;
-    let end = start;
-    while (inName[from[end] ?? 0] === 1) end += 1;
-    index = end;
-    const length = end - start;
-    const ends = (from[end - 1] ?? 0) * 5 + (from[end - 2] ?? 0) * 3;
-    const slot = (length * 37 + ends + (from[start] ?? 0)) & (SLOTS - 1);
-    const first = slots[slot];
-    if (first !== undefined && isSpelt(from, start, end, first.spelt)) return first;
-    const spelt = from.toString('latin1', start, end);
-    const known = others.get(spelt) ?? newName(spelt);
-    slots[slot] = known;
-    if (first !== undefined) others.set(first.spelt, first);
-    return known;
+  #prefixOf(text: string): Prefix {
+    let prefix = this.#prefixes.get(text);
+    if (prefix === undefined) {
+      prefix = { uri: undefined };
+      this.#prefixes.set(text, prefix);
+    }
+    return prefix;
   }
 
-  function skipWhite(): void {
-    if (!isWhite(bytes[index])) return;
-    const from = bytes;
-    let end = index + 1;
-    while (isWhite(from[end])) end += 1;
-    index = end;
+  /** @returns the first byte that is none */
+  #skipWhite(): number | undefined {
+    const bytes = this.#bytes;
+    let end = this.#index;
+    while (isWhite(bytes[end])) end += 1;
+    this.#index = end;
+    return bytes[end];
   }
 
-  function readAttribute(): Name {
-    const attribute = readName();
-    if (attribute.lastTag === serial) throw malformed(`two attributes ${attribute.local}`);
-    attribute.lastTag = serial;
-    skipWhite();
-    if (bytes[index] !== EQUALS) throw malformed('an attribute without a value');
-    index += 1;
-    skipWhite();
-    const quote = bytes[index];
+  #readAttribute(): Name {
+    const attribute = this.#readName();
+    if (attribute.lastTag === this.#serial) throw malformed(`two attributes ${attribute.local}`);
+    attribute.lastTag = this.#serial;
+    if (this.#skipWhite() !== EQUALS) throw malformed('an attribute without a value');
+    this.#index += 1;
+    const quote = this.#skipWhite();
     if (quote !== QUOTE && quote !== APOSTROPHE) throw malformed('a value without quotes');
-    index += 1;
-    attributes[count] = attribute;
-    starts[count] = index;
-    escaped[count] = readValue(quote);
-    ends[count] = index;
-    count += 1;
-    index += 1;
+    this.#index += 1;
+    const at = this.#count;
+    this.#count = at + 1;
+    this.#attributes[at] = attribute;
+    this.#starts[at] = this.#index;
+    this.#escaped[at] = this.#readValue(quote);
+    this.#ends[at] = this.#index;
+    this.#index += 1;
     return attribute;
   }
 
   /** Up to the closing quote. @returns whether it holds references */
-  function readValue(quote: number): boolean {
-    const from = bytes;
+  #readValue(quote: number): boolean {
+    const bytes = this.#bytes;
     const stops = VALUE_STOPS;
-    let end = index;
+    let end = this.#index;
     let references = false;
     for (;;) {
-      while (stops[from[end] ?? 0] === 0) end += 1;
-      const byte = from[end];
+      while (stops[bytes[end] ?? 0] === 0) end += 1;
+      const byte = bytes[end];
       if (byte === quote) break;
       if (byte === AMPERSAND) {
         references = true;
-        end = referenceEnd(from, end);
+        end = referenceEnd(bytes, end);
         if (end < 0) throw malformed('a reference that is none');
-      } else if (byte === LESS || !isAllowed(from, end)) {
+      } else if (byte === LESS || !isAllowed(bytes, end)) {
         throw malformed('a character that no value may hold');
       } else end += 1;
     }
-    index = end;
+    this.#index = end;
     return references;
   }
 
-  function valueAt(at: number): string {
-    const text = bytes.toString('utf8', starts[at], ends[at]);
+  #valueAt(at: number): string {
+    const text = this.#bytes.toString('utf8', this.#starts[at], this.#ends[at]);
     const blanks = /[\t\n\r]/.test(text) ? text.replace(/\r\n|[\t\n\r]/g, ' ') : text;
-    return escaped[at] === true ? withoutReferences(blanks) : blanks;
+    return this.#escaped[at] === true ? withoutReferences(blanks) : blanks;
+  }
+
+  #uriOf(name: Name): string {
+    return this.#resolve && name.hasPrefix ? (name.prefix.uri ?? '') : '';
   }
 
   /** Binds what the attributes declare. */
-  function declare(): void {
-    for (let at = 0; at < count; at += 1) {
-      const attribute = attributes[at];
+  #declare(): void {
+    for (let at = 0; at < this.#count; at += 1) {
+      const attribute = this.#attributes[at];
       if (attribute?.declares !== true) continue;
-      const uri = valueAt(at);
+      const uri = this.#valueAt(at);
       const text = attribute.hasPrefix ? attribute.local : '';
       if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
       const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
       if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
       // Some parsers trim names of namespaces, some refuse what is no URI.
       if (!isPlainNamespace(uri)) throw unread('an unusual namespace name');
-      const prefix = prefixOf(text);
-      bound.push({ prefix, before: prefix.uri });
+      const prefix = this.#prefixOf(text);
+      this.#bound.push({ prefix, before: prefix.uri });
       prefix.uri = uri;
     }
-    if (bound.length > MAX_DECLARATIONS) {
+    if (this.#bound.length > MAX_DECLARATIONS) {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
   }
 
   /** Every prefix is declared, and no two attributes are the same by namespace (section 6.3). */
-  function checkPrefixed(prefixed: number): void {
+  #checkPrefixed(prefixed: number): void {
     const seen = prefixed > 1 ? new Set<string>() : undefined;
-    for (let at = 0; at < count; at += 1) {
-      const attribute = attributes[at];
+    for (let at = 0; at < this.#count; at += 1) {
+      const attribute = this.#attributes[at];
       if (attribute === undefined || attribute.declares || !attribute.hasPrefix) continue;
       const { local } = attribute;
       const { uri } = attribute.prefix;
       if (uri === undefined) throw malformed(`an unbound prefix of ${local}`);
-      if (uri === XML_NAMESPACE && !isPlainXmlAttribute(local, valueAt(at))) {
+      if (uri === XML_NAMESPACE && !isPlainXmlAttribute(local, this.#valueAt(at))) {
         throw unread(`an attribute xml:${local}`);
       }
       seen?.add(`${local} ${uri}`);
     }
     if (seen !== undefined && seen.size < prefixed) throw malformed('two attributes of one name');
   }
-
-  const uriOf = (name: Name) => (resolve && name.hasPrefix ? (name.prefix.uri ?? '') : '');
-
-  const tag = {
-    local: '',
-    uri: '',
-    start: 0,
-    end: 0,
-    empty: false,
-    attributes() {
-      const list: TagAttribute[] = [];
-      for (let at = 0; at < count; at += 1) {
-        const name = attributes[at];
-        if (name === undefined || name.declares) continue;
-        const [start = 0, end = 0] = [starts[at], ends[at]];
-        const { local } = name;
-        const value = valueAt(at);
-        list.push({ uri: uriOf(name), local, value, start: base + start, end: base + end });
-      }
-      return list;
-    },
-    value(uri: string, local: string) {
-      for (let at = 0; at < count; at += 1) {
-        const name = attributes[at];
-        if (name?.local === local && !name.declares && uriOf(name) === uri) return valueAt(at);
-      }
-      return undefined;
-    },
-    namespaceOf: (prefix: string) => prefixes.get(prefix)?.uri,
-  };
-
-  const reader = {
-    tag,
-    name: NO_NAME,
-    read(from: Buffer, at: number, offset: number): number {
-      bytes = from;
-      base = offset;
-      serial += 1;
-      count = 0;
-      index = at + 1;
-      const name = readName();
-      if (name.declares) throw malformed('an element of the prefix xmlns');
-      let declared = 0;
-      let prefixed = 0;
-      for (;;) {
-        const before = index;
-        skipWhite();
-        const byte = bytes[index];
-        if (byte === GREATER || byte === SLASH) break;
-        if (index === before) throw malformed('a malformed tag');
-        const { declares, hasPrefix } = readAttribute();
-        if (declares) declared += 1;
-        else if (hasPrefix) prefixed += 1;
-      }
-      tag.empty = bytes[index] === SLASH;
-      if (tag.empty) index += 1;
-      if (bytes[index] !== GREATER) throw malformed('a malformed tag');
-      if (resolve) {
-        if (declared > 0) declare();
-        if (prefixed > 0) checkPrefixed(prefixed);
-        if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
-        tag.uri = name.prefix.uri;
-      }
-      tag.local = name.local;
-      tag.start = offset + at;
-      tag.end = offset + index + 1;
-      reader.name = name;
-      return index;
-    },
-    declarations: () => bound.length,
-    release(declarations: number) {
-      while (bound.length > declarations) {
-        const last = bound.pop();
-        if (last !== undefined) last.prefix.uri = last.before;
-      }
-    },
-  };
-  return reader;
 }
 
 /** Whether the bytes from `from` up to `to` are those of a name. */

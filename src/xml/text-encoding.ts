@@ -112,10 +112,12 @@ function asciiOf(bytes: Buffer, units: Units): string {
 
 /**
  * The parser takes the first of two charsets and skips what it does not know, where an engine may take the last or
- * read `charset*`: so the word must stand there exactly as often as it was read. If not, '', which no label is.
+ * read `charset*`: so the word must stand there exactly as often as it was read, with `=` right behind it. If not, '',
+ * which no label is.
  */
 function charsetOf(contentType: string | undefined): string | undefined {
   if (contentType === undefined) return undefined;
+  if (/charset(?!=)/i.test(contentType)) return '';
   const { charset } = parse(contentType).parameters;
   const mentions = contentType.toLowerCase().split('charset').length - 1;
   return mentions === (charset === undefined ? 0 : 1) ? charset : '';

@@ -8,7 +8,7 @@ import {
   ODD,
   plain,
   XMLA,
-  type AnswerEncoding,
+  type TextEncoding,
 } from '../support/answer-sessions.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
@@ -61,7 +61,7 @@ async function begin(id: string, user: string): Promise<void> {
 }
 
 /** Makes the engine answer each session in one way. */
-function answerIn(how: AnswerEncoding, element: (quoted: string) => string): void {
+function answerIn(how: TextEncoding, element: (quoted: string) => string): void {
   engine.answerWith((response, seen) => {
     const { session } = readEngineRequest(seen.body, seen.headers);
     const id = session.kind === 'in' ? session.id : undefined;
@@ -154,8 +154,8 @@ describe.each(ENCODINGS.map((one) => [one.name, one] as const))('in %s', (_name,
   });
 });
 
-const [UTF8] = ENCODINGS as readonly [AnswerEncoding];
-const LATIN1 = ENCODINGS.find(({ name }) => name === 'ISO-8859-1') as AnswerEncoding;
+const [UTF8] = ENCODINGS as readonly [TextEncoding];
+const LATIN1 = ENCODINGS.find(({ name }) => name === 'ISO-8859-1') as TextEncoding;
 
 test('a request in UTF-16 reaches the engine as it is, and its answer in ISO-8859-1 the client', async () => {
   const sessions = await beginThree();

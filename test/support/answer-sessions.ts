@@ -6,7 +6,7 @@ export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 
 /** What an engine writes before the answer, and which bytes it makes of it. */
-export interface AnswerEncoding {
+export interface TextEncoding {
   readonly name: string;
   readonly contentType: string;
   readonly declared: string;
@@ -21,11 +21,11 @@ const encoding = (
   name: string,
   contentType: string,
   declared: string,
-  bytes: AnswerEncoding['bytes'],
-  { mark = [], last = 0x10ffff }: Partial<Pick<AnswerEncoding, 'mark' | 'last'>> = {},
-): AnswerEncoding => ({ name, contentType, declared, bytes, mark, last });
+  bytes: TextEncoding['bytes'],
+  { mark = [], last = 0x10ffff }: Partial<Pick<TextEncoding, 'mark' | 'last'>> = {},
+): TextEncoding => ({ name, contentType, declared, bytes, mark, last });
 
-export const ENCODINGS: readonly AnswerEncoding[] = [
+export const ENCODINGS: readonly TextEncoding[] = [
   encoding('UTF-8', 'text/xml; charset=utf-8', 'UTF-8', (text) => Buffer.from(text)),
   encoding('UTF-8 that nothing names', 'text/xml', '', (text) => Buffer.from(text)),
   encoding('UTF-8 with a mark', 'text/xml', 'utf-8', (text) => Buffer.from(text), {
@@ -106,7 +106,7 @@ export function escapeId(id: string): string {
 }
 
 /** What the encoding cannot say is written by number, outside of CDATA. */
-function encoded({ mark, bytes, last }: AnswerEncoding, text: string): Buffer {
+function encoded({ mark, bytes, last }: TextEncoding, text: string): Buffer {
   const written = [...text].map((one) => {
     const code = one.codePointAt(0) ?? 0;
     return code > last ? `&#x${code.toString(16).toUpperCase()};` : one;
@@ -117,7 +117,7 @@ function encoded({ mark, bytes, last }: AnswerEncoding, text: string): Buffer {
 /** What the engine sends to a session. */
 export function answerTo(
   id: string | undefined,
-  how: AnswerEncoding,
+  how: TextEncoding,
   element: (quoted: string) => string,
 ): Buffer {
   const header = id === undefined ? '' : element(`"${escapeId(id)}"`);

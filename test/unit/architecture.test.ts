@@ -111,7 +111,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   proxy: { values: [] },
   sessions: { values: ['xmla'] },
   redis: { values: [], types: ['query-cache', 'sessions'] },
-  'query-cache': { values: ['xmla'], types: ['config'] },
+  'query-cache': { values: ['xmla'], types: ['config', 'xml'] },
   xmla: { values: ['xml'] },
   xml: { values: [] },
   roles: { values: [] },

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, deflateRawSync, inflateRawSync, zstdCompress, zstdDecompress } from 'node:zlib';
 import type { Sealer } from '../../sealing.ts';
-import type { AnswerEncoding } from '../../xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../xml/text-encoding.ts';
 import { isWhole, makeWhole, markOf, readHead, writeHead, type Head } from './entry-layout.ts';
 import { ownBytes } from './own-bytes.ts';
 import { HEADER_VALUE, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
@@ -43,14 +43,14 @@ interface Texts {
   readonly contentLanguage: string | null;
   readonly sessionHeader: boolean;
   /** Null where no session id belongs in the body. */
-  readonly sessionEncoding: AnswerEncoding | null;
+  readonly sessionEncoding: TextEncoding | null;
 }
 
 /** How many texts are remembered. */
 const REMEMBERED = 64;
 
 /** All of them, as the compiler checks: another gateway may know of more. */
-const ENCODINGS: Readonly<Record<AnswerEncoding, true>> = {
+const ENCODINGS: Readonly<Record<TextEncoding, true>> = {
   'utf-8': true,
   'utf-16le': true,
   'utf-16be': true,

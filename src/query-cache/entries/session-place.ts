@@ -1,4 +1,4 @@
-import type { AnswerEncoding } from '../../xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../xml/text-encoding.ts';
 import type { AnswerSession } from '../../xmla/answer/answer-session.ts';
 import { ownBytes } from './own-bytes.ts';
 import type { SessionPlace, StoredAnswer } from './stored-answer.ts';
@@ -52,7 +52,7 @@ export function ownSessionBytes(place: SessionPlace | undefined, id: string | un
  * @throws RangeError for a character that XML 1.0 forbids. No caller has such an id: each was read from XML, or
  *   from an HTTP header, which holds nothing but white space and what can be printed.
  */
-export function sessionBytes(id: string, encoding: AnswerEncoding): Buffer {
+export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
   let text = '';
   for (const character of id) text += written(character, encoding);
   switch (encoding) {
@@ -82,7 +82,7 @@ const ESCAPES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The last code point that an encoding can say. */
-const LAST: Readonly<Record<AnswerEncoding, number>> = {
+const LAST: Readonly<Record<TextEncoding, number>> = {
   'utf-8': 0x10ffff,
   'utf-16le': 0x10ffff,
   'utf-16be': 0x10ffff,
@@ -90,7 +90,7 @@ const LAST: Readonly<Record<AnswerEncoding, number>> = {
   'us-ascii': 0x7f,
 };
 
-function written(character: string, encoding: AnswerEncoding): string {
+function written(character: string, encoding: TextEncoding): string {
   const escape = ESCAPES.get(character);
   if (escape !== undefined) return escape;
   const code = character.codePointAt(0) ?? 0;

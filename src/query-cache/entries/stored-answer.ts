@@ -1,11 +1,11 @@
-import type { AnswerEncoding } from '../../xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../xml/text-encoding.ts';
 
 /** Where a session id goes into a stored body. */
 export interface SessionPlace {
   /** Bytes of the body in front of it. */
   readonly at: number;
   /** In which the id is written there. */
-  readonly encoding: AnswerEncoding;
+  readonly encoding: TextEncoding;
 }
 
 /**

@@ -1,12 +1,8 @@
-import { answerDecoder } from './answer-decoder.ts';
-import type { AnswerDecoder } from './answer-decoder.ts';
-import { findEncoding } from './answer-encoding.ts';
-import type { AnswerEncoding } from './answer-encoding.ts';
-import { answerScanner } from './answer-scanner.ts';
-import type { ScannerMemories } from './scanner-memory.ts';
-import type { ScannerSink } from './scanner-sink.ts';
-import type { AnswerSession, ByteRange } from './answer-session.ts';
-import type { TextSession } from './header-session.ts';
+import { XmlScanner } from '../../xml/xml-scanner.ts';
+import type { XmlSink } from '../../xml/xml-scanner.ts';
+import { findEncoding, textDecoder } from '../../xml/text-encoding.ts';
+import type { TextDecoder, TextEncoding } from '../../xml/text-encoding.ts';
+import type { AnswerSession, ByteRange, TextSession } from './answer-session.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -26,51 +22,46 @@ export interface AnswerReader {
  * Reads the bytes of an answer as XML: finds the encoding, decodes, scans.
  *
  * @param answer.failed told what makes the answer unreadable. Also told after the sink has thrown, which is how a
- *   sink stops the reading: whoever knows better by then must not listen.
+ *   sink stops the reading and says why by itself.
  * @param answer.headLimit bytes of the text in UTF-8 in which places can be told in those of the answer
  */
 export function answerReader(answer: {
   readonly contentType: string | undefined;
-  readonly sink: ScannerSink;
-  readonly flagOf: (local: string) => number;
+  readonly sink: XmlSink;
   readonly failed: (failure: ReaderFailure) => void;
   readonly headLimit: number;
-  /** As of `answerScanner`. */
-  readonly memories?: ScannerMemories;
 }): AnswerReader {
   const { failed, headLimit } = answer;
-  const scanner = answerScanner(answer.sink, answer.flagOf, answer.memories);
-  let decoder: AnswerDecoder | undefined;
-  let encoding: AnswerEncoding = 'utf-8';
+  const scanner = new XmlScanner(answer.sink);
+  let decoder: TextDecoder | undefined;
+  let encoding: TextEncoding = 'utf-8';
   /** What came before the encoding was known. */
   let first: Buffer = NOTHING;
   /** The start of the text, where its offsets are not those of the bytes. */
   let head: Buffer = NOTHING;
 
+  const isOffsetSame = () => encoding === 'utf-8' || encoding === 'us-ascii';
+
   function begin(chunk: Buffer, ended: boolean): void {
     const all = first.length === 0 ? chunk : Buffer.concat([first, chunk]);
     const found = findEncoding(all, ended, answer.contentType);
-    if (found.kind === 'more') {
+    if (found === 'more') {
       // A copy: the bytes may be reused.
       first = Buffer.from(all);
       return;
     }
-    if (found.kind === 'unknown') {
-      failed('answer-encoding');
-      return;
-    }
+    if (found === 'unknown') return failed('answer-encoding');
     encoding = found.encoding;
-    decoder = answerDecoder(encoding);
+    decoder = textDecoder(encoding);
     first = NOTHING;
     read(decoder, all);
   }
 
-  function read(decoder: AnswerDecoder, chunk: Buffer): void {
+  function read(decoder: TextDecoder, chunk: Buffer): void {
     const text = decoder.toUtf8(chunk);
     const missing = headLimit - head.length;
-    if (encoding !== 'utf-8' && encoding !== 'us-ascii' && missing > 0)
-      head = Buffer.concat([head, text.subarray(0, missing)]);
-    // Nothing is proved by whatever may be thrown.
+    if (!isOffsetSame() && missing > 0) head = Buffer.concat([head, text.subarray(0, missing)]);
+    // Nothing is proved by what may be thrown.
     if (attempt(() => scanner.write(text)) && decoder.broken) failed('answer-encoding');
   }
 
@@ -84,22 +75,21 @@ export function answerReader(answer: {
     }
   }
 
-  function rangeInBytes({ start, end }: ByteRange): ByteRange {
-    return { start: inBytes(start), end: inBytes(end) };
-  }
-
   function inBytes(offset: number): number {
-    if (encoding === 'utf-8' || encoding === 'us-ascii') return offset;
+    if (isOffsetSame()) return offset;
     const characters = head.toString('utf8', 0, offset).length;
     return encoding === 'iso-8859-1' ? characters : characters * 2;
   }
 
+  const rangeInBytes = ({ start, end }: ByteRange): ByteRange => ({
+    start: inBytes(start),
+    end: inBytes(end),
+  });
+
   return {
     write(chunk) {
       if (chunk.length === 0) return;
-      const bytes = Buffer.isBuffer(chunk)
-        ? chunk
-        : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       if (decoder === undefined) begin(bytes, false);
       else read(decoder, bytes);
     },
@@ -110,7 +100,7 @@ export function answerReader(answer: {
       else attempt(() => scanner.end());
     },
     inBytes({ id, value, element, plain }) {
-      return { id, value: rangeInBytes(value), element: rangeInBytes(element), encoding, plain };
+      return { id, value: rangeInBytes(value), element: rangeInBytes(element), plain, encoding };
     },
   };
 }

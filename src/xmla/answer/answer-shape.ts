@@ -1,13 +1,12 @@
 import type { ErrorAsData } from '../../engine-kinds.ts';
 import type { RefusalReason } from '../../reasons.ts';
-import { mayTellError, textRun } from './answer-error-text.ts';
-import type { ScannerSink } from './scanner-sink.ts';
-import { closeSession, isSession, openSession } from './header-session.ts';
-import type { TextSession } from './header-session.ts';
+import { isBlank, withoutReferences } from '../../xml/characters.ts';
+import type { XmlSink } from '../../xml/xml-scanner.ts';
+import type { StartTag } from '../../xml/start-tag.ts';
 import { SOAP, XMLA, XSD, XSI } from '../namespaces.ts';
-import { isBlank } from './xml-bytes.ts';
-import { hasNumber, withoutReferences } from './xml-references.ts';
-import type { StartTag } from './start-tag.ts';
+import { closeSession, isSession, openSession } from './answer-session.ts';
+import type { TextSession } from './answer-session.ts';
+import { textRun } from './error-text.ts';
 
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;
@@ -15,7 +14,7 @@ const MDDATASET = `${XMLA}:mddataset`;
 /**
  * Names that tell an error wherever they stand. No column of a cacheable rowset and no part of an mddataset
  * has one of them. A member property or a column that a modeller called so would be refused too, which
- * costs a place in the cache and nothing else.
+ * is not cached, and nothing else.
  */
 const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Fault',
@@ -25,21 +24,8 @@ const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Warning',
 ]);
 
-/** What `judge` says of a tag. */
-const UNJUDGED = 0;
-const HARMLESS = 1;
-const SUSPECT = 2;
-
-const NO_ERROR = 0;
-const ERROR = 1;
-
-/** The flag of a local name for the scanner: whether it tells an error. */
-export function errorFlagOf(local: string): number {
-  return ERROR_ELEMENTS.has(local) ? ERROR : NO_ERROR;
-}
-
 /** The type that MDX for Kylin gives the values of its error datasets; a genuine value says `xsd:string`. */
-const PLAIN_STRING = Buffer.from('string');
+const PLAIN_STRING = 'string';
 
 /**
  * Bytes of the text in UTF-8 within which the SOAP body must begin. What an engine says before it takes some hundred.
@@ -60,7 +46,7 @@ const PART = 6;
 /** The parts of an mddataset in their order. The inline schema before them is optional. */
 const MDDATASET_PARTS = ['OlapInfo', 'Axes', 'CellData'];
 
-export interface AnswerShape extends ScannerSink {
+export interface AnswerShape extends XmlSink {
   /** The session of the SOAP header, when that was read and has one. */
   session(): TextSession | undefined;
 }
@@ -102,8 +88,7 @@ export function answerShape(
     run.reset();
     leaf = true;
     if (depth > DEEPEST) refuse('answer-shape');
-    if (tag.verdict === UNJUDGED) tag.verdict = judge(tag);
-    if (tag.verdict !== HARMLESS) refuseError(tag);
+    refuseError(tag);
     if (depth > PART) return;
     if (!hasChild[ENVELOPE] && tag.start > HEAD_LIMIT) refuse('answer-shape');
     if (!fits(tag))
@@ -112,16 +97,10 @@ export function answerShape(
       );
   }
 
-  /** Whether its names and attributes may tell an error; nothing about where it stands. */
-  function judge(tag: StartTag): number {
-    if (tag.flag === ERROR) return SUSPECT;
-    return errorDataset && tag.hasAttribute(XSI, 'type', PLAIN_STRING) ? SUSPECT : HARMLESS;
-  }
-
   function refuseError(tag: StartTag): void {
-    if (tag.flag === ERROR && !(inSchema && tag.uri === XSD)) refuse('fault');
-    if (errorDataset && !inSchema && tag.hasAttribute(XSI, 'type', PLAIN_STRING))
-      refuse('error-cell');
+    if (ERROR_ELEMENTS.has(tag.local) && !(inSchema && tag.uri === XSD)) refuse('fault');
+    if (!errorDataset || inSchema) return;
+    if (tag.value(XSI, 'type')?.trim() === PLAIN_STRING) refuse('error-cell');
   }
 
   /** Whether an element that frames the data stands where it may, for the first time where once is the rule. */
@@ -186,33 +165,13 @@ export function answerShape(
   }
 
   function text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
-    // Whoever puts another id into a session looks whether it is plain; its content is of no interest.
+    // A session with content is not plain, which is all that is asked of it.
     if (inSchema || opened !== undefined) return;
-    if (closes && leaf && depth >= PART && run.empty()) {
-      // None of the texts that tell an error has a character that is spelt by a name.
-      const numbered = escaped && hasNumber(bytes, from, to);
-      if (!numbered && !mayTellError(bytes, from, to)) return;
-    }
-    if ((!leaf || depth < PART) && !escaped && isBlank(bytes, from, to)) return;
+    const isLeaf = leaf && depth >= PART;
+    if (closes && isLeaf && !escaped && run.empty() && !run.mayTellError(bytes, from, to)) return;
+    if (!isLeaf && isBlank(bytes, from, to)) return;
     const piece = bytes.toString('utf8', from, to);
     run.add(escaped ? withoutReferences(piece) : piece);
-  }
-
-  /** Everything else is left to the long way: what is refused, frames the data, or has to be put together. */
-  function leafElement(
-    verdict: number,
-    bytes: Buffer,
-    from: number,
-    to: number,
-    escaped: boolean,
-  ): boolean {
-    if (depth < PART || depth >= DEEPEST || verdict !== HARMLESS) return false;
-    // The text within a schema is not looked at, so that nothing could be said of it.
-    if (inSchema || !run.blank()) return false;
-    if ((escaped && hasNumber(bytes, from, to)) || mayTellError(bytes, from, to)) return false;
-    run.reset();
-    leaf = false;
-    return true;
   }
 
   function close(start: number, end: number): void {
@@ -243,7 +202,6 @@ export function answerShape(
   return {
     open,
     text,
-    leaf: leafElement,
     close,
     // SOAP 1.1 section 3 forbids it.
     doctype: () => refuse('answer-shape'),

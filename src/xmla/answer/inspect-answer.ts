@@ -3,8 +3,7 @@ import type { ErrorAsData } from '../../engine-kinds.ts';
 import type { RefusalReason } from '../../reasons.ts';
 import { answerReader } from './answer-reader.ts';
 import type { AnswerSession } from './answer-session.ts';
-import { HEAD_LIMIT, answerShape, errorFlagOf } from './answer-shape.ts';
-import { scannerMemories } from './scanner-memory.ts';
+import { HEAD_LIMIT, answerShape } from './answer-shape.ts';
 
 /**
  * The most bytes that should be inspected in one turn of the event loop: a larger chunk is cut into slices, with a
@@ -29,10 +28,6 @@ export interface AnswerInspector {
   /** The refusal known so far, so that the caller may stop keeping bytes early. The first one found stays. */
   readonly refusal: RefusalReason | undefined;
 }
-
-/** What the shape says of a tag depends on this, and on nothing else of an engine. */
-const OF_ERROR_DATASETS = scannerMemories(errorFlagOf);
-const OF_OTHERS = scannerMemories(errorFlagOf);
 
 /** Thrown by a refusal to leave the scanner at once, so that the rest of a hostile chunk costs nothing. */
 const STOP = new Error('the answer is refused');
@@ -65,14 +60,11 @@ export function inspectAnswer(answer: {
   const reader = answerReader({
     contentType: answer.contentType,
     sink: shape,
-    flagOf: errorFlagOf,
     failed: refuse,
     headLimit: HEAD_LIMIT,
-    memories: answer.errorsAsData.includes('error-dataset') ? OF_ERROR_DATASETS : OF_OTHERS,
   });
 
-  // No getter, here and in what else there is one of for each answer: an object literal with one makes a class of its own
-  // each time, which V8 keeps, with all that the getter sees, until the next full collection. It takes 0.8 µs, too.
+  // No getter: see `textDecoder`.
   const inspector: { -readonly [Field in keyof AnswerInspector]: AnswerInspector[Field] } = {
     write(chunk) {
       if (inspector.refusal === undefined) reader.write(chunk);

@@ -1,10 +1,10 @@
 import { answerReader } from './answer-reader.ts';
 import type { AnswerSession } from './answer-session.ts';
-import { closeSession, isSession, openSession } from './header-session.ts';
-import type { TextSession } from './header-session.ts';
+import { closeSession, isSession, openSession } from './answer-session.ts';
+import type { TextSession } from './answer-session.ts';
 import { SOAP } from '../namespaces.ts';
-import { isBlank } from './xml-bytes.ts';
-import type { StartTag } from './start-tag.ts';
+import { isBlank } from '../../xml/characters.ts';
+import type { StartTag } from '../../xml/start-tag.ts';
 
 export interface WatchedAnswer {
   /** Feeds the next bytes of the body, without a content coding. They may be reused afterwards. Never throws. */
@@ -115,7 +115,6 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
   const reader = answerReader({
     contentType: answer.contentType,
     sink: { open, text, close, doctype: stop },
-    flagOf: () => 0,
     failed: giveUp,
     headLimit: LONGEST_WAIT,
   });

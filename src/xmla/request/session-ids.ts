@@ -2,7 +2,7 @@ import { isAscii } from 'node:buffer';
 import { hidesLetters, lettersOf } from './body-letters.ts';
 import { MAX_DEPTH, MAX_NODES } from '../../xml/read-tree.ts';
 import type { XmlElement } from '../../xml/read-tree.ts';
-import { scanXml } from '../../xml/scan-xml.ts';
+import { XmlScanner } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 import type { TextEncoding } from '../../xml/text-encoding.ts';
 
@@ -87,7 +87,7 @@ export async function sessionIdsInLong(
   }
   const found = new Set<string>();
   let [depth, attributes] = [0, 0];
-  const scanner = scanXml(
+  const scanner = new XmlScanner(
     {
       open(tag) {
         depth += 1;

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { sessionBytes } from '../../../src/query-cache/entries/session-place.ts';
-import type { AnswerEncoding } from '../../../src/xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../../src/xml/text-encoding.ts';
 import { answerWith } from '../query-cache/entries/session-documents.ts';
 import { closeServers, replay, serve } from './replay-server.ts';
 
 afterEach(closeServers);
 
-const IN_ENCODING: Readonly<Record<AnswerEncoding, (text: string) => Buffer>> = {
+const IN_ENCODING: Readonly<Record<TextEncoding, (text: string) => Buffer>> = {
   'utf-8': (text) => Buffer.from(text),
   'utf-16le': (text) => Buffer.from(text, 'utf16le'),
   'utf-16be': (text) => Buffer.from(text, 'utf16le').swap16(),
@@ -22,7 +22,7 @@ const cases = Object.entries(FILLERS).flatMap(([length, filler]) =>
 );
 
 describe.each(cases)('a $length answer in $name', ({ filler, name, inEncoding }) => {
-  const encoding = name as AnswerEncoding;
+  const encoding = name as TextEncoding;
   const [before, behind] = ['<Session SessionId="', `"/><a>xyz${filler}</a>`].map(inEncoding);
   if (before === undefined || behind === undefined) throw new Error('no answer');
   const answer = answerWith({

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import type { StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
-import type { AnswerEncoding } from '../../../../src/xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import type { AnswerSession } from '../../../../src/xmla/answer/answer-session.ts';
 
-export const ENCODINGS: readonly AnswerEncoding[] = [
+export const ENCODINGS: readonly TextEncoding[] = [
   'utf-8',
   'utf-16le',
   'utf-16be',
@@ -20,7 +20,7 @@ export interface SessionDocument {
 
 /** How an engine may write the element, and what else it says. */
 export interface DocumentForm {
-  readonly encoding: AnswerEncoding;
+  readonly encoding: TextEncoding;
   /** With a byte order mark where UTF-8 needs none. */
   readonly mark?: boolean;
   /** '' for a default namespace. */
@@ -70,13 +70,13 @@ export function documentWith(id: string, written: string, form: DocumentForm): S
   };
 }
 
-function encodedMark(encoding: AnswerEncoding, mark: boolean): Buffer {
+function encodedMark(encoding: TextEncoding, mark: boolean): Buffer {
   const has = encoding.startsWith('utf-16') || (encoding === 'utf-8' && mark);
   return has ? encoded('\ufeff', encoding) : Buffer.alloc(0);
 }
 
 /** Throws for text that the encoding cannot say. */
-function encoded(text: string, encoding: AnswerEncoding): Buffer {
+function encoded(text: string, encoding: TextEncoding): Buffer {
   switch (encoding) {
     case 'utf-8':
       return Buffer.from(text, 'utf8');

@@ -7,7 +7,7 @@ import {
   sessionBytes,
   withSession,
 } from '../../../../src/query-cache/entries/session-place.ts';
-import type { AnswerEncoding } from '../../../../src/xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { documentWith, ENCODINGS, sessionIds, type DocumentForm } from './session-documents.ts';
 
@@ -169,7 +169,7 @@ describe('an id', () => {
     },
   );
 
-  test.each<[AnswerEncoding, string]>([
+  test.each<[TextEncoding, string]>([
     ['utf-8', '&amp;&lt;&gt;&quot;&apos;&#x9;&#xA;&#xD; é€😀'],
     ['utf-16le', '&amp;&lt;&gt;&quot;&apos;&#x9;&#xA;&#xD; é€😀'],
     ['utf-16be', '&amp;&lt;&gt;&quot;&apos;&#x9;&#xA;&#xD; é€😀'],
@@ -180,7 +180,7 @@ describe('an id', () => {
   });
 });
 
-function textOf(bytes: Buffer, encoding: AnswerEncoding): string {
+function textOf(bytes: Buffer, encoding: TextEncoding): string {
   if (encoding === 'utf-16be') return Buffer.from(bytes).swap16().toString('utf16le');
   if (encoding === 'utf-16le') return bytes.toString('utf16le');
   return bytes.toString(encoding === 'utf-8' ? 'utf8' : 'latin1');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { AnswerEncoding } from '../../../../src/xmla/answer/answer-encoding.ts';
+import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import type { Inspection } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
@@ -9,7 +9,7 @@ const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 
 interface Coding {
   readonly name: string;
-  readonly encoding: AnswerEncoding;
+  readonly encoding: TextEncoding;
   readonly label: string;
   readonly mark: readonly number[];
 }
@@ -30,7 +30,7 @@ function encode({ encoding, mark }: Coding, text: string): Buffer {
   return Buffer.concat([Buffer.from(mark), bytes]);
 }
 
-function decode(encoding: AnswerEncoding, bytes: Buffer): string {
+function decode(encoding: TextEncoding, bytes: Buffer): string {
   if (encoding === 'utf-8') return bytes.toString('utf8');
   if (encoding === 'utf-16le') return bytes.toString('utf16le');
   if (encoding === 'utf-16be') return Buffer.from(bytes).swap16().toString('utf16le');

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { sessionReader } from '../../../../src/query-cache/fill/answer-sessions.ts';
-import { answerDecoder } from '../../../../src/xmla/answer/answer-decoder.ts';
+import { textDecoder } from '../../../../src/xml/text-encoding.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
 
@@ -10,7 +10,7 @@ import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
  */
 test.each([
   ['inspection', inspectAnswer({ contentType: undefined, method: 'Execute', errorsAsData: [] })],
-  ['decoder', answerDecoder('utf-8')],
+  ['decoder', textDecoder('utf-8')],
   ['watch', watchAnswer({ contentType: undefined })],
   ['session reader', sessionReader({ headers: {} })],
 ])('the %s of an answer has no getter, so that it goes when the answer does', (_name, object) => {

@@ -19,7 +19,7 @@ import {
   stopsAt,
   UNFINISHED,
 } from './characters.ts';
-import { createTagReader, isSpelt } from './start-tag.ts';
+import { isSpelt, TagReader } from './start-tag.ts';
 import type { Name, StartTag } from './start-tag.ts';
 import { malformed, unread } from './xml-error.ts';
 
@@ -43,16 +43,6 @@ export interface XmlSink {
   instruction?(): void;
   /** A document type declaration begins. It must throw. */
   doctype(): never;
-}
-
-export interface XmlScanner {
-  /**
-   * Reads on. The bytes may be reused afterwards.
-   * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
-   */
-  write(bytes: Buffer): void;
-  /** Call once, behind the last byte. @throws XmlError when the document is not whole */
-  end(): void;
 }
 
 /** The least of what parsers allow (libxml2: 256). */
@@ -82,35 +72,40 @@ const TARGET = /^<\?([^ \t\r\n?]+)(?:[ \t\r\n][^]*)?\?>$/;
  * it reads no byte more than a few times.
  *
  * The bytes must be UTF-8, each piece with whole characters.
- *
- * @param options.resolve false: prefixes are not looked up, and any name of a namespace will do
  */
-export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
-  const reader = createTagReader(resolve);
+export class XmlScanner {
+  readonly #sink: XmlSink;
+  readonly #reader: TagReader;
   // The elements that are open: their names, and how many declarations are in scope around them.
-  const open: Name[] = [];
-  const outside: number[] = [];
-  let mode: 'content' | 'comment' | 'cdata' = 'content';
-  let rootSeen = false;
+  readonly #open: Name[] = [];
+  readonly #outside: number[] = [];
+  #mode: 'content' | 'comment' | 'cdata' = 'content';
+  #rootSeen = false;
   /** The offset in the document of the first of the bytes at hand. */
-  let base = 0;
+  #base = 0;
   /** Bytes of the byte order mark in front. */
-  let markLength = 0;
+  #markLength = 0;
 
   // What waits for its end is looked at again when that has come and not before, so that a long tag in many small
   // pieces costs no more than a short one.
-  let held: Buffer[] = [];
-  let heldSize = 0;
-  let awaited: 'anything' | 'tag' | 'instruction' = 'anything';
+  #held: Buffer[] = [];
+  #heldSize = 0;
+  #awaited: 'anything' | 'tag' | 'instruction' = 'anything';
   /** In a tag: the quote of the attribute value in which the bytes end, or 0. In an instruction: the last byte. */
-  let state = 0;
+  #state = 0;
+
+  /** @param options.resolve false: prefixes are not looked up, and any name of a namespace will do */
+  constructor(sink: XmlSink, { resolve = true } = {}) {
+    this.#sink = sink;
+    this.#reader = new TagReader(resolve);
+  }
 
   /** @returns the index of the byte that ends what is awaited; -1 when it is not among the bytes */
-  function endOfToken(bytes: Buffer, from: number): number {
+  #endOfToken(bytes: Buffer, from: number): number {
     const { length } = bytes;
-    let last = state;
+    let last = this.#state;
     let at = from;
-    if (awaited === 'instruction') {
+    if (this.#awaited === 'instruction') {
       for (; at < length; at += 1) {
         const byte = bytes[at] ?? 0;
         if (byte === GREATER && last === QUESTION) return at;
@@ -125,29 +120,30 @@ export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
         else if (byte === QUOTE || byte === APOSTROPHE) last = byte;
       }
     }
-    state = last;
+    this.#state = last;
     return -1;
   }
 
   /** The same of what begins at `at`. */
-  function endOf(token: 'tag' | 'instruction', bytes: Buffer, at: number): number {
-    awaited = token;
-    state = 0;
+  #endOf(token: 'tag' | 'instruction', bytes: Buffer, at: number): number {
+    this.#awaited = token;
+    this.#state = 0;
     // The first two bytes of an instruction are not the start of its end.
-    const end = endOfToken(bytes, token === 'tag' ? at + 1 : at + 2);
+    const end = this.#endOfToken(bytes, token === 'tag' ? at + 1 : at + 2);
     if (end < 0) return end;
-    awaited = 'anything';
+    this.#awaited = 'anything';
     if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
     return end;
   }
 
   /** @returns how many of the bytes were read to the end; what stands behind waits for more */
-  function scan(bytes: Buffer): number {
+  #scan(bytes: Buffer): number {
     const { length } = bytes;
     let at = 0;
-    if (base === 0 && startsWith(bytes, 0, BYTE_ORDER_MARK)) at = markLength = 3;
+    if (this.#base === 0 && startsWith(bytes, 0, BYTE_ORDER_MARK)) at = this.#markLength = 3;
     while (at < length) {
-      const next = mode === 'content' ? readContent(bytes, at) : readSection(bytes, at);
+      const next =
+        this.#mode === 'content' ? this.#readContent(bytes, at) : this.#readSection(bytes, at);
       if (next < 0) return ~next;
       at = next;
     }
@@ -156,23 +152,23 @@ export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
 
   // Each of these returns the index behind what it has read, or ~index when what stands there waits for more.
 
-  function readContent(bytes: Buffer, at: number): number {
-    if (bytes[at] !== LESS) return readText(bytes, at);
+  #readContent(bytes: Buffer, at: number): number {
+    if (bytes[at] !== LESS) return this.#readText(bytes, at);
     switch (bytes[at + 1]) {
       case undefined:
         return ~at;
       case SLASH:
-        return readEndTag(bytes, at);
+        return this.#readEndTag(bytes, at);
       case BANG:
-        return readDeclaration(bytes, at);
+        return this.#readDeclaration(bytes, at);
       case QUESTION:
-        return readInstruction(bytes, at);
+        return this.#readInstruction(bytes, at);
       default:
-        return readStartTag(bytes, at);
+        return this.#readStartTag(bytes, at);
     }
   }
 
-  function readText(bytes: Buffer, at: number): number {
+  #readText(bytes: Buffer, at: number): number {
     const { length } = bytes;
     const stops = TEXT_STOPS;
     let index = at;
@@ -182,7 +178,7 @@ export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
       if (index === length) break;
       const byte = bytes[index];
       if (byte === LESS) {
-        giveText(bytes, at, index, escaped, bytes[index + 1] === SLASH);
+        this.#giveText(bytes, at, index, escaped, bytes[index + 1] === SLASH);
         return index;
       }
       if (byte === AMPERSAND) {
@@ -200,76 +196,70 @@ export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
       }
     }
     const end = index === length ? endBefore(BRACKET, 2, bytes, at) : index;
-    giveText(bytes, at, end, escaped, false);
+    this.#giveText(bytes, at, end, escaped, false);
     return ~end;
   }
 
-  function giveText(
-    bytes: Buffer,
-    from: number,
-    to: number,
-    escaped: boolean,
-    closes: boolean,
-  ): void {
+  #giveText(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
     if (from === to) return;
-    if (open.length > 0) sink.text?.(bytes, from, to, escaped, closes);
-    else if (!isBlank(bytes, from, to)) throw malformed('text outside of the root element');
+    if (this.#open.length > 0) this.#sink.text?.(bytes, from, to, escaped, closes);
+    else if (!isBlank(bytes, from, to)) throw malformed('text this.#outside of the root element');
   }
 
-  function readStartTag(bytes: Buffer, at: number): number {
-    const declarations = reader.declarations();
+  #readStartTag(bytes: Buffer, at: number): number {
+    const declarations = this.#reader.declarations;
     let end: number;
     try {
-      end = reader.read(bytes, at, base);
+      end = this.#reader.read(bytes, at, this.#base);
     } catch (error) {
       // A tag that is wrong is so only when it has ended: how the text is cut must make no difference.
-      if (endOf('tag', bytes, at) < 0) return ~at;
+      if (this.#endOf('tag', bytes, at) < 0) return ~at;
       throw error;
     }
     if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
-    if (rootSeen && open.length === 0) throw malformed('a second root element');
-    if (open.length === DEEPEST) throw unread(`elements nested deeper than ${DEEPEST}`);
-    outside[open.length] = declarations;
-    open.push(reader.name);
-    rootSeen = true;
-    sink.open(reader.tag);
-    if (reader.tag.empty) closeElement(base + at, base + end + 1);
+    if (this.#rootSeen && this.#open.length === 0) throw malformed('a second root element');
+    if (this.#open.length === DEEPEST) throw unread(`elements nested deeper than ${DEEPEST}`);
+    this.#outside[this.#open.length] = declarations;
+    this.#open.push(this.#reader.name);
+    this.#rootSeen = true;
+    this.#sink.open(this.#reader);
+    if (this.#reader.empty) this.#closeElement(this.#base + at, this.#base + end + 1);
     return end + 1;
   }
 
-  function readEndTag(bytes: Buffer, at: number): number {
-    const spelt = open.at(-1)?.spelt ?? '';
+  #readEndTag(bytes: Buffer, at: number): number {
+    const spelt = this.#open.at(-1)?.spelt ?? '';
     let end = at + 2 + spelt.length;
     const isOwn = spelt !== '' && isSpelt(bytes, at + 2, end, spelt);
     if (isOwn) while (isWhite(bytes[end])) end += 1;
     if (!isOwn || bytes[end] !== GREATER) {
-      if (endOf('tag', bytes, at) < 0) return ~at;
-      throw malformed('an end tag that is not that of the open element');
+      if (this.#endOf('tag', bytes, at) < 0) return ~at;
+      throw malformed('an end tag that is not that of the this.#open element');
     }
     if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
-    closeElement(base + at, base + end + 1);
+    this.#closeElement(this.#base + at, this.#base + end + 1);
     return end + 1;
   }
 
-  function closeElement(start: number, end: number): void {
-    sink.close?.(start, end);
-    open.pop();
-    reader.release(outside[open.length] ?? 0);
+  #closeElement(start: number, end: number): void {
+    this.#sink.close?.(start, end);
+    this.#open.pop();
+    this.#reader.release(this.#outside[this.#open.length] ?? 0);
   }
 
-  function readDeclaration(bytes: Buffer, at: number): number {
+  #readDeclaration(bytes: Buffer, at: number): number {
     if (startsWith(bytes, at, COMMENT_START)) {
-      sink.comment?.();
-      mode = 'comment';
+      this.#sink.comment?.();
+      this.#mode = 'comment';
       return at + COMMENT_START.length;
     }
     if (startsWith(bytes, at, CDATA_START)) {
-      if (open.length === 0) throw malformed('text outside of the root element');
-      sink.cdata?.();
-      mode = 'cdata';
+      if (this.#open.length === 0) throw malformed('text this.#outside of the root element');
+      this.#sink.cdata?.();
+      this.#mode = 'cdata';
       return at + CDATA_START.length;
     }
-    if (startsWith(bytes, at, DOCTYPE_START)) sink.doctype();
+    if (startsWith(bytes, at, DOCTYPE_START)) this.#sink.doctype();
     const rest = bytes.subarray(at);
     const starts = [COMMENT_START, CDATA_START, DOCTYPE_START];
     if (starts.some((start) => startsWith(start, 0, rest))) return ~at;
@@ -277,69 +267,78 @@ export function scanXml(sink: XmlSink, { resolve = true } = {}): XmlScanner {
   }
 
   /** Reads on in a comment or a CDATA section. */
-  function readSection(bytes: Buffer, at: number): number {
-    const isComment = mode === 'comment';
+  #readSection(bytes: Buffer, at: number): number {
+    const isComment = this.#mode === 'comment';
     const found = bytes.indexOf(isComment ? COMMENT_END : CDATA_END, at);
     const rest = isComment ? endBefore(HYPHEN, 1, bytes, at) : endBefore(BRACKET, 2, bytes, at);
     const end = found < 0 ? rest : found;
     if (!areAllowed(bytes, at, end)) throw malformed('a forbidden character');
-    if (!isComment) giveText(bytes, at, end, false, false);
+    if (!isComment) this.#giveText(bytes, at, end, false, false);
     const last = bytes[found + 2];
     if (found < 0 || last === undefined) return ~end;
     if (last !== GREATER) throw malformed('-- in a comment');
-    mode = 'content';
+    this.#mode = 'content';
     return found + 3;
   }
 
-  function readInstruction(bytes: Buffer, at: number): number {
-    const end = endOf('instruction', bytes, at);
+  #readInstruction(bytes: Buffer, at: number): number {
+    const end = this.#endOf('instruction', bytes, at);
     if (end < 0) return ~at;
     const text = bytes.toString('utf8', at, end + 1);
-    const version = base + at === markLength ? DECLARATION.exec(text)?.[2] : undefined;
+    const version = this.#base + at === this.#markLength ? DECLARATION.exec(text)?.[2] : undefined;
     // Others count other characters as line ends, so that a client might read another text than was inspected.
     if (version !== undefined && version !== '0') throw unread('not XML 1.0');
     if (version === undefined) {
       const target = TARGET.exec(text)?.[1] ?? '';
       const isWell = splitName(target)?.prefix === '' && target.toLowerCase() !== 'xml';
       if (!isWell || !areAllowed(bytes, at, end)) throw malformed('a processing instruction');
-      sink.instruction?.();
+      this.#sink.instruction?.();
     }
     return end + 1;
   }
 
-  function hold(bytes: Buffer): void {
-    held.push(Buffer.from(bytes));
-    heldSize += bytes.length;
-    if (heldSize > LARGEST_TAG) throw unread('a tag that is too long');
+  #hold(bytes: Buffer): void {
+    this.#held.push(Buffer.from(bytes));
+    this.#heldSize += bytes.length;
+    if (this.#heldSize > LARGEST_TAG) throw unread('a tag that is too long');
   }
 
-  function feed(piece: Buffer): void {
+  #feed(piece: Buffer): void {
     let bytes = piece;
-    if (held.length > 0) {
-      if (awaited !== 'anything' && endOfToken(piece, 0) < 0) return hold(piece);
-      bytes = Buffer.concat([...held, piece]);
+    if (this.#held.length > 0) {
+      if (this.#awaited !== 'anything' && this.#endOfToken(piece, 0) < 0) return this.#hold(piece);
+      bytes = Buffer.concat([...this.#held, piece]);
     }
-    held = [];
-    heldSize = 0;
-    awaited = 'anything';
-    const read = scan(bytes);
-    base += read;
-    if (read < bytes.length) hold(bytes.subarray(read));
+    this.#held = [];
+    this.#heldSize = 0;
+    this.#awaited = 'anything';
+    const read = this.#scan(bytes);
+    this.#base += read;
+    if (read < bytes.length) this.#hold(bytes.subarray(read));
   }
 
-  return {
-    write(chunk) {
-      // What is held is put together with the end of its tag, and not with the whole chunk.
-      const joint = held.length === 0 ? 0 : chunk.indexOf(GREATER) + 1;
-      if (joint > 0) feed(chunk.subarray(0, joint));
-      if (joint < chunk.length) feed(chunk.subarray(joint));
-    },
-    end() {
-      if (held.length > 0 || mode !== 'content' || open.length > 0 || !rootSeen) {
-        throw malformed('no end');
-      }
-    },
-  };
+  /**
+   * Reads on. The bytes may be reused afterwards.
+   * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
+   */
+  write(chunk: Buffer): void {
+    // What is held is put together with the end of its tag, and not with the whole chunk.
+    const joint = this.#held.length === 0 ? 0 : chunk.indexOf(GREATER) + 1;
+    if (joint > 0) this.#feed(chunk.subarray(0, joint));
+    if (joint < chunk.length) this.#feed(chunk.subarray(joint));
+  }
+
+  /** Call once, behind the last byte. @throws XmlError when the document is not whole */
+  end(): void {
+    if (
+      this.#held.length > 0 ||
+      this.#mode !== 'content' ||
+      this.#open.length > 0 ||
+      !this.#rootSeen
+    ) {
+      throw malformed('no end');
+    }
+  }
 }
 
 /** Whether the bytes at `at` are those of a mark. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument } from 'libxml2-wasm';
-import { answerScanner } from '../../../../src/xmla/answer/answer-scanner.ts';
-import { sizes } from '../../../support/sizes.ts';
+import { XmlScanner } from '../../../src/xml/xml-scanner.ts';
+import { sizes } from '../../support/sizes.ts';
 
 /** What a scanner tells of a text, in one line each; joined where text comes in several pieces. */
 function scan(...pieces: readonly string[]): string[] | 'refused' {
@@ -12,28 +12,25 @@ function scan(...pieces: readonly string[]): string[] | 'refused' {
     if (text !== '') told.push(`text ${text}`);
     text = '';
   };
-  const scanner = answerScanner(
-    {
-      open(tag) {
-        flush();
-        const attributes = tag
-          .attributes()
-          .map(({ uri, local, value }) => `${uri}|${local}=${value}`);
-        told.push([`open ${tag.uri}|${tag.local}`, ...attributes].join(' '));
-      },
-      text(bytes, from, to) {
-        text += bytes.toString('utf8', from, to);
-      },
-      close(start, end) {
-        flush();
-        told.push(`close ${start} ${end}`);
-      },
-      doctype() {
-        throw new Error('a document type');
-      },
+  const scanner = new XmlScanner({
+    open(tag) {
+      flush();
+      const attributes = tag
+        .attributes()
+        .map(({ uri, local, value }) => `${uri}|${local}=${value}`);
+      told.push([`open ${tag.uri}|${tag.local}`, ...attributes].join(' '));
     },
-    () => 0,
-  );
+    text(bytes, from, to) {
+      text += bytes.toString('utf8', from, to);
+    },
+    close(start, end) {
+      flush();
+      told.push(`close ${start} ${end}`);
+    },
+    doctype() {
+      throw new Error('a document type');
+    },
+  });
   try {
     for (const piece of pieces) scanner.write(Buffer.from(piece));
     scanner.end();
@@ -65,7 +62,8 @@ const ACCEPTED = [
   '<a><!--->--></a>',
   '<p:a xmlns:p="urn:p" p:b="1" b="2"><q:c xmlns:q="urn:p"/></p:a>',
   '<a xmlns="urn:a"><b xmlns=""/></a>',
-  '<a xml:lang="de"/>',
+  '<a xml:lang="de" xml:space="preserve"/>',
+  '<?a ?b?><a/>',
   '<é à="1">\u0085\u2028😀\uFFFD</é>',
   '<a·-.0/>',
   '<a b="&lt;&gt;&amp;&quot;&apos;&#9;&#x1F600;&#xfffd;"/>',
@@ -145,6 +143,8 @@ const REFUSED = [
     '<a p:b="1"/>',
     '<a xmlns:p=""/>',
     '<xmlns:a/>',
+    '<a xml:space="no"/>',
+    '<a xml:id="1"/>',
     '<p:1 xmlns:p="urn:p"/>',
   ],
   ...[
@@ -167,7 +167,7 @@ const REFUSED = [
   ],
 ];
 
-describe('the scanner of answers', () => {
+describe('the scanner', () => {
   test.each(ACCEPTED)('reads what libxml2 reads: %j', (text) => {
     expect(libxml2Accepts(text)).toBe(true);
     expect(scan(text)).not.toBe('refused');
