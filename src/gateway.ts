@@ -53,15 +53,19 @@ export async function createGateway(
   const parts: Parts = { ...given, emit };
   const names = createKnownNames(parts);
   names.configure(initial);
-  const ownMetrics = createMetrics(names, {
-    memory: () => cache.memoryUsage(),
-    flights: () => cache.flightUsage(),
-    engine: () => runtime.engines.usage(),
-    bodies: () => bodies.account.usage(),
-    connections: () => server.connections(),
-    epochAge: () => cache.epochAge(),
-    owedPurges: () => cache.owed().length,
-  });
+  const ownMetrics = createMetrics(
+    names,
+    {
+      memory: () => cache.memoryUsage(),
+      flights: () => cache.flightUsage(),
+      engine: () => runtime.engines.usage(),
+      bodies: () => bodies.account.usage(),
+      connections: () => server.connections(),
+      epochAge: () => cache.epochAge(),
+      owedPurges: () => cache.owed().length,
+    },
+    parts.clock,
+  );
   const { primary } = parts;
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
 

@@ -1,13 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LEASE_LIMITS } from '../config/config.ts';
-import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
 import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
-import { createRedisOutage } from '../redis/redis-outage.ts';
+import { createRedisHealth } from '../redis/redis-health.ts';
 import { createRedisFlights } from '../redis/redis-flights.ts';
 import { createRedisPurgeLines } from '../redis/redis-purge-log.ts';
 import { createRedisValueTier } from '../redis/redis-value-tier.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
-import { connectRedis, isDeadline } from '../redis/redis-connections.ts';
+import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisSweepStore } from '../redis/redis-sweep-store.ts';
 import { createRedisSessionStore } from '../redis/redis-session-store.ts';
 import type { Sealer } from '../sealing.ts';
@@ -16,8 +15,6 @@ import type { Backend, CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
 import { redisTarget } from './redis.ts';
 
-/** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds; tried in such pauses (ms). */
-const BREAKER = { failures: 5, pause: 1_000 };
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
 
@@ -30,33 +27,24 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
   const { namespace } = settings.redis;
   const replica = newToken(parts);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
-  const isUp = () => connections.ready() && !breaker.open;
-  const outage = createRedisOutage({
-    isUp,
+  const target = redisTarget(settings.redis);
+  const connections = connectRedis(target, (error, partial) => {
+    onError(error);
+    health.failed(error, partial);
+  });
+  const health = createRedisHealth({
+    isConnected: connections.ready,
+    probe: () => epochStore.probe(),
     sleep,
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });
-  const target = redisTarget(settings.redis);
-  const connections = connectRedis(target, (error, partial) => {
-    onError(error);
-    outage.failed(error, partial);
-  });
+  const { breaker } = health;
   const conditions = watchRedisConditions({
     target,
     namespace,
     connections,
     onProblem: (message) => emit({ type: 'warning', message }),
-  });
-  const breaker = createCircuitBreaker({
-    ...BREAKER,
-    probe: () => epochStore.probe(),
-    sleep,
-    isSilence: isDeadline,
-    onChange(open, error) {
-      if (open) outage.failed(error);
-      else outage.look();
-    },
   });
   const epochStore = createRedisEpochStore({
     connections,
@@ -94,15 +82,14 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
     lease: settings.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
-    state: () => (isUp() ? 'up' : 'down'),
-    why: () => outage.trouble()?.why,
-    whyFailed: (error) => outage.causeOf(error).why,
+    state: health.state,
+    why: () => health.trouble()?.why,
+    whyFailed: (error) => health.causeOf(error).why,
     settled: () => connections.settled(START_WAIT),
     conditions: conditions.list,
     async close() {
       conditions.close();
-      outage.close();
-      breaker.close();
+      health.close();
       await connections.close();
     },
   };

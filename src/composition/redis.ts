@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { RedisConfig } from '../config/config.ts';
-import type { RedisTarget } from '../redis/redis-clients.ts';
+import type { RedisTarget } from '../redis/redis-connections.ts';
 
 /** What answers as Redis; `none` where this gateway is alone. */
 export type RedisMode = 'none' | RedisConfig['mode'];

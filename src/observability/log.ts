@@ -3,10 +3,9 @@ import type { LogConfig } from '../config/config.ts';
 import type { GatewayEvent, Listener } from '../events.ts';
 
 /**
- * The log: one JSON line for each event that somebody may have to look for later. Hits are told at debug
- * only. Credentials never come here: no event carries any, and errors are told by type, message, code and
- * stack; failures of engines without the stack.
- * Levels: error = somebody must act; warn = the gateway helps itself, but works less well; info = what
+ * The log: one JSON line for each event that may have to be found later. Hits are told at debug only. Credentials never
+ * come here: no event carries any, and errors are told by type, message, code and stack; failures of engines without
+ * the stack. Levels: error = a person must act; warn = the gateway helps itself, but works less well; info = what
  * happened.
  */
 export function createLog(config: LogConfig, destination?: DestinationStream): Logger {
@@ -18,7 +17,7 @@ export function createLog(config: LogConfig, destination?: DestinationStream): L
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** Whether a line says what somebody changed, or tried to purge. */
+/** Whether a line says what a user changed, or tried to purge. */
 export function isAuditLine(msg: string | undefined, line: object | undefined): boolean {
   if (msg === 'api-answered')
     return line !== undefined && 'changes' in line && line.changes === true;
@@ -33,23 +32,11 @@ export function logEvents(log: Logger): Listener {
     switch (event.type) {
       case 'xmla-answered': {
         if (!log.isLevelEnabled('debug') && event.outcome.kind === 'hit' && event.complete) return;
-        const { outcome, type, id, principal, project, subject, status, bytes, saved } = event;
-        const { why, complete } = event;
+        const { type, outcome, why, id, principal, project, subject, status, bytes } = event;
+        const { saved, complete } = event;
         const ms = Math.round(event.milliseconds);
-        // Field by field: each spread costs as much as the rest of it (1 µs).
-        const line: Record<string, unknown> = {
-          id,
-          principal,
-          project,
-          subject,
-          status,
-          bytes,
-          saved,
-          complete,
-          ms,
-        };
-        Object.assign(line, outcome);
-        if (why !== '') line['why'] = why;
+        const about = { id, principal, project, subject, status, bytes, saved, complete, ms };
+        const line = { ...about, ...outcome, ...(why !== '' && { why }) };
         return log[outcome.kind === 'hit' && complete ? 'debug' : 'info'](line, type);
       }
       case 'api-answered': {
@@ -58,11 +45,11 @@ export function logEvents(log: Logger): Listener {
         if (rest.status >= 500) return log.warn(line, type);
         return log[rest.changes || rest.status >= 400 ? 'info' : 'debug'](line, type);
       }
-      case 'purged':
-        return log[event.result === 'cleared' ? 'info' : 'error'](
-          withoutTimes({ ...event, ms: Math.round(event.milliseconds) }),
-          event.type,
-        );
+      case 'purged': {
+        const { type, milliseconds, ...rest } = event;
+        const line = { ...rest, ms: Math.round(milliseconds) };
+        return log[rest.result === 'cleared' ? 'info' : 'error'](line, type);
+      }
       case 'purge-refused':
         return log.warn({ principal: event.principal, why: event.why }, event.type);
       case 'login-refused':
@@ -106,35 +93,26 @@ export function logEvents(log: Logger): Listener {
   }
 }
 
-function withoutTimes<T extends { milliseconds: number; type?: string }>(line: T): object {
-  const { milliseconds: _exact, type: _type, ...rest } = line;
-  return rest;
-}
+const describeError = (error: unknown) => describe(error, true);
+const describeFailure = (error: unknown) => describe(error, false);
 
 /**
- * Type, message, code and stack of an error and of its causes. Nothing else: drivers hang whole commands on
- * their errors, with passwords and keys among the arguments.
+ * Type, message, code and stack of an error and of its causes. Nothing else: drivers hang whole commands on their
+ * errors, with passwords and keys among the arguments.
+ * @param withStack without it an error of the program itself has its stack all the same
  */
-function describeError(error: unknown): unknown {
+function describe(error: unknown, withStack: boolean): unknown {
   if (!isErrorLike(error)) return error === undefined ? undefined : String(error);
   const { name, message, stack, code, cause } = error;
+  const isFault = (error instanceof TypeError || error instanceof RangeError) && code === undefined;
+  const stacks = withStack || isFault;
   return {
     type: name,
     message: withoutArguments(message),
     code,
-    stack: stack === undefined ? undefined : withoutArguments(stack),
-    cause: cause && describeError(cause),
+    stack: stacks && stack !== undefined ? withoutArguments(stack) : undefined,
+    cause: cause && describe(cause, stacks),
   };
-}
-
-/** The same of a failure that is to be expected: where it happened says nothing, unless the program is mistaken. */
-function describeFailure(error: unknown): unknown {
-  if (!isErrorLike(error)) return describeError(error);
-  const isMistake = error instanceof TypeError || error instanceof RangeError;
-  if (isMistake && error.code === undefined) return describeError(error);
-  const { name, message, code, cause } = error;
-  const text = withoutArguments(message);
-  return { type: name, message: text, code, cause: cause && describeFailure(cause) };
 }
 
 /** A Redis that does not know a command says with which arguments it came, also of AUTH. */

@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 import { BODY_USES, type BodyAccount } from '../body-account.ts';
+import { systemClock, type Clock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { GatewayEvent } from '../events.ts';
 import type { KnownNames } from '../query-cache/known-names.ts';
-import { projectScope, type Scope } from '../query-cache/purge/scopes.ts';
-import { createTally } from './tally.ts';
+import { createProjectLabels } from './project-labels.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -23,47 +23,25 @@ export interface Metrics {
   readonly registry: Registry;
   /** Subscribes the metrics to the events. */
   readonly on: (event: GatewayEvent) => void;
-  /**
-   * Counts hits of one project without their events. Asked for when there is one: the name takes one of the labels.
-   * @returns counts one that was answered from memory and taken whole, as its event `xmla-answered` would be: bytes of
-   *   its answer, milliseconds that it took, milliseconds that the engine once needed
-   */
-  prepareHits(project: string): (bytes: number, milliseconds: number, saved: number) => void;
   /** The text that Prometheus reads. Rejects when it cannot be had now. */
   readonly page: () => Promise<string>;
 }
-
-/** More project names than this that the configuration does not hold share the label `other`. */
-const MAX_PROJECT_LABELS = 200;
 
 /**
  * Metrics for Prometheus. The label `reason` holds the closed words of src/reasons.ts; the label `project` holds names
  * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
  */
-export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): Metrics {
+export function createMetrics(
+  names: Pick<KnownNames, 'find'>,
+  gauges: Gauges,
+  clock: Pick<Clock, 'now'> = systemClock,
+): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
-  const labels = new Map<Scope, string>();
-  let unconfigured = 0;
-  const label = (project: string) => {
-    if (project === '') return '';
-    const scope = projectScope(project);
-    const known = labels.get(scope);
-    if (known !== undefined) return known;
-    const name = names.find(project);
-    if (name === undefined) return 'other';
-    if (!name.configured && unconfigured >= MAX_PROJECT_LABELS) return 'other';
-    if (!name.configured) unconfigured += 1;
-    labels.set(scope, name.spelling);
-    return name.spelling;
-  };
 
   const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
     new Counter<L>({ name: `mdx_gateway_${name}`, help, labelNames, registers });
-  /** Of what is counted with every request. */
-  const tally = (name: string, help: string, ...labelNames: string[]) =>
-    createTally(registry, `mdx_gateway_${name}`, help, labelNames);
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: `mdx_gateway_${name}`, help, buckets, registers });
   /** @param aggregator what several workers have in common */
@@ -83,14 +61,14 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
       },
     });
 
-  const requests = tally(
+  const requests = counter(
     'xmla_requests_total',
     'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
     'outcome',
     'reason',
     'project',
   );
-  const bytes = tally('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
+  const bytes = counter('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
   const broken = counter('xmla_incomplete_total', 'XMLA answers that did not reach their end.');
   const seconds = histogram(
     'xmla_seconds',
@@ -108,8 +86,8 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
     'From the head of a request of the role and dataset API to the end of its answer.',
     [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
   );
-  const engineSeconds = tally('engine_seconds_total', 'Seconds the engine worked.', 'project');
-  const saved = tally(
+  const engineSeconds = counter('engine_seconds_total', 'Seconds the engine worked.', 'project');
+  const saved = counter(
     'engine_seconds_saved_total',
     'Seconds the engine would have worked for answers that came from the cache.',
     'project',
@@ -119,7 +97,7 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
     'Requests that the engine failed.',
     'reason',
   );
-  const stored = tally('stored_total', 'Answers stored.', 'project');
+  const stored = counter('stored_total', 'Answers stored.', 'project');
   const storedBytes = counter('stored_bytes_total', 'Bytes of the answers stored.');
   const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
   const sharedFlights = counter(
@@ -156,6 +134,7 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
     'Entries in Redis that were dropped because a purge had made them unreachable.',
   );
   const errors = counter('internal_errors_total', 'Failures of the gateway itself.');
+  const projects = createProjectLabels(names, clock, [requests, engineSeconds, saved, stored]);
 
   gauge('memory_entries', 'Entries in the memory tier.', () => gauges.memory().entries);
   gauge('memory_bytes', 'Bytes in the memory tier.', () => gauges.memory().bytes);
@@ -163,18 +142,17 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
   gauge('flight_waiters', 'Requests that wait for a flight.', () => gauges.flights().waiters);
   gauge('engine_requests', 'Requests at the engine.', () => gauges.engine().atEngine);
   gauge('engine_queue', 'Requests that wait for the engine.', () => gauges.engine().waiting);
-  registry.registerMetric(
-    new Gauge({
-      name: 'mdx_gateway_in_flight_bytes',
-      help: 'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
-      labelNames: ['use'],
-      registers: [],
-      collect() {
-        const { bytes } = gauges.bodies();
-        for (const use of BODY_USES) this.set({ use }, bytes[use]);
-      },
-    }),
-  );
+  const inFlight = new Gauge({
+    name: 'mdx_gateway_in_flight_bytes',
+    help: 'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+    labelNames: ['use'],
+    registers: [],
+    collect() {
+      const usage = gauges.bodies();
+      for (const use of BODY_USES) this.set({ use }, usage.bytes[use]);
+    },
+  });
+  registry.registerMetric(inFlight);
   gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => gauges.bodies().limit);
   gauge('in_flight_queue', 'Requests that wait for memory.', () => gauges.bodies().waiting);
   gauge('connections', 'Open connections.', () => gauges.connections().open);
@@ -195,26 +173,27 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
   function on(event: GatewayEvent): void {
     switch (event.type) {
       case 'xmla-answered': {
-        const { outcome } = event;
-        const project = label(event.project);
-        const reason = outcome.detail ?? '';
-        requests.series(outcome.kind, reason, project).add(1);
-        bytes.series(outcome.kind).add(event.bytes);
+        const { kind, detail = '' } = event.outcome;
+        const project = projects.labelOf(event.project);
+        requests.inc({ outcome: kind, reason: detail, project });
+        bytes.inc({ outcome: kind }, event.bytes);
         seconds.observe(event.milliseconds / 1000);
         if (!event.complete) broken.inc();
-        if (outcome.kind === 'hit') saved.series(project).add(event.saved / 1000);
+        if (kind === 'hit') saved.inc({ project }, event.saved / 1000);
         return;
       }
       case 'api-answered':
         apiSeconds.observe(event.milliseconds / 1000);
         return apiRequests.inc({ operation: event.operation, status: String(event.status) });
-      case 'engine-answered':
-        return engineSeconds.series(label(event.project)).add(event.milliseconds / 1000);
+      case 'engine-answered': {
+        const project = projects.labelOf(event.project);
+        return engineSeconds.inc({ project }, event.milliseconds / 1000);
+      }
       case 'engine-failed':
         return engineFailures.inc({ reason: event.reason });
       case 'stored':
         storedBytes.inc(event.bytes);
-        return stored.series(label(event.project)).add(1);
+        return stored.inc({ project: projects.labelOf(event.project) });
       case 'not-stored':
         return notStored.inc({ reason: event.reason });
       case 'shared-flight':
@@ -243,23 +222,7 @@ export function createMetrics(names: Pick<KnownNames, 'find'>, gauges: Gauges): 
     }
   }
 
-  return {
-    registry,
-    on,
-    page: () => registry.metrics(),
-    prepareHits(name) {
-      const project = label(name);
-      const count = requests.series('hit', 'memory', project);
-      const sent = bytes.series('hit');
-      const spared = saved.series(project);
-      return (length, milliseconds, engine) => {
-        count.add(1);
-        sent.add(length);
-        seconds.observe(milliseconds / 1000);
-        spared.add(engine / 1000);
-      };
-    },
-  };
+  return { registry, on, page: () => registry.metrics() };
 }
 
 /**

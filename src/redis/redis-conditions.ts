@@ -1,12 +1,12 @@
-import type { Redis } from 'ioredis';
+import { ReplyError, type Redis } from 'ioredis';
 import {
   isReady,
   redisClients,
   sentinelClients,
   whenReady,
+  type RedisConnections,
   type RedisTarget,
-} from './redis-clients.ts';
-import type { RedisConnections } from './redis-connections.ts';
+} from './redis-connections.ts';
 import { missingRights } from './redis-rights.ts';
 
 /** What an answer to a look may take (ms). No request waits for one. */
@@ -38,14 +38,14 @@ export function watchRedisConditions(options: {
   connections: Pick<RedisConnections, 'epochs'>;
   onProblem: (problem: string) => void;
 }): RedisConditions {
-  const { connections, onProblem } = options;
+  const { epochs } = options.connections;
   let problems: readonly string[] = [];
   let looking = false;
   let again = false;
   let closed = false;
 
   async function look(): Promise<void> {
-    if (closed) return;
+    if (closed || epochs.status !== 'ready') return;
     again = looking;
     if (looking) return;
     looking = true;
@@ -54,31 +54,28 @@ export function watchRedisConditions(options: {
       if (closed) return;
       const news = found.filter((problem) => !problems.includes(problem));
       problems = found;
-      for (const problem of news) onProblem(problem);
+      for (const problem of news) options.onProblem(problem);
     } catch {
-      // Whoever needs Redis tells that it is away.
-      setTimeout(onConnected, RETRY).unref();
+      // That Redis is away is told by what needs it.
+      setTimeout(look, RETRY).unref();
     } finally {
       looking = false;
     }
     if (again) await look();
   }
 
-  const onConnected = () => {
-    if (connections.epochs.status === 'ready') void look();
-  };
-  onConnected();
+  void look();
   // The last two are of clusters, whose client stays ready while nodes come and go.
   const signs = ['ready', '+node', '-node'] as const;
-  for (const sign of signs) connections.epochs.on(sign, onConnected);
-  const timer = setInterval(onConnected, INTERVAL).unref();
+  for (const sign of signs) epochs.on(sign, look);
+  const timer = setInterval(look, INTERVAL).unref();
 
   return {
     list: () => problems,
     close() {
       closed = true;
       clearInterval(timer);
-      for (const sign of signs) connections.epochs.off(sign, onConnected);
+      for (const sign of signs) epochs.off(sign, look);
     },
   };
 }
@@ -107,22 +104,21 @@ async function readConditions(target: RedisTarget, namespace: string): Promise<r
 }
 
 async function readServer(server: Redis, target: RedisTarget): Promise<readonly string[]> {
-  const memory = await server.info('memory');
+  const info = await server.info();
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
   const at = `Redis at ${remoteAddress}:${remotePort}`;
-  const problems = memoryProblems(at, memory);
-  if (target.mode === 'standalone') return [...(await readOnlyProblem(at, server)), ...problems];
-  return [...problems, ...(await replicationProblems(at, server, target))];
+  const problems = memoryProblems(at, info);
+  if (target.mode !== 'standalone') {
+    problems.push(...(await replicationProblems(at, server, info, target)));
+  } else if (fieldOf(info, 'slave_read_only') === '1') {
+    problems.unshift(
+      `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`,
+    );
+  }
+  return problems;
 }
 
-async function readOnlyProblem(at: string, server: Redis): Promise<readonly string[]> {
-  if (fieldOf(await server.info('replication'), 'slave_read_only') !== '1') return [];
-  return [
-    `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`,
-  ];
-}
-
-function memoryProblems(at: string, info: string): readonly string[] {
+function memoryProblems(at: string, info: string): string[] {
   // Services that do not say it have set it themselves.
   if (fieldOf(info, 'maxmemory') === '0') {
     return [
@@ -143,11 +139,11 @@ function fieldOf(info: string, name: string): string | undefined {
 async function replicationProblems(
   at: string,
   server: Redis,
+  info: string,
   target: RedisTarget,
 ): Promise<readonly string[]> {
   const problems: string[] = [];
-  const replication = await server.info('replication');
-  if (fieldOf(replication, 'connected_slaves') === '0') {
+  if (fieldOf(info, 'connected_slaves') === '0') {
     problems.push(`${at} has no replica: when it fails, nobody takes its place`);
   }
   const { setting, failover, known } =
@@ -186,17 +182,17 @@ async function replicationProblems(
 
 /** A number of CONFIG GET; undefined where it is not told. Rejects when the server does not answer. */
 async function configured(server: Redis, name: string): Promise<number | undefined> {
-  const pair = await unlessRefused(async () => (await server.config('GET', name)) as string[]);
+  const pair = await unlessRefused(server.config('GET', name) as Promise<string[]>);
   return pair?.[1] === undefined ? undefined : Number(pair[1]);
 }
 
 /** Undefined for what the server does not allow. Rejects when it does not answer. */
-async function unlessRefused<T>(ask: () => Promise<T>): Promise<T | undefined> {
+async function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
-    return await ask();
+    return await asked;
   } catch (error) {
-    if (!(error instanceof Error) || error.message === 'Command timed out') throw error;
-    return undefined;
+    if (error instanceof ReplyError) return undefined;
+    throw error;
   }
 }
 
@@ -209,7 +205,7 @@ export function neededReplicas(known: number): number {
   return Math.max(1, Math.ceil(known / 2));
 }
 
-/** What decides when a master has a successor (ms), and how many replicas it has; undefined where nobody tells. */
+/** What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. */
 interface Succession {
   readonly setting: 'down-after-milliseconds' | 'cluster-node-timeout';
   readonly failover: number | undefined;
@@ -222,16 +218,11 @@ interface Succession {
  */
 async function toldBySentinels(target: RedisTarget): Promise<Succession> {
   const told = await Promise.all(
-    Array.from(sentinelClients(target, DEADLINE), async (sentinel) => {
-      try {
-        const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '');
-        return Array.isArray(fields) ? fields.map(String) : [];
-      } catch {
-        // Another one may answer.
-        return [];
-      } finally {
-        sentinel.disconnect();
-      }
+    sentinelClients(target, DEADLINE).map(async (sentinel) => {
+      // Where one does not answer, another one may.
+      const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
+      sentinel.disconnect();
+      return Array.isArray(fields) ? fields.map(String) : [];
     }),
   );
   const all = (name: string) =>
@@ -257,7 +248,7 @@ async function toldByNode(server: Redis): Promise<Succession> {
  * half of cluster-node-timeout after its replica was made master: the same rule counts.
  */
 async function replicasInCluster(server: Redis): Promise<number | undefined> {
-  const text = await unlessRefused(() => server.cluster('NODES'));
+  const text = await unlessRefused(server.cluster('NODES'));
   if (text === undefined) return undefined;
   const nodes = String(text)
     .split('\n')

@@ -1,5 +1,5 @@
-import type { Redis } from 'ioredis';
-import type { RedisClient } from './redis-clients.ts';
+import { ReplyError, type Redis } from 'ioredis';
+import type { RedisClient } from './redis-connections.ts';
 
 /**
  * Every command that the scripts and the sweep use, with arguments that do nothing but to a key that is dropped again.
@@ -77,10 +77,10 @@ export async function missingRights(
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      if (error.message.startsWith('NOPERM')) missing.push(`${what}: ${error.message}`);
-      // Of a script that nobody loaded, or of a server that takes no writes just now.
-      else if (!/^[A-Z]+ /u.test(error.message)) throw error;
+      // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
+      if (!(error instanceof ReplyError)) throw error;
+      const { message } = error as Error;
+      if (message.startsWith('NOPERM')) missing.push(`${what}: ${message}`);
       return undefined;
     }
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RedisClient } from './redis-clients.ts';
+import type { RedisClient } from './redis-connections.ts';
 
 export type RunScript = (
   redis: RedisClient,

@@ -1,5 +1,5 @@
 import type { SweepStore } from '../query-cache/purge/sweep.ts';
-import type { RedisClient } from './redis-clients.ts';
+import type { RedisClient } from './redis-connections.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EpochStore } from '../../../src/query-cache/purge/epoch-store.ts';
 import type { ValueTier } from '../../../src/query-cache/entries/value-tier.ts';
-import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisEpochStore } from '../../../src/redis/redis-epoch-store.ts';

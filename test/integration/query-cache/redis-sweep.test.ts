@@ -8,7 +8,7 @@ import { purgedScopes, type Scope } from '../../../src/query-cache/purge/scopes.
 import { createSharedEntries } from '../../../src/query-cache/entries/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../src/query-cache/purge/sweep.ts';
 import { createRedisSweepStore } from '../../../src/redis/redis-sweep-store.ts';
-import type { RedisClient } from '../../../src/redis/redis-clients.ts';
+import type { RedisClient } from '../../../src/redis/redis-connections.ts';
 import { NO_SEALER } from '../../../src/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';

@@ -6,7 +6,7 @@ import {
   redisClients,
   whenReady,
   type RedisClients,
-} from '../../../src/redis/redis-clients.ts';
+} from '../../../src/redis/redis-connections.ts';
 import { startFakeSentinel, type FakeSentinel } from '../../support/fake-sentinel.ts';
 import { until } from '../../support/http-client.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect } from '@jest/globals';
-import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { house, until, type House } from '../query-cache/redis-house.ts';
 
 /** No master is replaced, or refuses writes, because this machine stands still for a while. */

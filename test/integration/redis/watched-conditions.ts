@@ -1,4 +1,4 @@
-import type { RedisTarget } from '../../../src/redis/redis-clients.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { watchRedisConditions, type RedisConditions } from '../../../src/redis/redis-conditions.ts';
 import { connectRedis } from '../../../src/redis/redis-connections.ts';
 import { until } from '../query-cache/redis-house.ts';

@@ -1,5 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { createRedisOutage, type Trouble } from '../../../src/redis/redis-outage.ts';
+import { ReplyError } from 'ioredis';
+import { CircuitOpenError } from '../../../src/redis/circuit-breaker.ts';
+import { ConnectionProblem } from '../../../src/redis/redis-connections.ts';
+import { createRedisHealth, type Trouble } from '../../../src/redis/redis-health.ts';
 import { checkpoint, quiet } from '../query-cache/fakes.ts';
 
 const NO_CONNECTION = new Error("Stream isn't writeable and enableOfflineQueue options is false");
@@ -10,16 +13,21 @@ const REFUSED_TROUBLE = { why: REFUSED.message, code: 'ECONNREFUSED' };
 
 function setUp() {
   let up = false;
+  let probe = async () => {};
   let paused = checkpoint();
   const told: (Trouble | undefined)[] = [];
-  const outage = createRedisOutage({
-    isUp: () => up,
+  const outage = createRedisHealth({
+    isConnected: () => up,
+    probe: () => probe(),
     sleep: () => paused.arrive(),
     onChange: (trouble) => told.push(trouble),
   });
   return {
     outage,
     told,
+    answer(next: () => Promise<void>) {
+      probe = next;
+    },
     be(state: 'up' | 'down') {
       up = state === 'up';
     },
@@ -42,7 +50,6 @@ test('an outage is told once, however many fail, and its end once', async () => 
   expect(outage.trouble()).toEqual({ why: 'Command timed out', code: undefined });
   be('up');
   await endPause();
-  outage.look();
   expect(told).toEqual([REFUSED_TROUBLE, undefined]);
   expect(outage.trouble()).toBeUndefined();
   be('down');
@@ -50,12 +57,19 @@ test('an outage is told once, however many fail, and its end once', async () => 
   expect(told).toHaveLength(3);
 });
 
-test('its end is told at once when somebody finds it out', () => {
-  const { outage, told, be } = setUp();
-  outage.failed(REFUSED);
+test('a Redis that is connected and does not answer is an outage, until a probe is answered', async () => {
+  const silence = new Error('Command timed out');
+  const { outage, told, be, answer, endPause } = setUp();
   be('up');
-  outage.look();
-  expect(told).toEqual([REFUSED_TROUBLE, undefined]);
+  answer(() => Promise.reject(silence));
+  await expect(outage.breaker.run(() => Promise.reject(silence))).rejects.toBe(silence);
+  await quiet();
+  const trouble = { why: 'Command timed out', code: undefined };
+  expect([told, outage.state(), outage.trouble()]).toEqual([[trouble], 'down', trouble]);
+  expect(outage.causeOf(new CircuitOpenError('not asked'))).toEqual(trouble);
+  answer(async () => {});
+  await endPause();
+  expect([told, outage.state(), outage.trouble()]).toEqual([[trouble, undefined], 'up', undefined]);
 });
 
 test('that there is no connection is no cause: the next try to connect tells one', () => {
@@ -111,7 +125,7 @@ test.each([
   ['a code', REFUSED, REFUSED_TROUBLE],
   [
     'the word of the server',
-    new Error('WRONGPASS invalid username-password pair'),
+    new ReplyError('WRONGPASS invalid username-password pair'),
     { why: 'WRONGPASS invalid username-password pair', code: 'WRONGPASS' },
   ],
   [
@@ -126,8 +140,13 @@ test.each([
   ],
   [
     'a command that the server does not know, which came with a password',
-    new Error("ERR unknown command 'AUTH', with args beginning with: 'user' 'a secret' "),
+    new ReplyError("ERR unknown command 'AUTH', with args beginning with: 'user' 'a secret' "),
     { why: "ERR unknown command 'AUTH'", code: undefined },
+  ],
+  [
+    'what a sentinel said',
+    new ConnectionProblem('failed to connect to sentinel 10.0.0.7:1 because NOAUTH is needed'),
+    { why: 'failed to connect to sentinel 10.0.0.7:1 because NOAUTH is needed', code: 'NOAUTH' },
   ],
   ['a text', 'a text', { why: 'a text', code: undefined }],
 ])('the cause is told by %s', (_what, error, trouble) => {

@@ -1,0 +1,59 @@
+import type { Counter } from 'prom-client';
+import type { Clock } from '../clock.ts';
+import type { KnownNames } from '../query-cache/known-names.ts';
+import { projectScope, type Scope } from '../query-cache/purge/scopes.ts';
+
+/** More project names than this that the configuration does not hold share the label `other`. */
+const MAX_LABELS = 200;
+/** A label that was not used for so long may be given to another project (ms). */
+const UNUSED = 3_600_000;
+
+/** The values of the label `project`. */
+export interface ProjectLabels {
+  /** @param project as a request names it; '' for none */
+  labelOf(project: string): string;
+}
+
+/**
+ * Names of the configuration always have a label. Of the others those that the engine has answered have one, up to a
+ * limit; then the one that was not used for longest gives way, if that is an hour, and its counts are dropped.
+ * @param counters that have the label `project`
+ */
+export function createProjectLabels(
+  names: Pick<KnownNames, 'find'>,
+  clock: Pick<Clock, 'now'>,
+  counters: readonly Counter[],
+): ProjectLabels {
+  /** Of names that the configuration does not hold: the least recently used one first. */
+  const labels = new Map<Scope, { readonly label: string; readonly used: number }>();
+
+  function makeRoom(now: number): boolean {
+    if (labels.size < MAX_LABELS) return true;
+    const [oldest] = labels;
+    if (oldest === undefined || now - oldest[1].used < UNUSED) return false;
+    labels.delete(oldest[0]);
+    for (const counter of counters) void drop(counter, oldest[1].label);
+    return true;
+  }
+
+  return {
+    labelOf(project) {
+      if (project === '') return '';
+      const name = names.find(project);
+      if (name?.configured === true) return name.spelling;
+      const scope = projectScope(project);
+      const now = clock.now();
+      const known = labels.get(scope);
+      if (known === undefined && (name === undefined || !makeRoom(now))) return 'other';
+      const label = known?.label ?? name?.spelling ?? 'other';
+      labels.delete(scope);
+      labels.set(scope, { label, used: now });
+      return label;
+    },
+  };
+}
+
+async function drop(counter: Counter, project: string): Promise<void> {
+  const { values } = await counter.get();
+  for (const { labels } of values) if (labels['project'] === project) counter.remove(labels);
+}
