@@ -33,41 +33,17 @@ interface Asker {
  * that is slow to send or to take a document keeps a place from those that do the same and from those of its user: what
  * reads and writes documents never waits for a client.
  */
-export interface DocumentGate {
-  /**
-   * Receives a document when there is a place, which it has to its end, and then writes it, which takes another one.
-   * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
-   * @throws GatewayError `client-gone`, and what the work throws
-   */
-  receive<R, T>(
-    asker: Asker,
-    receive: () => Promise<R>,
-    write: (received: R) => Promise<T>,
-  ): Promise<T>;
-  /**
-   * The same for a document that is read, which takes a place, and then sent, which takes another one.
-   * @throws as {@link DocumentGate.receive}
-   */
-  pass(
-    asker: Asker,
-    read: () => Promise<Buffer>,
-    send: (document: Buffer) => Promise<void>,
-  ): Promise<void>;
-}
+export type DocumentGate = ReturnType<typeof createDocumentGate>;
 
 /** @param options.wait milliseconds */
-export function createDocumentGate(
-  options: {
-    readonly places?: number;
-    readonly received?: number;
-    readonly sent?: number;
-    readonly own?: number;
-    readonly queue?: number;
-    readonly wait?: number;
-  } = {},
-): DocumentGate {
-  const { places = PLACES, received = RECEIVED, sent = SENT } = options;
-  const { own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
+export function createDocumentGate({
+  places = PLACES,
+  received = RECEIVED,
+  sent = SENT,
+  own = OWN,
+  queue = QUEUE,
+  wait = LONGEST_WAIT,
+} = {}) {
   const held = createGate(places);
   const receiving = createGate(received);
   const sending = createGate(sent);
@@ -119,13 +95,19 @@ export function createDocumentGate(
   }
 
   return {
-    receive: (asker, receive, write) =>
+    /**
+     * Receives a document when there is a place, which it has to its end, and then writes it, which takes another one.
+     * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
+     * @throws GatewayError `client-gone`, and what the work throws
+     */
+    receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async (leave) => {
         const document = await receive();
         await enter(asker, [held], leave);
         return write(document);
       }),
-    pass: (asker, read, send) =>
+    /** The same for a document that is read, which takes a place, and then sent, which takes another one. */
+    pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
       within(asker, [sending, held], async ([leaveHeld]) => {
         const document = await read();
         leaveHeld?.();
@@ -151,9 +133,7 @@ function refuseGone({ destroyed }: ServerResponse): void {
   if (destroyed) throw clientGone();
 }
 
-function clientGone(): GatewayError {
-  return new GatewayError('client-gone', 'The client went away.');
-}
+const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
 
 /** Bytes. What is encrypted and copied for one of them keeps no other request waiting. */
 const PIECE = 64 * 1024;
@@ -179,24 +159,20 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
     if (socket.bytesWritten === before) response.destroy();
     before = socket.bytesWritten;
   }, WINDOW);
+  const gone = Promise.withResolvers<void>();
+  gone.promise.catch(() => {});
+  const leave = () => gone.reject(clientGone('does not read on'));
+  response.once('close', leave);
   try {
     for (let from = 0; from < document.length; from += PIECE) {
-      await taken(response, document.subarray(from, from + PIECE));
+      const taken = Promise.withResolvers<void>();
+      response.write(document.subarray(from, from + PIECE), (error) =>
+        error ? leave() : taken.resolve(),
+      );
+      await Promise.race([taken.promise, gone.promise]);
     }
   } finally {
     clearInterval(pace);
+    response.off('close', leave);
   }
-}
-
-function taken(response: ServerResponse, piece: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const gone = () => finish(new GatewayError('client-gone', 'The client does not read on.'));
-    function finish(failure?: Error): void {
-      response.off('close', gone);
-      if (failure === undefined) resolve();
-      else reject(failure);
-    }
-    response.once('close', gone);
-    response.write(piece, (error) => (error ? gone() : finish()));
-  });
 }
