@@ -37,7 +37,10 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
   const router = express.Router({ caseSensitive: true });
   for (const [path, operations] of Map.groupBy(API_OPERATIONS, ({ path }) => path)) {
     const route = router.route(path);
-    const allow = allowedMethods(operations);
+    const allow = operations
+      .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+      .concat('OPTIONS')
+      .join(', ');
     for (const operation of operations) {
       const verb = operation.method.toLowerCase() as Lowercase<typeof operation.method>;
       route[verb](
@@ -49,16 +52,18 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
         }),
       );
     }
+    const headers = { allow, 'cache-control': 'no-store' };
     route.options(
-      answering(front, undefined, async ({ response }) => {
-        response.writeHead(204, { allow, 'cache-control': 'no-store' });
-        response.end();
-      }),
+      answering(
+        front,
+        undefined,
+        async ({ response }) => void response.writeHead(204, headers).end(),
+      ),
     );
     route.all(
       refusing(front, () => {
-        const headers = { allow };
-        return new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, { headers });
+        const options = { headers: { allow } };
+        return new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, options);
       }),
     );
   }
@@ -92,9 +97,7 @@ function answering(
   async function handle(request: Request, response: Response): Promise<void> {
     const began = clock.now();
     const id = newId();
-    const closed = new Promise((resolve) => {
-      response.once('close', resolve);
-    });
+    const closed = new Promise((resolve) => response.once('close', resolve));
     let principal: Principal | undefined;
     let failure: AnsweredError | undefined;
     try {
@@ -141,11 +144,6 @@ function refuseChange(request: Request, principal: Principal, permissions: Permi
   if (forged !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
   if (permissions.mayAdminister(principal)) return;
   throw new GatewayError('forbidden', `Nothing was done: ${principal.name} is not in auth.admins.`);
-}
-
-function allowedMethods(operations: readonly ApiOperation[]): string {
-  const methods = operations.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : method));
-  return [...methods, 'OPTIONS'].join(', ');
 }
 
 /** Express gives up on a path that it cannot decode; all else that reaches here is a failure of the gateway. */

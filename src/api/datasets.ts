@@ -1,6 +1,4 @@
-import type { Dataset } from '../datasets/dataset.ts';
-import { exportQuery, importQuery } from '../datasets/dataset.ts';
-import type { DatasetStore } from '../datasets/dataset.ts';
+import { exportQuery, importQuery, type DatasetStore } from '../datasets/dataset.ts';
 import { readDocument } from '../datasets/read-document.ts';
 import { ApiError, GatewayError } from '../errors.ts';
 import { foldCase } from '../fold-case.ts';
@@ -24,14 +22,15 @@ export function createDatasetOperations(options: {
   /**
    * What the engine answers for a project may depend on its datasets. A client that is told that a dataset exists
    * already may have made it, by an attempt that ended without an answer, and takes that for done.
-   * @returns the id of the dataset
    */
   async function save(
     exchange: ApiExchange,
     how: 'create' | 'update',
     received: ReceivedBody,
-  ): Promise<number> {
-    const dataset = await datasetOf(received);
+  ): Promise<{ readonly dataset_id: number }> {
+    const read = await readDocument(await received());
+    if (!read.ok) throw new GatewayError('bad-request', read.problem);
+    const dataset = { ...read.identity, document: read.document };
     const stale = { project: dataset.project };
     const principal = exchange.principal.name;
     // Before it too, so that fills of the old state end before the new one can be read.
@@ -55,15 +54,17 @@ export function createDatasetOperations(options: {
         'dataset_name: the project has no dataset of this name; POST imports it.',
       );
     }
-    return saved.id;
+    return { dataset_id: saved.id };
   }
 
-  const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
-    documents.receive(
+  async function receive(exchange: ApiExchange, how: 'create' | 'update'): Promise<void> {
+    const saved = await documents.receive(
       exchange,
       () => receiveDataset(exchange.request, maxDocument),
       (body) => save(exchange, how, body),
     );
+    sendData(exchange.response, saved);
+  }
 
   return {
     async exportDataset(exchange) {
@@ -81,14 +82,10 @@ export function createDatasetOperations(options: {
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      const id = await receive(exchange, 'create');
-      sendData(exchange.response, { dataset_id: id });
+      await receive(exchange, 'create');
     },
 
-    async updateDataset(exchange) {
-      const id = await receive(exchange, 'update');
-      sendData(exchange.response, { dataset_id: id });
-    },
+    updateDataset: (exchange) => receive(exchange, 'update'),
 
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
@@ -104,10 +101,4 @@ export function createDatasetOperations(options: {
       });
     },
   } satisfies Partial<ApiHandlers>;
-}
-
-async function datasetOf(received: ReceivedBody): Promise<Dataset> {
-  const read = await readDocument(await received());
-  if (!read.ok) throw new GatewayError('bad-request', read.problem);
-  return { ...read.identity, document: read.document };
 }

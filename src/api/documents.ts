@@ -10,19 +10,19 @@ import { sendHead } from '../http/answers.ts';
  * 1 GiB of the largest by default, with what else is received and sent; and with more at one time none would be done
  * sooner on a small server.
  */
-const PLACES = 4;
+const SLOTS = 4;
 /** Documents that come from their clients, or have come and are written; until then each is there once. */
 const RECEIVED = 8;
 /** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
 const SENT = 8;
 /** Documents that one user may have received, read, written or sent at one time. */
 const OWN = 2;
-/** Requests of one user that may wait for that; what he queues keeps no other user from waiting. */
+/** Requests of one user that may wait for that; they keep no other user from waiting. */
 const QUEUE = 256;
 /** How long any request may wait, before its body is received and after it (ms): shorter than what clients usually wait for an answer. */
 const LONGEST_WAIT = 30_000;
 
-/** Who asks; whose client goes away waits no more. */
+/** The user that asks, and the response of the client; when that is closed, the request waits no more. */
 interface Asker {
   readonly principal: Principal;
   readonly response: ServerResponse;
@@ -30,48 +30,24 @@ interface Asker {
 
 /**
  * Bounds how many documents are held at one time, of one user and of all. What holds none never waits here. A client
- * that is slow to send or to take a document keeps a place from those that do the same and from those of its user: what
+ * that is slow to send or to take a document holds a slot that others need for the same, or of its user: what
  * reads and writes documents never waits for a client.
  */
-export interface DocumentGate {
-  /**
-   * Receives a document when there is a place, which it has to its end, and then writes it, which takes another one.
-   * @throws GatewayError `overloaded` when too many wait already, or no place came in time; then nothing was done
-   * @throws GatewayError `client-gone`, and what the work throws
-   */
-  receive<R, T>(
-    asker: Asker,
-    receive: () => Promise<R>,
-    write: (received: R) => Promise<T>,
-  ): Promise<T>;
-  /**
-   * The same for a document that is read, which takes a place, and then sent, which takes another one.
-   * @throws as {@link DocumentGate.receive}
-   */
-  pass(
-    asker: Asker,
-    read: () => Promise<Buffer>,
-    send: (document: Buffer) => Promise<void>,
-  ): Promise<void>;
-}
+export type DocumentGate = ReturnType<typeof createDocumentGate>;
 
 /** @param options.wait milliseconds */
-export function createDocumentGate(
-  options: {
-    readonly places?: number;
-    readonly received?: number;
-    readonly sent?: number;
-    readonly own?: number;
-    readonly queue?: number;
-    readonly wait?: number;
-  } = {},
-): DocumentGate {
-  const { places = PLACES, received = RECEIVED, sent = SENT } = options;
-  const { own = OWN, queue = QUEUE, wait = LONGEST_WAIT } = options;
-  const held = createGate(places);
+export function createDocumentGate({
+  slots = SLOTS,
+  received = RECEIVED,
+  sent = SENT,
+  own = OWN,
+  queue = QUEUE,
+  wait = LONGEST_WAIT,
+} = {}) {
+  const held = createGate(slots);
   const receiving = createGate(received);
   const sending = createGate(sent);
-  /** Of those who have a place. */
+  /** Of the users that hold or await a slot. */
   const users = new Map<string, Gate>();
 
   /** @param leave gets what leaves the gates, the last one first */
@@ -87,7 +63,7 @@ export function createDocumentGate(
     response.once('close', goAway);
     try {
       for (const gate of gates) leave.unshift(await gate.enter(patience.signal));
-      // The client may have gone in the very turn in which its place came.
+      // The client may have gone in the very turn in which its slot came.
       refuseGone(response);
     } finally {
       clearTimeout(timer);
@@ -96,7 +72,7 @@ export function createDocumentGate(
   }
 
   /**
-   * Enters the user's own gate first, so that who waits for himself keeps no place from others.
+   * Enters the user's own gate first: a request that waits for others of its user holds no slot that others need.
    * @param work gets what leaves the gates, the last one first; what it adds is left too
    */
   async function within<T>(
@@ -119,13 +95,19 @@ export function createDocumentGate(
   }
 
   return {
-    receive: (asker, receive, write) =>
+    /**
+     * Receives a document in a slot that it holds to its end, and then writes it, which takes another one.
+     * @throws GatewayError `overloaded` when too many wait already, or no slot came in time; then nothing was done
+     * @throws GatewayError `client-gone`, and what the work throws
+     */
+    receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async (leave) => {
         const document = await receive();
         await enter(asker, [held], leave);
         return write(document);
       }),
-    pass: (asker, read, send) =>
+    /** The same for a document that is read, which takes a slot, and then sent, which takes another one. */
+    pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
       within(asker, [sending, held], async ([leaveHeld]) => {
         const document = await read();
         leaveHeld?.();
@@ -135,8 +117,8 @@ export function createDocumentGate(
 }
 
 /** Each piece of a document takes a connection; one is left for what is short, if there is more than one. */
-export function placesBeside(connections: number): number {
-  return Math.max(1, Math.min(PLACES, connections - 1));
+export function slotsBeside(connections: number): number {
+  return Math.max(1, Math.min(SLOTS, connections - 1));
 }
 
 function overloaded(): GatewayError {
@@ -151,9 +133,7 @@ function refuseGone({ destroyed }: ServerResponse): void {
   if (destroyed) throw clientGone();
 }
 
-function clientGone(): GatewayError {
-  return new GatewayError('client-gone', 'The client went away.');
-}
+const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
 
 /** Bytes. What is encrypted and copied for one of them keeps no other request waiting. */
 const PIECE = 64 * 1024;
@@ -179,24 +159,20 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
     if (socket.bytesWritten === before) response.destroy();
     before = socket.bytesWritten;
   }, WINDOW);
+  const gone = Promise.withResolvers<void>();
+  gone.promise.catch(() => {});
+  const leave = () => gone.reject(clientGone('does not read on'));
+  response.once('close', leave);
   try {
     for (let from = 0; from < document.length; from += PIECE) {
-      await taken(response, document.subarray(from, from + PIECE));
+      const taken = Promise.withResolvers<void>();
+      response.write(document.subarray(from, from + PIECE), (error) =>
+        error ? leave() : taken.resolve(),
+      );
+      await Promise.race([taken.promise, gone.promise]);
     }
   } finally {
     clearInterval(pace);
+    response.off('close', leave);
   }
-}
-
-function taken(response: ServerResponse, piece: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const gone = () => finish(new GatewayError('client-gone', 'The client does not read on.'));
-    function finish(failure?: Error): void {
-      response.off('close', gone);
-      if (failure === undefined) resolve();
-      else reject(failure);
-    }
-    response.once('close', gone);
-    response.write(piece, (error) => (error ? gone() : finish()));
-  });
 }

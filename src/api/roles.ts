@@ -2,8 +2,13 @@ import { ApiError, GatewayError, StorageUnavailable } from '../errors.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { LEASE_MARGIN } from '../lease.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
-import { membershipBody, ROLE_FIELDS, roleBody } from '../roles/role-body.ts';
-import { roleIdPath, roleListQuery } from '../roles/role-body.ts';
+import {
+  membershipBody,
+  ROLE_FIELDS,
+  roleBody,
+  roleIdPath,
+  roleListQuery,
+} from '../roles/role-body.ts';
 import type { RoleStore } from '../roles/role.ts';
 import { checked, readJson, sendData } from './json.ts';
 import type { ApiExchange, ApiHandlers } from './operations.ts';
@@ -46,9 +51,6 @@ export function createRoleOperations(options: {
   const readRole = ({ request }: ApiExchange) =>
     readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, limit);
 
-  const readMembership = ({ request }: ApiExchange) =>
-    readJson(request, membershipBody, 'name and contains', ROLE_FIELDS, limit);
-
   /** Until no gateway shares entries by role sets that it read before now. */
   async function outlive(): Promise<void> {
     const lease = await roles.lease().catch(() => longestLease);
@@ -56,8 +58,8 @@ export function createRoleOperations(options: {
   }
 
   /**
-   * Who is a member of what decides whose entries a user may be answered from. What may have been changed, now
-   * or by an attempt before, is told when it holds everywhere.
+   * Memberships decide from which entries a user may be answered. A change that may have been made, now or by an
+   * earlier attempt, is answered when it holds everywhere.
    * @param soAlready refusals that say that it was changed before
    */
   async function changing<T>(
@@ -80,6 +82,18 @@ export function createRoleOperations(options: {
     return result;
   }
 
+  async function changeMember(
+    exchange: ApiExchange,
+    how: 'addMember' | 'removeMember',
+  ): Promise<void> {
+    const { request, response } = exchange;
+    const id = roleIdOf(exchange);
+    const needed = 'name and contains';
+    const body = await readJson(request, membershipBody, needed, ROLE_FIELDS, limit);
+    await changing<'done' | Refused>(() => roles[how](id, body.roleName, body.member));
+    sendData(response, SUCCESS);
+  }
+
   return {
     async createRole(exchange) {
       const role = await readRole(exchange);
@@ -98,11 +112,7 @@ export function createRoleOperations(options: {
       const role = await roles.read(roleIdOf(exchange));
       if (role === undefined) throw refusal('no-such-role');
       const { name, description, contains } = role;
-      sendData(exchange.response, {
-        name,
-        description,
-        contains: contains.map(({ type, name }) => ({ type, name })),
-      });
+      sendData(exchange.response, { name, description, contains });
     },
 
     async deleteRole(exchange) {
@@ -114,19 +124,9 @@ export function createRoleOperations(options: {
       sendData(exchange.response, SUCCESS);
     },
 
-    async addUser(exchange) {
-      const id = roleIdOf(exchange);
-      const { roleName, member } = await readMembership(exchange);
-      await changing(() => roles.addMember(id, roleName, member));
-      sendData(exchange.response, SUCCESS);
-    },
+    addUser: (exchange) => changeMember(exchange, 'addMember'),
 
-    async removeUser(exchange) {
-      const id = roleIdOf(exchange);
-      const { roleName, member } = await readMembership(exchange);
-      await changing(() => roles.removeMember(id, roleName, member));
-      sendData(exchange.response, SUCCESS);
-    },
+    removeUser: (exchange) => changeMember(exchange, 'removeMember'),
 
     async listRoles({ request, response }) {
       const query = checked(roleListQuery, queryParameters(request));

@@ -1,8 +1,8 @@
 /** The commands that write everything of a storage into a file, and fill an empty storage from it. */
 
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { lstat, open, rename, rm, stat } from 'node:fs/promises';
+import { createReadStream, existsSync, lstatSync } from 'node:fs';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable, type Writable } from 'node:stream';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../errors.ts';
@@ -28,7 +28,7 @@ export interface StoreCommandParts {
 
 /**
  * Writes the lines of {@link toLines} into a new file, or to `output` (standard output) when no file is named. They
- * hold everything in the storage, of one moment; who uses it meanwhile does not notice.
+ * hold everything in the storage, of one moment; gateways may use it meanwhile.
  * @returns the exit status, as {@link runStoreCommand}
  */
 export function exportStore(
@@ -37,22 +37,17 @@ export function exportStore(
 ): Promise<number> {
   const { config, output, stopped } = parts;
 
-  async function* linesOf(storage: Storage, progress: Progress): AsyncGenerator<Buffer, undefined> {
-    for await (const line of toLines(countRecords(storage.dump(), progress))) {
-      stopped.throwIfAborted();
-      yield line;
-      progress.add({ bytes: line.length });
-    }
-    return undefined;
-  }
-
   return runStoreCommand('export-store', parts, async (storage, progress) => {
     // The driver would make it, and nothing would show that nothing was exported.
-    if (config.driver === 'sqlite' && !(await isThere(stat(config.path)))) {
+    if (config.driver === 'sqlite' && !existsSync(config.path)) {
       throw new Error(`storage.path: ${config.path} is not there to be exported`);
     }
     await storage.open();
-    const lines = linesOf(storage, progress);
+    const records = counted(storage.dump(), countRecord(progress));
+    const lines = counted(toLines(records), ({ length }) => {
+      stopped.throwIfAborted();
+      progress.add({ bytes: length });
+    });
     if (file === undefined) {
       await writeStream(output, lines);
       return 'written to standard output';
@@ -75,8 +70,9 @@ export function importStore(
     await storage.open();
     const input = file === undefined ? parts.input : await openFile(file, progress);
     addAbortSignal(parts.stopped, input);
-    const records = fromLines(countBytes(input, progress));
-    await storage.restore(countRecords(records, progress));
+    const chunks: AsyncIterable<Uint8Array> = input;
+    const read = counted(chunks, ({ length }) => progress.add({ bytes: length }));
+    await storage.restore(counted(fromLines(read), countRecord(progress)));
     return 'everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)';
   });
 }
@@ -116,7 +112,7 @@ async function runStoreCommand(
 
 /** The file is there when it is whole, and only its owner may read it. */
 async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise<void> {
-  await refuseExisting(file);
+  refuseExisting(file);
   const temporary = `${file}.${randomUUID()}.part`;
   const handle = await open(temporary, 'wx', 0o600);
   try {
@@ -126,7 +122,7 @@ async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise
     } finally {
       await handle.close();
     }
-    await refuseExisting(file);
+    refuseExisting(file);
     await rename(temporary, file);
   } catch (error) {
     await rm(temporary, { force: true });
@@ -134,15 +130,10 @@ async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise
   }
 }
 
-async function refuseExisting(file: string): Promise<void> {
-  if (await isThere(lstat(file))) throw new Error(`${file} exists already; name a new file`);
+function refuseExisting(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false }) === undefined) return;
+  throw new Error(`${file} exists already; name a new file`);
 }
-
-const isThere = (found: Promise<unknown>) =>
-  found.then(
-    () => true,
-    () => false,
-  );
 
 /** Failures come to the callbacks of writes; without a listener they would end the process as well. */
 const ignore = () => {};
@@ -169,28 +160,23 @@ async function openFile(file: string, progress: Progress): Promise<Readable> {
   return createReadStream(file);
 }
 
-async function* countBytes(
-  chunks: AsyncIterable<Uint8Array>,
-  progress: Progress,
-): AsyncGenerator<Uint8Array, undefined> {
-  for await (const chunk of chunks) {
-    progress.add({ bytes: chunk.length });
-    yield chunk;
+/** Passes everything on, and counts each when the next one is asked for: it is dealt with then. */
+async function* counted<T>(
+  items: AsyncIterable<T>,
+  count: (item: T) => void,
+): AsyncGenerator<T, undefined> {
+  for await (const item of items) {
+    yield item;
+    count(item);
   }
   return undefined;
 }
 
-/** Passes records on, and counts each when the next one is asked for: it is dealt with then. */
-async function* countRecords(
-  records: AsyncIterable<StorageRecord>,
-  progress: Progress,
-): AsyncGenerator<StorageRecord, undefined> {
-  for await (const record of records) {
-    if (record.kind === 'head') progress.expectRecords(record.roles + record.datasets);
-    yield record;
-    if (record.kind !== 'head') progress.add({ records: 1 });
-  }
-  return undefined;
+function countRecord(progress: Progress): (record: StorageRecord) => void {
+  return (record) =>
+    record.kind === 'head'
+      ? progress.expectRecords(record.roles + record.datasets)
+      : progress.add({ records: 1 });
 }
 
 /** What an operator needs to know of a failure: a storage that is away says why in its cause. */

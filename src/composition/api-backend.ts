@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
 import { createApiRouter, type ApiFront } from '../api/api.ts';
 import { createDatasetOperations } from '../api/datasets.ts';
-import { createDocumentGate, placesBeside } from '../api/documents.ts';
+import { createDocumentGate, slotsBeside } from '../api/documents.ts';
 import { createRemoteOperations } from '../api/remote.ts';
 import { createRoleOperations } from '../api/roles.ts';
 import type { Permissions } from '../auth/permissions.ts';
@@ -44,7 +44,7 @@ export function createApiBackend(
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
   const documents = createDocumentGate(
-    config.driver === 'postgres' ? { places: placesBeside(config.connections) } : {},
+    config.driver === 'postgres' ? { slots: slotsBeside(config.connections) } : {},
   );
   const longestLease = LEASE_LIMITS.longest;
   const handlers = {

@@ -18,7 +18,7 @@ export async function createStorage(
     wallClock: clock.wall,
     randomBytes,
     onError: (error: unknown) =>
-      emit({ type: 'warning', message: 'the storage failed while nobody waited for it', error }),
+      emit({ type: 'warning', message: 'the storage failed while it was idle', error }),
   };
   if (config.driver === 'sqlite') {
     const { createSqliteStorage } = await import('../storage/sqlite.ts');

@@ -65,7 +65,7 @@ class Mistake extends Error {
 /** @returns whether the text is an object */
 function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boolean {
   const { maxDepth, fields, onField } = options;
-  // One character for each byte, so that places in it are those of the bytes.
+  // One character for each byte, so that an index into it is one into the bytes.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const longestKey = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
   /** What ends the arrays and objects that are open. */

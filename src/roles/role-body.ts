@@ -24,33 +24,31 @@ const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/u;
 function name(longest: number) {
   return z
     .string({ error: TEXT })
-    .refine((text) => text !== '', { error: 'must not be empty' })
-    .refine((text) => isWithin(text, longest), { error: `must have at most ${longest} characters` })
-    .refine((text) => text === text.trim(), { error: 'must not begin or end with white space' })
-    .refine((text) => !/[\p{Cc}\p{Cs}\u2028\u2029]/u.test(text), {
-      error: 'must not hold control characters, line breaks or halves of surrogate pairs',
-    })
-    .refine((text) => !BIDI_CONTROLS.test(text), {
-      error: 'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)',
-    })
-    .refine((text) => text.trim() === '' || VISIBLE.test(text), {
-      error: 'must hold a visible character',
-    });
+    .refine((text) => text !== '', 'must not be empty')
+    .refine((text) => isWithin(text, longest), `must have at most ${longest} characters`)
+    .refine((text) => text === text.trim(), 'must not begin or end with white space')
+    .refine(
+      (text) => !/[\p{Cc}\p{Cs}\u2028\u2029]/u.test(text),
+      'must not hold control characters, line breaks or halves of surrogate pairs',
+    )
+    .refine(
+      (text) => !BIDI_CONTROLS.test(text),
+      'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)',
+    )
+    .refine((text) => text.trim() === '' || VISIBLE.test(text), 'must hold a visible character');
 }
 
 const description = z
   .string({ error: TEXT })
-  .refine((text) => isWithin(text, LONGEST.description), {
-    error: `must have at most ${LONGEST.description} characters`,
-  })
-  .refine((text) => text.isWellFormed(), { error: 'must not hold halves of surrogate pairs' });
+  .refine(
+    (text) => isWithin(text, LONGEST.description),
+    `must have at most ${LONGEST.description} characters`,
+  )
+  .refine((text) => text.isWellFormed(), 'must not hold halves of surrogate pairs');
 
 const member = z.object(
-  {
-    type: z.literal('user', { error: orMissing('must be "user"') }),
-    name: name(LONGEST.userName),
-  },
-  { error: 'must be an object with type and name' },
+  { type: z.literal('user', { error: orMissing('must be "user"') }), name: name(LONGEST.userName) },
+  'must be an object with type and name',
 );
 
 /** A body can hold millions of wrong members; more are of no use to a reader, and looking at them takes seconds. */
@@ -81,31 +79,20 @@ const fields = { name: name(LONGEST.roleName), description };
 /** The fields of both bodies. */
 export const ROLE_FIELDS = ['name', 'description', 'contains'] as const;
 
+const BODY = 'must be a JSON object';
+
 /** The body of create and update. Of users that are named twice the first spelling counts. */
 export const roleBody = z
-  .object({ ...fields, contains: members() }, { error: 'must be a JSON object' })
-  .transform((role): RoleInput => ({ ...role, contains: eachOnce(role.contains) }));
+  .object({ ...fields, contains: members() }, BODY)
+  .transform(({ contains, ...role }): RoleInput => {
+    const byName = Map.groupBy(contains, (member) => foldCase(member.name));
+    return { ...role, contains: [...byName.values()].flatMap(([first]) => first ?? []) };
+  });
 
 /** The body of add user and remove user; the description says nothing there and may be missing. */
 export const membershipBody = z
-  .object(
-    {
-      name: fields.name,
-      description: description.optional(),
-      contains: members(1),
-    },
-    { error: 'must be a JSON object' },
-  )
+  .object({ ...fields, description: description.optional(), contains: members(1) }, BODY)
   .transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
-
-function eachOnce(members: readonly Member[]): Member[] {
-  const byName = new Map<string, Member>();
-  for (const member of members) {
-    const folded = foldCase(member.name);
-    if (!byName.has(folded)) byName.set(folded, member);
-  }
-  return [...byName.values()];
-}
 
 /** Counts no further than it must. */
 function isWithin(text: string, longest: number): boolean {
@@ -121,9 +108,10 @@ const ONCE = 'must be given exactly once';
 export const roleIdPath = z.object({
   roleId: z
     .string()
-    .refine((text) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text)), {
-      error: `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`,
-    })
+    .refine(
+      (text) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text)),
+      `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`,
+    )
     .transform(Number),
 });
 
@@ -132,7 +120,7 @@ function integer(smallest: number) {
     .string({ error: ONCE })
     .refine(
       (text) => /^\d{1,10}$/.test(text) && Number(text) >= smallest && Number(text) <= LARGEST,
-      { error: `must be an integer from ${smallest} to ${LARGEST}` },
+      `must be an integer from ${smallest} to ${LARGEST}`,
     )
     .transform(Number);
 }
@@ -144,7 +132,7 @@ export const roleListQuery = z
     pageSize: integer(1),
     containsDesc: z
       .string({ error: ONCE })
-      .refine((text) => /^(?:true|false)$/i.test(text), { error: 'must be true or false' })
+      .refine((text) => /^(?:true|false)$/i.test(text), 'must be true or false')
       .transform((text) => text.toLowerCase() === 'true'),
     RoleName: z.string({ error: 'must be given once or not at all' }).default(''),
   })

@@ -118,7 +118,7 @@ export function createRoleSets({
         // What comes later is remembered all the same, for the next query.
         return await inTime(read(user), DEADLINE, tooLate);
       } catch (error) {
-        // Of many who waited for one read the first tells.
+        // Of many queries that waited for one read, only the first reports it.
         if (clock.now() < pausedUntil) return undefined;
         pausedUntil = clock.now() + PAUSE;
         onError(error);

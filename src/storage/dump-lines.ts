@@ -4,6 +4,7 @@
  * that was cut short or changed is known. Each line ends with a line feed.
  */
 
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/check-document.ts';
@@ -17,7 +18,7 @@ const VERSION = 1;
 /** Bytes of a document in one line. A whole document could be longer than a string may be. */
 const PART = 3 * 1024 * 1024;
 
-/** A head is short; whatever has no line feed early on is not an exported store. */
+/** A head is short; what has no line feed early on is not an exported store. */
 const LONGEST_HEAD = 4 * 1024;
 const LONGEST_LINE = 256 * 1024 * 1024;
 const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
@@ -44,17 +45,15 @@ const headLine = z.object({
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
 
-const datasetLine = z.object({
-  dataset: z.object(
-    {
-      id: whole(1),
-      project: text,
-      name: text,
-      type: text,
-      lastModified: whole(0),
-      bytes: whole(0, LONGEST_DOCUMENT),
-    },
-    object,
+const identity = { project: text, name: text, type: text };
+const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
+const datasetLine = z.object({ dataset: z.object({ ...identity, ...numbers }, object) });
+
+/** The decoder passes over what is not base64. */
+const partLine = z.object({
+  part: z.custom<string>(
+    (part) => typeof part === 'string' && Buffer.from(part, 'base64').toString('base64') === part,
+    { error: 'must be base64' },
   ),
 });
 
@@ -76,25 +75,18 @@ export async function* toLines(
 const endLine = (digest: string) => `{"end":"${digest}"}\n`;
 
 function* valuesOf(record: StorageRecord): Generator<object> {
-  switch (record.kind) {
-    case 'head': {
-      const { roles, datasets, nextRoleId, nextDatasetId } = record;
-      yield { format: FORMAT, version: VERSION, roles, datasets, nextRoleId, nextDatasetId };
-      return;
-    }
-    case 'role': {
-      const { id, name, description, contains } = record.role;
-      yield { role: { id, name, description, contains } };
-      return;
-    }
-    case 'dataset': {
-      const { id, lastModified, dataset } = record;
-      const { project, name, type, document } = dataset;
-      yield { dataset: { id, project, name, type, lastModified, bytes: document.length } };
-      for (let from = 0; from < document.length; from += PART) {
-        yield { part: document.subarray(from, from + PART).toString('base64') };
-      }
-      return;
+  if (record.kind === 'head') {
+    const { kind: _, ...head } = record;
+    yield { format: FORMAT, version: VERSION, ...head };
+  } else if (record.kind === 'role') {
+    const { id, name, description, contains } = record.role;
+    yield { role: { id, name, description, contains } };
+  } else {
+    const { id, lastModified, dataset } = record;
+    const { project, name, type, document } = dataset;
+    yield { dataset: { id, project, name, type, lastModified, bytes: document.length } };
+    for (let from = 0; from < document.length; from += PART) {
+      yield { part: document.subarray(from, from + PART).toString('base64') };
     }
   }
 }
@@ -132,12 +124,12 @@ async function* checkedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<
   for await (const bytes of splitLines(chunks)) {
     number += 1;
     if (ended) throw broken(number, 'nothing may follow the line "end"');
-    const line = textOf(bytes, number);
-    ended = number > 1 && line.startsWith('{"end":');
+    if (bytes.at(-1) !== LINE_FEED) throw broken(number, 'the file ends within this line');
+    ended = number > 1 && bytes.toString('latin1', 0, 7) === '{"end":';
     if (!ended) {
       digest.update(bytes);
-      yield { number, value: objectOf(line, number) };
-    } else if (line !== endLine(digest.digest('hex'))) {
+      yield { number, value: objectIn(bytes, number) };
+    } else if (bytes.toString() !== endLine(digest.digest('hex'))) {
       throw broken(number, 'the digest does not fit: the file was changed or is damaged');
     }
   }
@@ -149,11 +141,8 @@ function readHead(line: Line): StorageRecord {
   const { format, version } = line.value;
   if (format !== FORMAT) throw broken(line.number, NO_HEAD);
   if (version !== VERSION) {
-    const got = JSON.stringify(version);
-    throw broken(
-      line.number,
-      `the file is of version ${got}; this program reads version ${VERSION} only`,
-    );
+    const what = `the file is of version ${JSON.stringify(version)}; this program reads version ${VERSION} only`;
+    throw broken(line.number, what);
   }
   return { kind: 'head', ...read(line, headLine) };
 }
@@ -171,12 +160,10 @@ async function readDataset(
     if (next === undefined) {
       throw broken(number, `the last ${missing} bytes of the document are missing`);
     }
-    const part = partOf(next);
+    const part = Buffer.from(read(next, partLine).part, 'base64');
     if (part.length === 0 || part.length > missing) {
-      throw broken(
-        next.number,
-        `part: must hold between 1 and ${missing} bytes (got ${part.length})`,
-      );
+      const what = `part: must hold between 1 and ${missing} bytes (got ${part.length})`;
+      throw broken(next.number, what);
     }
     parts.push(part);
     missing -= part.length;
@@ -189,13 +176,6 @@ async function readDataset(
     throw broken(number, `dataset.${field}: must be what the document says`);
   }
   return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
-}
-
-function partOf({ number, value: { part } }: Line): Buffer {
-  const bytes = typeof part === 'string' ? Buffer.from(part, 'base64') : undefined;
-  // The decoder passes over what is no base64.
-  if (bytes !== undefined && bytes.toString('base64') === part) return bytes;
-  throw broken(number, 'part: must be base64');
 }
 
 /** Lines with the line feed at their ends; the last one may lack it. */
@@ -225,22 +205,11 @@ async function* splitLines(
   return undefined;
 }
 
-/** Keeps a byte order mark, which then is no JSON. */
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-function textOf(bytes: Buffer, number: number): string {
-  if (bytes.at(-1) !== LINE_FEED) throw broken(number, 'the file ends within this line');
-  try {
-    return UTF8.decode(bytes);
-  } catch {
-    throw broken(number, 'is not UTF-8 text');
-  }
-}
-
-function objectOf(line: string, number: number): Line['value'] {
+function objectIn(bytes: Buffer, number: number): Line['value'] {
+  if (!isUtf8(bytes)) throw broken(number, 'is not UTF-8 text');
   let value: unknown;
   try {
-    value = JSON.parse(line);
+    value = JSON.parse(bytes.toString());
   } catch {
     throw broken(number, 'is not JSON');
   }

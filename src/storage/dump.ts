@@ -67,7 +67,7 @@ export async function restoreRecords<S extends Session>(
   records: AsyncIterable<StorageRecord>,
   rolesToken: string,
 ): Promise<void> {
-  const { session, commit, end } = await long('write');
+  const { session, end } = await long('write');
   try {
     // Held to the end, so that nothing is created beside it.
     if (dialect.lockIds !== undefined) await session.rows(dialect.lockIds);
@@ -93,7 +93,7 @@ export async function restoreRecords<S extends Session>(
       }
     }
     await setRolesToken(dialect, session, rolesToken);
-    await commit();
+    await session.commit();
   } finally {
     await end();
   }

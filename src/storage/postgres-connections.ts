@@ -4,7 +4,7 @@ import type { PostgresConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../errors.ts';
 import { inTime } from '../in-time.ts';
 import {
-  isRefusal,
+  perform,
   type Dialect,
   type Kind,
   type Row,
@@ -35,13 +35,6 @@ const LONG_IDLE = 600_000;
 const LONG_COMMIT = 30_000;
 /** What connections may take to close (ms). */
 const FAREWELL = 200;
-
-const BEGIN = {
-  snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-  // A server may be told to acknowledge what it has not yet written; what is told to a client is kept.
-  write: `BEGIN ISOLATION LEVEL READ COMMITTED;
-    SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`,
-} as const;
 
 /** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
@@ -149,7 +142,7 @@ export function connectPostgres(options: {
     const first = !used.has(client);
     used.add(client);
     try {
-      const result = await perform(client, kind, budget, work);
+      const result = await perform(options.dialect, createSession(client, budget), kind, work);
       client.release();
       return result;
     } catch (error) {
@@ -219,8 +212,8 @@ export function connectPostgres(options: {
         }
         try {
           const session = createSession(client, budget, true);
-          await session.script(BEGIN[kind]);
-          return { session, commit: () => commit(client, LONG_COMMIT), end };
+          await session.script(options.dialect.begin[kind]);
+          return { session, end };
         } catch (error) {
           await end();
           throw error;
@@ -234,22 +227,6 @@ export function connectPostgres(options: {
       for (const client of open) discard(client);
     },
   };
-}
-
-/** @throws StorageUnavailable, or what the work throws; then the connection must not be used again */
-async function perform<T>(
-  client: Client,
-  kind: Kind,
-  budget: Budget,
-  work: (session: PostgresSession) => Promise<T>,
-): Promise<T> {
-  const session = createSession(client, budget);
-  if (kind === 'read') return await work(session);
-  await session.script(BEGIN[kind]);
-  const result = await work(session);
-  if (kind === 'write' && !isRefusal(result)) await commit(client, budget.left());
-  else await session.script('ROLLBACK');
-  return result;
 }
 
 /** @param patient whether each statement has the time of a whole operation */
@@ -271,17 +248,16 @@ function createSession(client: Client, budget: Budget, patient = false): Postgre
       budget.renew();
       return found;
     },
+    async commit() {
+      const left = patient ? LONG_COMMIT : budget.left();
+      try {
+        await ask(client, left, 'COMMIT');
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+        throw new StorageUnavailable(left > 0 ? 'unknown' : 'nothing-done', error);
+      }
+    },
   };
-}
-
-/** @throws StorageUnavailable `unknown` when it was sent, and it is not known what became of it */
-async function commit(client: Client, milliseconds: number): Promise<void> {
-  try {
-    await ask(client, milliseconds, 'COMMIT');
-  } catch (error) {
-    if (!isPassing(error)) throw error;
-    throw new StorageUnavailable(milliseconds > 0 ? 'unknown' : 'nothing-done', error);
-  }
 }
 
 /**

@@ -76,6 +76,12 @@ const takeId = (kind: 'role' | 'dataset') =>
 
 const POSTGRES: Dialect<PostgresSession> = {
   migrations: MIGRATIONS,
+  begin: {
+    snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    // A server may be told to acknowledge what it has not yet written; what is told to a client is kept.
+    write: `BEGIN ISOLATION LEVEL READ COMMITTED;
+      SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`,
+  },
   async version({ rows }) {
     // Before anything is looked up: PostgreSQL would go on believing that a table is not there.
     await rows(`SELECT pg_advisory_xact_lock(${LOCK})`);

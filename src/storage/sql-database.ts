@@ -17,6 +17,8 @@ export interface Session {
   rows(text: string, values?: readonly Value[]): Promise<readonly Row[]>;
   /** Runs several statements that give nothing back. @throws as {@link Session.rows} */
   script(text: string): Promise<void>;
+  /** @throws StorageUnavailable `unknown` when it was sent, and it is not known what became of it */
+  commit(): Promise<void>;
 }
 
 /**
@@ -35,11 +37,7 @@ export interface SqlDatabase<S extends Session> {
   /** The work may be done twice, if the first time was in vain. */
   run<T>(kind: Kind, work: (session: S) => Promise<T>): Promise<T>;
   /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
-  long(kind: 'snapshot' | 'write'): Promise<{
-    readonly session: S;
-    commit(): Promise<void>;
-    end(): Promise<void>;
-  }>;
+  long(kind: 'snapshot' | 'write'): Promise<{ readonly session: S; end(): Promise<void> }>;
   /** Called when no operation is under way. Ends long work. */
   close(): Promise<void>;
 }
@@ -51,7 +49,9 @@ export interface Dialect<S extends Session> {
    * released is never changed, a new version is added at the end.
    */
   readonly migrations: readonly string[];
-  /** The version of the schema, 0 of an empty place. @throws OperatorError for a place of another program */
+  /** Begins what sees one moment, and a transaction that writes. */
+  readonly begin: Readonly<Record<'snapshot' | 'write', string>>;
+  /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
   version(session: S): Promise<number>;
   setVersion(version: number): string;
   /** What an operator is told of a schema of a newer program. */
@@ -98,6 +98,21 @@ export interface Dialect<S extends Session> {
 /** Whether a result says that nothing is to be kept: a word other than `done`. */
 export const isRefusal = (result: unknown): boolean =>
   typeof result === 'string' && result !== 'done';
+
+/** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
+export async function perform<S extends Session, T>(
+  { begin }: Dialect<S>,
+  session: S,
+  kind: Kind,
+  work: (session: S) => Promise<T>,
+): Promise<T> {
+  if (kind === 'read') return await work(session);
+  await session.script(begin[kind]);
+  const result = await work(session);
+  if (kind === 'write' && !isRefusal(result)) await session.commit();
+  else await session.script('ROLLBACK');
+  return result;
+}
 
 /**
  * Text is kept as the bytes of its UTF-8: it is then compared exactly and may hold NUL, whatever the encoding and the

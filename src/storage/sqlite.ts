@@ -7,10 +7,9 @@ import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,
   bytesOf,
-  isRefusal,
   only,
+  perform,
   type Dialect,
-  type Kind,
   type Row,
   type Session,
   type SqlDatabase,
@@ -91,6 +90,7 @@ function sqliteDialect(
   const migrations = [FIRST_MIGRATION];
   return {
     migrations,
+    begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE' },
     async version({ rows }) {
       const version = Number(only(await rows('PRAGMA user_version'))['user_version']);
       const application = Number(only(await rows('PRAGMA application_id'))['application_id']);
@@ -208,6 +208,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
       },
       rows: (text, values = []) => ask({ text, values: values as Call['values'] }),
       script: async (text) => void (await ask({ text })),
+      commit: async () => void (await ask({ text: 'COMMIT' })),
       close() {
         closing = true;
         worker.ref();
@@ -231,7 +232,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     const connection = createConnection();
     try {
       // Before anything is written: a file of another program stays as it is.
-      const version = await perform(connection, 'snapshot', dialect.version);
+      const version = await perform(dialect, connection, 'snapshot', dialect.version);
       if (version > latest) throw new OperatorError(dialect.newer(version));
       await switchToWal(connection);
       await connection.script(`
@@ -240,11 +241,14 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         PRAGMA journal_size_limit = ${KEPT_OF_WAL};
       `);
       if (version < latest) {
-        await perform(connection, 'write', (session) => bringUpToDate(session, dialect, options));
+        await perform(dialect, connection, 'write', (session) =>
+          bringUpToDate(session, dialect, options),
+        );
       }
       return connection;
     } catch (error) {
-      await connection.close();
+      // A thread that hangs does not end.
+      if (!connection.ended) await connection.close();
       throw error;
     }
   }
@@ -277,6 +281,8 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
           if (connection?.ended !== false) connection = await connect();
           return await work(connection);
         } catch (error) {
+          // One that cannot be undone ends with its connection.
+          await connection?.script('ROLLBACK').catch(() => void connection?.close());
           if (isBusy(error)) {
             // What came while this operation waited for the lock has waited already.
             patience.abort(error);
@@ -300,7 +306,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     open: () => writer.use(async () => {}),
     run: (kind, work) => {
       const line = kind === 'write' || !writer.isBusy() ? writer : reader;
-      return line.use((connection) => perform(connection, kind, work)).catch(unavailable);
+      return line.use((connection) => perform(dialect, connection, kind, work)).catch(unavailable);
     },
     async long(kind) {
       const session = await connect().catch(unavailable);
@@ -310,12 +316,12 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         await session.close();
       };
       try {
-        await session.script(BEGIN[kind]);
+        await session.script(dialect.begin[kind]);
       } catch (error) {
         await end();
         throw error;
       }
-      return { session, commit: () => session.script('COMMIT'), end };
+      return { session, end };
     },
     async close() {
       for (const connection of long) await connection.close();
@@ -329,28 +335,9 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 const END: Call = {};
 const diskHangs = () => new Error('the disk hangs');
 
-const BEGIN = { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE' } as const;
-
-async function perform<T>(
-  session: Connection,
-  kind: Kind,
-  work: (session: Session) => Promise<T>,
-): Promise<T> {
-  if (kind === 'read') return await work(session);
-  await session.script(BEGIN[kind]);
-  try {
-    const result = await work(session);
-    await session.script(isRefusal(result) ? 'ROLLBACK' : 'COMMIT');
-    return result;
-  } catch (error) {
-    await session.script('ROLLBACK').catch(() => session.close());
-    throw error;
-  }
-}
-
 const isBusy = (error: unknown): boolean => error instanceof StorageUnavailable && 'busy' in error;
 
-/** A storage that cannot be opened is, to those who cannot mend it, one that cannot be reached. */
+/** A storage that cannot be opened is told to clients as one that cannot be reached. */
 function unavailable(error: unknown): never {
   throw error instanceof OperatorError ? new StorageUnavailable('nothing-done', error) : error;
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { createDocumentGate, placesBeside } from '../../../src/api/documents.ts';
+import { createDocumentGate, slotsBeside } from '../../../src/api/documents.ts';
 import { createGate, settle } from '../auth/support.ts';
 
 beforeEach(() => {
@@ -69,7 +69,7 @@ const statesOf = (all: readonly { readonly state: string }[]) => all.map(({ stat
 
 describe('a gate for documents', () => {
   test('lets so many in, and the others in their order', async () => {
-    const documents = createDocumentGate({ places: 2 });
+    const documents = createDocumentGate({ slots: 2 });
     const all = Array.from({ length: 4 }, () => visit(documents));
     await settle();
     expect(statesOf(all)).toEqual(['inside', 'inside', 'waiting', 'waiting']);
@@ -99,7 +99,7 @@ describe('a gate for documents', () => {
   });
 
   test('lets work be done while slow clients are sent what was read', async () => {
-    const documents = createDocumentGate({ places: 2, sent: 3 });
+    const documents = createDocumentGate({ slots: 2, sent: 3 });
     const slow = Array.from({ length: 4 }, () => visit(documents, { exports: true }));
     await settle();
     expect(statesOf(slow)).toEqual(['reading', 'reading', 'waiting', 'waiting']);
@@ -121,7 +121,7 @@ describe('a gate for documents', () => {
   });
 
   test('lets documents be read and written while slow clients send theirs', async () => {
-    const documents = createDocumentGate({ places: 1, received: 3 });
+    const documents = createDocumentGate({ slots: 1, received: 3 });
     const slow = Array.from({ length: 4 }, () => visit(documents, { slow: true }));
     const reader = visit(documents, { exports: true });
     await settle();
@@ -143,7 +143,7 @@ describe('a gate for documents', () => {
   });
 
   test('refuses what has come whole and finds no place to be written, as soon as its client goes or in the end', async () => {
-    const documents = createDocumentGate({ places: 1, received: 3 });
+    const documents = createDocumentGate({ slots: 1, received: 3 });
     const writing = visit(documents);
     const [going, staying] = [visit(documents, { slow: true }), visit(documents, { slow: true })];
     await settle();
@@ -182,7 +182,7 @@ describe('a gate for documents', () => {
   });
 
   test('a client that goes while it waits at any of its gates leaves those that it has entered', async () => {
-    const documents = createDocumentGate({ places: 1, sent: 1 });
+    const documents = createDocumentGate({ slots: 1, sent: 1 });
     const working = visit(documents);
     const user = 'ann';
     await settle();
@@ -200,7 +200,7 @@ describe('a gate for documents', () => {
   });
 
   test('gives the place of work that failed to the next one', async () => {
-    const documents = createDocumentGate({ places: 1 });
+    const documents = createDocumentGate({ slots: 1 });
     const failing = documents.receive(
       client().asker,
       async () => {},
@@ -213,7 +213,7 @@ describe('a gate for documents', () => {
   });
 
   test('lets nobody wait who has gone away', async () => {
-    const documents = createDocumentGate({ places: 1 });
+    const documents = createDocumentGate({ slots: 1 });
     const first = visit(documents);
     const second = visit(documents);
     second.goAway();
@@ -226,7 +226,7 @@ describe('a gate for documents', () => {
   });
 
   test('does no work for who had gone before, or goes in the turn in which its place came', async () => {
-    const documents = createDocumentGate({ places: 1 });
+    const documents = createDocumentGate({ slots: 1 });
     const gone = client();
     gone.goAway();
     let done = 0;
@@ -244,7 +244,7 @@ describe('a gate for documents', () => {
   });
 
   test('lets nobody wait for ever', async () => {
-    const documents = createDocumentGate({ places: 1, wait: 30_000 });
+    const documents = createDocumentGate({ slots: 1, wait: 30_000 });
     const first = visit(documents);
     await settle();
     jest.advanceTimersByTime(20_000);
@@ -268,5 +268,5 @@ test.each([
   [10, 4],
   [100, 4],
 ])('of %i connections documents take at most %i', (connections, places) => {
-  expect(placesBeside(connections)).toBe(places);
+  expect(slotsBeside(connections)).toBe(places);
 });

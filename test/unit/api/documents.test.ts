@@ -11,7 +11,7 @@ const DOCUMENT = JSON.stringify({ project: 'p', dataset_name: 'd', type: 'MDX' }
 async function fullHouse() {
   const began = createGate();
   const end = createGate();
-  const inner = createDocumentGate({ places: 1, own: 1, queue: 1 });
+  const inner = createDocumentGate({ slots: 1, own: 1, queue: 1 });
   /** Who asked for a place, in order. */
   const arrived: ServerResponse[] = [];
   const documents: DocumentGate = {

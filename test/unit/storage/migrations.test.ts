@@ -11,6 +11,7 @@ function house() {
     rows: async (text, values = []) =>
       database.prepare(text).all(...(values as readonly SQLInputValue[])),
     script: async (text) => database.exec(text),
+    commit: async () => {},
   };
   const ran: string[] = [];
   const version = () =>
@@ -26,7 +27,7 @@ function house() {
       insertMembers: 'SELECT 1 WHERE ?1 = ?2',
     } as unknown as Dialect<Session>;
     const watched: Session = {
-      rows: session.rows,
+      ...session,
       script: async (text) => {
         if (migrations.includes(text)) ran.push(text);
         await session.script(text);
