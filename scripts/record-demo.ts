@@ -5,7 +5,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { RECORDINGS_FOLDER, RECORDINGS_LIST, loadRecordings } from '../src/demo/replay-engine.ts';
-import type { RecordingsList } from '../src/demo/replay-engine.ts';
+import type { ListedRecording } from '../src/demo/replay-engine.ts';
 import { startMondrian } from '../test/engine/mondrian.ts';
 import { CACHEABLE_REQUESTS } from '../test/engine/requests.ts';
 
@@ -26,7 +26,7 @@ const engine = await startMondrian();
 try {
   await rm(RECORDINGS_FOLDER, { recursive: true, force: true });
   await mkdir(RECORDINGS_FOLDER, { recursive: true });
-  const list: RecordingsList = [];
+  const list: ListedRecording[] = [];
   for (const [index, name] of QUESTIONS.entries()) {
     const request = CACHEABLE_REQUESTS.find((one) => one.name === name);
     if (request === undefined) throw new Error(`no request is called "${name}"`);
@@ -48,16 +48,12 @@ try {
       answer: {
         status: answer.status,
         contentType: answer.headers.get('content-type') ?? '',
-        bytes: body.length,
         file,
       },
     });
     console.log(`${name}: ${body.length} bytes in ${engineMs} ms`);
   }
-  await writeFile(
-    new URL(RECORDINGS_LIST, RECORDINGS_FOLDER),
-    `${JSON.stringify(list, undefined, 2)}\n`,
-  );
+  await writeFile(RECORDINGS_LIST, `${JSON.stringify(list, undefined, 2)}\n`);
   await loadRecordings();
 } finally {
   await engine.close();

@@ -1,11 +1,10 @@
 import type { Clock } from '../clock.ts';
 import type { Emit } from '../events.ts';
 import { parseBasicCredentials, type Credentials } from './basic-credentials.ts';
-import { createCheckLine } from './check-line.ts';
 import { clientNetwork } from './client-network.ts';
 import {
+  admittedBy,
   createLoginThrottle,
-  ownAdmission,
   UNCHARGED,
   type LoginAdmission,
 } from './login-throttle.ts';
@@ -135,17 +134,15 @@ interface Attempt extends Credentials {
  */
 export function createPasswordAuthenticator(
   check: PasswordCheck,
-  {
-    verifiedFor,
-    clock,
-    random,
-    emit,
-    admission = ownAdmission(createLoginThrottle({ clock })),
-  }: LoginOptions,
+  { verifiedFor, clock, random, emit, ...given }: LoginOptions,
 ): Authenticator {
   const { proofOf } = check;
+  const throttle = createLoginThrottle({ clock });
+  const admission = given.admission ?? {
+    admit: async (...attempt: [string, string]) => admittedBy(throttle, ...attempt),
+  };
   const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, proofOf, clock });
-  const line = createCheckLine({ atOnce: check.atOnce });
+  const line = createCheckLine(check.atOnce);
   const flights = new Map<string, Promise<Authentication>>();
   let closed = false;
 
@@ -192,12 +189,8 @@ export function createPasswordAuthenticator(
     reason: LoginRefusal,
     retryAfter = 0,
   ): Authentication {
-    emit({
-      type: 'login-refused',
-      reason,
-      user: check.isKnown(name) ? name : undefined,
-      address,
-    });
+    const user = check.isKnown(name) ? name : undefined;
+    emit({ type: 'login-refused', reason, user, address });
     return refusal(reason, retryAfter);
   }
 
@@ -210,10 +203,9 @@ export function createPasswordAuthenticator(
       if (remembered !== undefined) return { ok: true, principal: remembered.principal };
 
       const credentials = parseBasicCredentials(authorization);
-      if (!credentials.ok) return refusal(credentials.reason);
-      const { name, password } = credentials;
-      const attempt: Attempt = { name, password, digest, clientAddress };
-      if (!check.mayCheck(password)) return refuse(attempt, 'malformed');
+      if (typeof credentials === 'string') return refusal(credentials);
+      const attempt: Attempt = { ...credentials, digest, clientAddress };
+      if (!check.mayCheck(attempt.password)) return refuse(attempt, 'malformed');
 
       const key = `${digest} ${clientNetwork(clientAddress)}`;
       const underWay = flights.get(key);
@@ -237,4 +229,42 @@ export function createPasswordAuthenticator(
 
 function refusal(reason: LoginRefusal, retryAfter = 0): Authentication {
   return { ok: false, reason, retryAfter };
+}
+
+/** How many wait by default. Comparisons of cost 10, two at one time: the last of them waits about two seconds. */
+const CHECKS_WAITING = 64;
+
+/**
+ * Keeps a flood of logins from taking every thread, or every place at an engine.
+ * @param atOnce checks that run at one time
+ * @param waiting checks that may wait
+ */
+export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
+  const preferredLine: (() => void)[] = [];
+  const commonLine: (() => void)[] = [];
+  let running = 0;
+
+  const callNext = (): void => {
+    const next = preferredLine.shift() ?? commonLine.shift();
+    if (next === undefined) running -= 1;
+    else next();
+  };
+
+  return {
+    /**
+     * Runs a check when it is its turn.
+     * @param preferred goes before all that are not, and finds room in a full line: for credentials that
+     * were right before, so that a flood of guesses does not put out those who work.
+     * @returns undefined, at once, when the line is full; otherwise what the check says.
+     */
+    run<T>(check: () => Promise<T>, preferred: boolean): Promise<T> | undefined {
+      const isFull = running >= atOnce;
+      if (isFull && !preferred && commonLine.length >= waiting) return undefined;
+      if (!isFull) running += 1;
+      const turn = isFull
+        ? new Promise<void>((go) => void (preferred ? preferredLine : commonLine).push(go))
+        : Promise.resolve();
+      return turn.then(check).finally(callNext);
+    },
+  };
 }

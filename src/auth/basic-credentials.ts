@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
 import { parse } from 'basic-auth';
-import type { LoginRefusal } from './authenticator.ts';
 
 /** Longest header value that is read, in characters. */
 export const MAX_HEADER_LENGTH = 4096;
@@ -11,10 +10,6 @@ export interface Credentials {
   readonly password: string;
 }
 
-type BasicCredentials =
-  | ({ readonly ok: true } & Credentials)
-  | { readonly ok: false; readonly reason: Extract<LoginRefusal, 'scheme' | 'malformed'> };
-
 /** auth-scheme is a token (RFC 9110 §11.1), and only spaces may follow it (§11.4). */
 const SCHEME = /^ *([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: |$)/;
 
@@ -22,9 +17,6 @@ const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
-
-const MALFORMED: BasicCredentials = { ok: false, reason: 'malformed' };
-const OTHER_SCHEME: BasicCredentials = { ok: false, reason: 'scheme' };
 
 /**
  * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8.
@@ -34,20 +26,18 @@ const OTHER_SCHEME: BasicCredentials = { ok: false, reason: 'scheme' };
  * character. So one pair of name and password has one token, and what is compared is what was sent. Names
  * are kept as spelt: no trimming, no case folding, no Unicode normalisation. The password is everything
  * after the first colon.
+ * @returns why they cannot be read: `scheme` when they are of another scheme
  */
-export function parseBasicCredentials(authorization: string): BasicCredentials {
-  const scheme = SCHEME.exec(authorization);
-  if (scheme === null) return MALFORMED;
-  if (scheme[1]?.toLowerCase() !== 'basic') return OTHER_SCHEME;
-  if (authorization.length > MAX_HEADER_LENGTH) return MALFORMED;
+export function parseBasicCredentials(authorization: string): Credentials | 'scheme' | 'malformed' {
+  const scheme = SCHEME.exec(authorization)?.[1];
+  if (scheme !== undefined && scheme.toLowerCase() !== 'basic') return 'scheme';
+  if (scheme === undefined || authorization.length > MAX_HEADER_LENGTH) return 'malformed';
   const token = BASIC.exec(authorization)?.[1];
-  if (token === undefined || !isExactUtf8(token)) return MALFORMED;
-
-  const credentials = parse(authorization);
-  if (credentials === undefined || credentials.name === '') return MALFORMED;
-  const { name, pass: password } = credentials;
-  if (CONTROL.test(name) || CONTROL.test(password)) return MALFORMED;
-  return { ok: true, name, password };
+  if (token === undefined || !isExactUtf8(token)) return 'malformed';
+  const { name = '', pass: password = '' } = parse(authorization) ?? {};
+  return name === '' || CONTROL.test(name) || CONTROL.test(password)
+    ? 'malformed'
+    : { name, password };
 }
 
 /** Node's decoder skips what it does not know; encoding again shows whether it skipped anything. */
@@ -63,7 +53,7 @@ function isExactUtf8(token: string): boolean {
  */
 export function canonicalAuthorization(authorization: string | undefined): string | undefined {
   const credentials = parseBasicCredentials(authorization ?? '');
-  return credentials.ok ? basicAuthorization(credentials) : undefined;
+  return typeof credentials === 'string' ? undefined : basicAuthorization(credentials);
 }
 
 export function basicAuthorization({ name, password }: Credentials): string {

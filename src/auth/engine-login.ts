@@ -3,6 +3,7 @@ import {
   createPasswordAuthenticator,
   type Authenticator,
   type LoginOptions,
+  type PasswordCheck,
 } from './authenticator.ts';
 import { basicAuthorization, type Credentials } from './basic-credentials.ts';
 
@@ -25,9 +26,6 @@ const MAX_KNOWN = 10_000;
 /** For how long an engine that rejected made-up credentials is taken to check logins (ms). */
 const CHECKED_FOR = 3_600_000;
 
-/** There is nothing here that could change: what an engine knows of its users it does not tell. */
-const PROOF = 'engine';
-
 const UNCHECKED =
   'nobody is let in: the engine accepts every login, so that auth.provider: engine proves nothing';
 
@@ -45,11 +43,14 @@ export function createEngineAuthenticator({
   let checkedUntil = -Infinity;
   let underWay: Promise<boolean> | undefined;
 
-  const ask = ({ name, password }: Credentials): ReturnType<TryLogin> =>
-    tryLogin(basicAuthorization({ name, password }), closing.signal).catch(() => 'unavailable');
+  const ask = (credentials: Credentials): ReturnType<TryLogin> =>
+    tryLogin(basicAuthorization(credentials), closing.signal).catch(() => 'unavailable');
 
+  /**
+   * Whether the engine checks logins at all: one that accepts everything would let every client in under any name.
+   * So before an acceptance counts, credentials that were made up must have been rejected.
+   */
   const token = () => Buffer.from(random(12)).toString('hex');
-
   const rejectsMadeUpLogin = async (): Promise<boolean> => {
     const at = clock.now();
     // The first part is for the operator who finds it in the log of the engine.
@@ -59,37 +60,30 @@ export function createEngineAuthenticator({
     return answer === 'rejected';
   };
 
-  /**
-   * Whether the engine checks logins at all: one that accepts everything would let every client in under any name.
-   * So before an acceptance counts, credentials that were made up must have been rejected. Concurrent callers share
-   * the test under way.
-   */
+  /** Concurrent callers share the test under way. */
   const checksLogins = async (): Promise<boolean> => {
     if (clock.now() < checkedUntil) return true;
-    underWay ??= rejectsMadeUpLogin().finally(() => {
-      underWay = undefined;
-    });
+    underWay ??= rejectsMadeUpLogin().finally(() => (underWay = undefined));
     return underWay;
   };
 
-  return createPasswordAuthenticator(
-    {
-      atOnce: TRIALS_AT_ONCE,
-      // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
-      mayCheck: (password) => password !== '',
-      async check(credentials) {
-        const answer = await ask(credentials);
-        if (answer === 'rejected') return 'wrong';
-        if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
-        known.set(credentials.name, true);
-        return 'right';
-      },
-      proofOf: () => PROOF,
-      isKnown: (name) => known.has(name),
-      // The other users of an engine are not known.
-      isLookAlike: () => true,
-      close: () => closing.abort(),
+  const check: PasswordCheck = {
+    atOnce: TRIALS_AT_ONCE,
+    // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
+    mayCheck: (password) => password !== '',
+    async check({ name, password }) {
+      const answer = await ask({ name, password });
+      if (answer === 'rejected') return 'wrong';
+      if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
+      known.set(name, true);
+      return 'right';
     },
-    login,
-  );
+    // There is nothing here that could change: what an engine knows of its users it does not tell.
+    proofOf: () => 'engine',
+    isKnown: (name) => known.has(name),
+    // The other users of an engine are not known.
+    isLookAlike: () => true,
+    close: () => closing.abort(),
+  };
+  return createPasswordAuthenticator(check, login);
 }

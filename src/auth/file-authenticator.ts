@@ -2,6 +2,7 @@ import {
   createPasswordAuthenticator,
   type Authenticator,
   type LoginOptions,
+  type PasswordCheck,
 } from './authenticator.ts';
 import {
   comparePassword,
@@ -44,27 +45,25 @@ export async function createFileAuthenticator({
   const followed = await followUsers({ file, read, repeat, emit });
   const accountOf = (name: string) => followed.users().accounts.get(name);
 
-  return createPasswordAuthenticator(
-    {
-      atOnce: COMPARISONS_AT_ONCE,
-      mayCheck: isComparable,
-      async check({ name, password }) {
-        const account = accountOf(name);
-        // Made for every login, so that no time tells whether it is used.
-        const decoy = createDecoyHash(followed.users().commonCost, random);
-        try {
-          const isRight = await compare(password, account?.hash ?? decoy);
-          return isRight && account !== undefined ? 'right' : 'wrong';
-        } catch (error) {
-          emit({ type: 'warning', message: 'a login could not be checked', error });
-          return 'failed';
-        }
-      },
-      proofOf: accountOf,
-      isKnown: (name) => accountOf(name) !== undefined,
-      isLookAlike: (name) => followed.users().lookAlikes.has(name),
-      close: followed.close,
+  const check: PasswordCheck = {
+    atOnce: COMPARISONS_AT_ONCE,
+    mayCheck: isComparable,
+    async check({ name, password }) {
+      const account = accountOf(name);
+      // Made for every login, so that no time tells whether it is used.
+      const decoy = createDecoyHash(followed.users().commonCost, random);
+      try {
+        const isRight = await compare(password, account?.hash ?? decoy);
+        return isRight && account !== undefined ? 'right' : 'wrong';
+      } catch (error) {
+        emit({ type: 'warning', message: 'a login could not be checked', error });
+        return 'failed';
+      }
     },
-    login,
-  );
+    proofOf: accountOf,
+    isKnown: (name) => accountOf(name) !== undefined,
+    isLookAlike: (name) => followed.users().lookAlikes.has(name),
+    close: followed.close,
+  };
+  return createPasswordAuthenticator(check, login);
 }

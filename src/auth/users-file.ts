@@ -59,41 +59,45 @@ export function parseUsers(
   const accounts = new Map<string, Account>();
   const lineOf = new Map<string, number>();
   const problems: string[] = [];
-  const lines = new TextDecoder().decode(bytes).split(/\r?\n/);
-  for (const [index, line] of lines.entries()) {
+  for (const [index, line] of new TextDecoder().decode(bytes).split(/\r?\n/).entries()) {
     if (/^[ \t]*(?:#|$)/.test(line)) continue;
-    const number = index + 1;
-    const colon = line.indexOf(':');
-    const name = line.slice(0, Math.max(colon, 0));
-    const hash = line.slice(colon + 1).trimEnd();
-    const problem = colon === -1 ? 'there is no colon' : (nameProblem(name) ?? hashProblem(hash));
+    const [, name = '', text] = /^([^:]*):(.*)$/su.exec(line) ?? [];
+    const hash = text?.trimEnd() ?? '';
     const earlier = lineOf.get(name);
-    if (problem !== undefined) problems.push(`line ${number}: ${problem}`);
-    else if (earlier !== undefined)
-      problems.push(`line ${number}: the user of line ${earlier} again`);
-    else {
+    const problem =
+      (text === undefined ? 'there is no colon' : (nameProblem(name) ?? hashProblem(hash))) ??
+      (earlier === undefined ? undefined : `the user of line ${earlier} again`);
+    if (problem === undefined) {
       const known = before.get(name);
       accounts.set(name, known?.hash === hash ? known : { hash });
-      lineOf.set(name, number);
+      lineOf.set(name, index + 1);
+    } else {
+      problems.push(`line ${index + 1}: ${problem}`);
     }
   }
   if (problems.length === 0 && accounts.size === 0) problems.push('it holds no user');
   if (problems.length > 0) throw unusable(file, problems);
 
-  const costs = countCosts(accounts.values());
-  const pairs = lookAlikePairs([...accounts.keys()]);
-  return {
-    accounts,
-    commonCost: mostFrequent(costs),
-    lookAlikes: new Set(pairs.flat()),
-    warnings: [
-      ...pairs.map(
-        (pair) =>
-          `lines ${pair.map((name) => lineOf.get(name)).join(' and ')}: two users whose names differ only in letter case or Unicode form`,
-      ),
-      ...unevenCosts(costs),
-    ],
-  };
+  const costs = [...Map.groupBy(accounts.values(), ({ hash }) => bcryptCost(hash) ?? MAX_COST)];
+  const [[commonCost] = [MAX_COST]] = costs.toSorted(
+    ([cost, alike], [other, others]) => others.length - alike.length || other - cost,
+  );
+  // Each is a principal of its own; the author of the lines likely meant one.
+  const twins = [...Map.groupBy(accounts.keys(), formOf).values()].filter(
+    ({ length }) => length > 1,
+  );
+  const warnings = twins.map(
+    (names) =>
+      `lines ${names.map((name) => lineOf.get(name)).join(' and ')}: users whose names differ only in letter case or Unicode form`,
+  );
+  if (costs.length > 1) {
+    // An unknown name costs a comparison of the common cost.
+    const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
+    warnings.push(
+      `the hashes have different costs (${list.join(', ')}): the time of a refusal tells which users exist`,
+    );
+  }
+  return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
 }
 
 function nameProblem(name: string): string | undefined {
@@ -121,41 +125,6 @@ function formOf(name: string): string {
   return foldCase(foldCase(name).normalize('NFKC'));
 }
 
-/** Each of them is a principal of its own; the author of both lines likely meant one. */
-function lookAlikePairs(names: readonly string[]): [string, string][] {
-  const seen = new Map<string, string>();
-  const pairs: [string, string][] = [];
-  for (const name of names) {
-    const earlier = seen.get(formOf(name));
-    if (earlier === undefined) seen.set(formOf(name), name);
-    else pairs.push([earlier, name]);
-  }
-  return pairs;
-}
-
-/** An unknown name costs a comparison of the common cost, so another cost shows that its user exists. */
-function unevenCosts(costs: ReadonlyMap<number, number>): string[] {
-  if (costs.size < 2) return [];
-  const list = [...costs.keys()].sort((a, b) => a - b).join(', ');
-  return [
-    `the hashes have different costs (${list}): the time of a refusal tells which users exist`,
-  ];
-}
-
-function countCosts(accounts: Iterable<Account>): Map<number, number> {
-  const counts = new Map<number, number>();
-  for (const { hash } of accounts) {
-    const cost = bcryptCost(hash);
-    if (cost !== undefined) counts.set(cost, (counts.get(cost) ?? 0) + 1);
-  }
-  return counts;
-}
-
-function mostFrequent(counts: ReadonlyMap<number, number>): number {
-  const [first] = [...counts].sort(([a, m], [b, n]) => n - m || b - a);
-  return first?.[0] ?? MAX_COST;
-}
-
 function unusable(file: string, problems: readonly string[]): UsersFileError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
   const more = problems.length - shown.length;
@@ -174,11 +143,6 @@ export interface FollowedUsers {
   /** Stops reading. A reading that is under way changes nothing any more. */
   close(): void;
 }
-
-/** One reading: `print` is equal for equal content, or for the same failure. */
-type Reading =
-  | { readonly print: string; readonly bytes: Uint8Array }
-  | { readonly print: string; readonly error: UsersFileError };
 
 /**
  * Reads the users file and follows its changes.
@@ -204,20 +168,18 @@ export async function followUsers({
   readonly repeat: Repeat;
   readonly emit: Emit;
 }): Promise<FollowedUsers> {
-  let closed = false;
-  let polling = false;
-  /** A reading that differs from the one that was acted upon last, seen once. */
-  let unconfirmed: string | undefined;
-
-  const observe = (): Promise<Reading> =>
-    read(file).then(
-      (bytes) => ({ print: `bytes ${hash('sha256', bytes)}`, bytes }),
-      (cause: unknown) => ({ print: `error ${String(cause)}`, error: unreadable(file, cause) }),
-    );
-
-  const usersOf = (reading: Reading, before?: Users): Users => {
-    if ('error' in reading) throw reading.error;
-    const found = parseUsers(reading.bytes, file, before?.accounts);
+  /** One reading: `print` is equal for equal content, or for the same failure. */
+  const observe = async () => {
+    try {
+      const bytes = await read(file);
+      return { print: `bytes ${hash('sha256', bytes)}`, bytes };
+    } catch (cause) {
+      return { print: `error ${String(cause)}`, error: unreadable(file, cause) };
+    }
+  };
+  const usersOf = ({ bytes, error }: Awaited<ReturnType<typeof observe>>, before?: Users) => {
+    if (bytes === undefined) throw error;
+    const found = parseUsers(bytes, file, before?.accounts);
     emit({ type: 'users-loaded', count: found.accounts.size });
     for (const message of found.warnings) emit({ type: 'warning', message });
     return found;
@@ -225,22 +187,11 @@ export async function followUsers({
 
   const first = await observe();
   let users = usersOf(first);
+  /** The reading that was acted upon last, and one that differs from it and was seen once. */
   let settled = first.print;
-
-  const act = (reading: Reading): void => {
-    const { print } = reading;
-    if (print === settled || print !== unconfirmed) {
-      unconfirmed = print === settled ? undefined : print;
-      return;
-    }
-    settled = print;
-    try {
-      users = usersOf(reading, users);
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      emit({ type: 'warning', message: `the users of before stay: ${problem}` });
-    }
-  };
+  let unconfirmed: string | undefined;
+  let closed = false;
+  let polling = false;
 
   const stop = repeat(async () => {
     // A file system that hangs must not gather readings.
@@ -248,7 +199,18 @@ export async function followUsers({
     polling = true;
     const reading = await observe();
     polling = false;
-    if (!closed) act(reading);
+    if (closed) return;
+    const { print } = reading;
+    const isConfirmed = print === unconfirmed && print !== settled;
+    unconfirmed = print;
+    if (!isConfirmed) return;
+    settled = print;
+    try {
+      users = usersOf(reading, users);
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+    }
   }, POLL_INTERVAL);
 
   return {

@@ -1,10 +1,15 @@
 import type { RequestListener } from 'node:http';
 import { createApp, type Readiness } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { createExplainHandler, createPurgesHandler, type ExplainXmla } from '../http/admin.ts';
+import {
+  createExplainHandler,
+  createPurgesHandler,
+  shareFor,
+  type ExplainXmla,
+} from '../http/admin.ts';
 import { createApiBackend, type ApiBackend } from './api-backend.ts';
 import type { Cache } from './cache.ts';
-import type { Engines } from './engines.ts';
+import type { Engines, EngineStates } from './engines.ts';
 
 type ApiGround = Parameters<typeof createApiBackend>[1];
 type AppParts = Parameters<typeof createApp>[0];
@@ -15,6 +20,9 @@ export interface Pages {
   /** Closes what it made. */
   close(): void;
 }
+
+/** Engines and storage are asked at most so often (ms), however often /health/ready is. */
+const READINESS_HOLDS = 1_000;
 
 /** Loaded with the first request that it is to answer, since Express takes as long as half of a start. */
 export function createPages(
@@ -28,6 +36,10 @@ export function createPages(
 ): Pages {
   const { login, permissions, cache, engines, parts } = ground;
   const api = createApiBackend(config, ground);
+  const probe = shareFor(READINESS_HOLDS, parts.clock, async () => ({
+    states: await engines.states(),
+    isStorageUp: await api.reachable(),
+  }));
   const app = createApp({
     xmlaRoutes: ground.xmlaRoutes,
     api: api.router,
@@ -40,7 +52,7 @@ export function createPages(
     purges: createPurgesHandler({ login, permissions, purgeLog: cache.purgeLog }),
     login,
     open: config.listen.open,
-    ready: () => readiness(engines, cache, api),
+    ready: async () => readiness(await probe(), cache, api.driver),
     metrics: ground.metrics,
     newId: ground.newId,
     emit: parts.emit,
@@ -49,9 +61,11 @@ export function createPages(
 }
 
 /** Without its engine a gateway is of no use; without Redis or storage its queries go on. */
-async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promise<Readiness> {
-  const states = await engines.states();
-  const storage = (await api.reachable()) ? 'up' : 'down';
+function readiness(
+  { states, isStorageUp }: { readonly states: EngineStates; readonly isStorageUp: boolean },
+  cache: Cache,
+  driver: ApiBackend['driver'],
+): Readiness {
   return {
     ready: states.ready,
     parts: {
@@ -63,7 +77,7 @@ async function readiness(engines: Engines, cache: Cache, api: ApiBackend): Promi
         purges_owed: cache.owed().length,
         conditions: cache.redisConditions(),
       },
-      storage: { driver: api.driver, state: storage },
+      storage: { driver, state: isStorageUp ? 'up' : 'down' },
     },
   };
 }

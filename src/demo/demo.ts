@@ -6,7 +6,7 @@ import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Parts } from '../composition/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
-import { createGateway } from '../gateway.ts';
+import { createGateway, type Gateway } from '../gateway.ts';
 import {
   loadRecordings,
   startReplayEngine,
@@ -39,12 +39,6 @@ export interface DemoOptions {
   readonly print: (text: string) => void;
 }
 
-interface Asked {
-  readonly status: number;
-  readonly milliseconds: number;
-  readonly cacheStatus: string;
-}
-
 const COLUMNS: readonly Column[] = [
   { title: 'Query', align: 'left' },
   { title: 'Answer', align: 'right' },
@@ -59,126 +53,22 @@ const COLUMNS: readonly Column[] = [
 const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';
 
-const authorization = ({ user, password }: DemoGateway): string =>
-  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
-
-/** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
-async function ask(
-  gateway: DemoGateway,
-  { name, request, answer: recorded }: Recording,
-  { now, signal }: { readonly now: () => number; readonly signal: AbortSignal },
-): Promise<Asked> {
-  const start = now();
-  const answer = await fetch(`${gateway.url}${XMLA_PATH}`, {
-    method: 'POST',
-    headers: {
-      authorization: authorization(gateway),
-      'content-type': 'text/xml; charset=UTF-8',
-      soapaction: request.soapAction,
-    },
-    body: request.body,
-    signal,
-  });
-  const body = Buffer.from(await answer.arrayBuffer());
-  const milliseconds = now() - start;
-  if (answer.status !== recorded.status || !body.equals(recorded.body)) {
-    throw new Error(
-      `"${name}" was answered with status ${answer.status} and ${body.length} bytes, ` +
-        `which is not what the engine said (${recorded.status}, ${recorded.body.length} bytes)`,
-    );
-  }
-  const cacheStatus = answer.headers.get('cache-status') ?? '';
-  return { status: answer.status, milliseconds, cacheStatus };
-}
-
-async function purge(gateway: DemoGateway, signal: AbortSignal): Promise<string> {
-  const answer = await fetch(`${gateway.url}${PURGE_PATH}`, {
-    headers: { authorization: authorization(gateway) },
-    signal,
-  });
-  const text = await answer.text();
-  if (answer.status !== 200) throw new Error(`The purge failed with ${answer.status}: ${text}`);
-  return text.trim();
-}
-
-/** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
-function cameFrom(cacheStatus: string): string {
-  const [, ...parameters] = cacheStatus.split(/\s*;\s*/);
-  return parameters
-    .filter((parameter) => !parameter.startsWith('ttl='))
-    .map((parameter) => parameter.replace(/^detail=/, ''))
-    .join(', ');
-}
-
-/** One word for a POSIX shell. */
-const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
-
-function curlLines(gateway: DemoGateway, recordings: readonly Recording[]): string {
-  const login = `-u ${shellWord(`${gateway.user}:${gateway.password}`)}`;
-  const [shortest] = recordings.toSorted(
-    (one, other) => one.request.body.length - other.request.body.length,
-  );
-  const query = shortest
-    ? [
-        `Ask "${shortest.name}", and see Cache-Status and Age:`,
-        `curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
-  ${shellWord(shortest.request.body)} \\
-  ${shellWord(gateway.url + XMLA_PATH)}`,
-      ]
-    : [];
-  return [
-    ...query,
-    'Drop everything that is cached:',
-    `curl -s ${login} ${shellWord(gateway.url + PURGE_PATH)}`,
-  ].join('\n\n');
-}
-
-/** Asks everything and prints the table. */
-async function showQuestions(
-  gateway: DemoGateway,
-  { recordings, print, now }: DemoOptions,
-  signal: AbortSignal,
-): Promise<void> {
-  print(
-    `A gateway at ${gateway.url}, before an engine that replays ${recordings.length} recorded questions ` +
-      'as slowly as the real one answered them.\nAsking each twice …\n',
-  );
-  const twice: { recording: Recording; first: Asked; second: Asked }[] = [];
-  for (const recording of recordings) {
-    const first = await ask(gateway, recording, { now, signal });
-    const second = await ask(gateway, recording, { now, signal });
-    twice.push({ recording, first, second });
-  }
-  print(`GET ${PURGE_PATH}: ${await purge(gateway, signal)}\nAsking each once more …\n\n`);
-  const rows: string[][] = [];
-  for (const { recording, first, second } of twice) {
-    const afterPurge = await ask(gateway, recording, { now, signal });
-    rows.push([
-      recording.name,
-      formatBytes(recording.answer.body.length),
-      String(second.status),
-      ...[first, second, afterPurge].map(({ milliseconds }) => formatTime(milliseconds)),
-      cameFrom(second.cacheStatus),
-    ]);
-  }
-  print(`${formatTable(COLUMNS, rows)}\n\n`);
-}
-
 /**
  * Shows what the gateway does: asks every recorded question as a client over HTTP, twice, purges, asks once
  * more, and prints the times as a table; then the lines to try by hand.
  * @throws Error when the gateway gives an answer that the engine did not give
  */
 export async function showDemo(options: DemoOptions): Promise<void> {
+  const { recordings, print } = options;
   const stop = new AbortController();
   const stopped = options.stopped.then(() => stop.abort());
-  const engine = await options.startEngine(options.recordings);
+  const engine = await options.startEngine(recordings);
   try {
     const gateway = await options.startGateway(engine.url);
     try {
-      await showQuestions(gateway, options, stop.signal);
+      await askEverything(gateway, options, stop.signal);
       if (options.once) return;
-      options.print(`${curlLines(gateway, options.recordings)}\n\nCtrl-C ends it.\n`);
+      print(`${curlLines(gateway, recordings)}\n\nCtrl-C ends it.\n`);
       await stopped;
     } catch (error) {
       if (!stop.signal.aborted) throw error;
@@ -190,6 +80,86 @@ export async function showDemo(options: DemoOptions): Promise<void> {
   }
 }
 
+/** Asks everything and prints the table. */
+async function askEverything(
+  gateway: DemoGateway,
+  { recordings, print, now }: DemoOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const login = Buffer.from(`${gateway.user}:${gateway.password}`).toString('base64');
+  const authorization = `Basic ${login}`;
+
+  /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
+  async function ask({ name, request, answer: recorded }: Recording) {
+    const start = now();
+    const answer = await fetch(`${gateway.url}${XMLA_PATH}`, {
+      method: 'POST',
+      headers: {
+        authorization,
+        'content-type': 'text/xml; charset=UTF-8',
+        soapaction: request.soapAction,
+      },
+      body: request.body,
+      signal,
+    });
+    const body = Buffer.from(await answer.arrayBuffer());
+    const time = formatTime(now() - start);
+    const { status } = answer;
+    if (status !== recorded.status || !body.equals(recorded.body)) {
+      throw new Error(
+        `"${name}" was answered with status ${status} and ${body.length} bytes, ` +
+          `which is not what the engine said (${recorded.status}, ${recorded.body.length} bytes)`,
+      );
+    }
+    return { status, time, from: cameFrom(answer.headers.get('cache-status') ?? '') };
+  }
+
+  print(
+    `A gateway at ${gateway.url}, before an engine that replays ${recordings.length} recorded questions ` +
+      'as slowly as the real one answered them.\nAsking each twice …\n',
+  );
+  const rows: string[][] = [];
+  for (const recording of recordings) {
+    const [first, second] = [await ask(recording), await ask(recording)];
+    const bytes = formatBytes(recording.answer.body.length);
+    rows.push([recording.name, bytes, `${second.status}`, first.time, second.time, second.from]);
+  }
+  const purged = await fetch(`${gateway.url}${PURGE_PATH}`, { headers: { authorization }, signal });
+  const text = await purged.text();
+  if (purged.status !== 200) throw new Error(`The purge failed with ${purged.status}: ${text}`);
+  print(`GET ${PURGE_PATH}: ${text.trim()}\nAsking each once more …\n\n`);
+  for (const [index, recording] of recordings.entries()) {
+    rows[index]?.splice(-1, 0, (await ask(recording)).time);
+  }
+  print(`${formatTable(COLUMNS, rows)}\n\n`);
+}
+
+/** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
+function cameFrom(cacheStatus: string): string {
+  const [, ...parameters] = cacheStatus.split(/\s*;\s*/);
+  const telling = parameters.filter((parameter) => !parameter.startsWith('ttl='));
+  return telling.join(', ').replace('detail=', '');
+}
+
+/** One word for a POSIX shell. */
+const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+function curlLines({ url, user, password }: DemoGateway, recordings: readonly Recording[]): string {
+  const login = `-u ${shellWord(`${user}:${password}`)}`;
+  const [shortest] = recordings.toSorted(
+    (one, other) => one.request.body.length - other.request.body.length,
+  );
+  return `Ask "${shortest?.name}", and see Cache-Status and Age:
+
+curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
+  ${shellWord(shortest?.request.body ?? '')} \\
+  ${shellWord(url + XMLA_PATH)}
+
+Drop everything that is cached:
+
+curl -s ${login} ${shellWord(url + PURGE_PATH)}`;
+}
+
 const USER = 'demo';
 /** bcrypt's cost; the password lives as long as the demo. */
 const COST = 8;
@@ -198,23 +168,28 @@ const SHUTDOWN_DEADLINE = 2_000;
 
 /**
  * The command `demo`: a gateway of its own on loopback, before an engine that replays recorded answers.
+ * @param port where the gateway listens; undefined lets the system choose
  * @returns the exit status
  */
-export async function runDemo(options: {
+export async function runDemo({
+  once,
+  port = 0,
+  parts,
+  output,
+  untilStopped,
+}: {
   readonly once: boolean;
-  /** Where the gateway listens; undefined lets the system choose. */
   readonly port: number | undefined;
   readonly parts: Omit<Parts, 'emit'>;
   readonly output: { write(text: string): void };
   readonly untilStopped: () => Promise<unknown>;
 }): Promise<number> {
-  const { parts, output } = options;
   await showDemo({
     recordings: await loadRecordings(),
     startEngine: (recordings) => startReplayEngine(recordings, parts.sleep),
-    startGateway: (engineUrl) => startGateway(engineUrl, options.port ?? 0, parts),
-    once: options.once,
-    stopped: options.untilStopped(),
+    startGateway: (engineUrl) => startGateway(engineUrl, port, parts),
+    once,
+    stopped: untilStopped(),
     now: parts.clock.now,
     print: (text) => output.write(text),
   });
@@ -228,12 +203,15 @@ async function startGateway(
   parts: Omit<Parts, 'emit'>,
 ): Promise<DemoGateway> {
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
-  const remove = () => rm(folder, { recursive: true, force: true });
+  const password = parts.randomBytes(9).toString('base64url');
+  let gateway: Gateway | undefined;
+  const close = async () => {
+    await gateway?.close(SHUTDOWN_DEADLINE);
+    await rm(folder, { recursive: true, force: true });
+  };
   try {
-    const password = parts.randomBytes(9).toString('base64url');
-    await writeFile(join(folder, 'users.htpasswd'), `${USER}:${await hash(password, COST)}\n`, {
-      mode: 0o600,
-    });
+    const line = `${USER}:${await hash(password, COST)}\n`;
+    await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
     const file = join(folder, 'gateway.yaml');
     const settings = {
       listen: { host: '127.0.0.1', port },
@@ -242,22 +220,10 @@ async function startGateway(
     };
     await writeFile(file, stringify(settings));
     const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
-    const gateway = await createGateway(config, parts, () => {});
-    const url = await gateway.listen().catch(async (error: unknown) => {
-      await gateway.close(0);
-      throw error;
-    });
-    return {
-      url,
-      user: USER,
-      password,
-      async close() {
-        await gateway.close(SHUTDOWN_DEADLINE);
-        await remove();
-      },
-    };
+    gateway = await createGateway(config, parts, () => {});
+    return { url: await gateway.listen(), user: USER, password, close };
   } catch (error) {
-    await remove();
+    await close();
     throw error;
   }
 }

@@ -2,10 +2,9 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { z } from 'zod';
 import { SOAP_FAULT_CONTENT_TYPE, soapFault } from '../xmla/soap-fault.ts';
 
 /** One exchange with a real engine, as it went over the wire. */
@@ -27,51 +26,23 @@ export interface Recording {
   readonly engineMs: number;
 }
 
-/** The file that lists the recordings, within their folder. */
-export const RECORDINGS_LIST = 'recordings.json';
+/** A recording in the list; `file`, in the same folder, holds the body of the answer compressed by gzip. */
+export type ListedRecording = Omit<Recording, 'answer'> & {
+  readonly answer: { readonly status: number; readonly contentType: string; readonly file: string };
+};
 
-const listSchema = z.array(
-  z.strictObject({
-    name: z.string().min(1),
-    engineMs: z.number().nonnegative(),
-    request: z.strictObject({ soapAction: z.string(), body: z.string().min(1) }),
-    answer: z.strictObject({
-      status: z.int().min(200).max(599),
-      contentType: z.string(),
-      /** Length of the body before it was compressed. */
-      bytes: z.int().nonnegative(),
-      /** Name of the file, in the same folder, that holds the body compressed by gzip. */
-      file: z.string().regex(/^[\w-]+(?:\.\w+)+$/),
-    }),
-  }),
-);
-
-export type RecordingsList = z.infer<typeof listSchema>;
+/** The recordings that come with the program, and the file that lists them. */
+export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
+export const RECORDINGS_LIST: URL = new URL('recordings.json', RECORDINGS_FOLDER);
 
 const unzip = promisify(gunzip);
 
-/** The recordings that come with the program. */
-export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
-
-/**
- * Reads all recordings of a folder, in their order.
- * @param folder ends with a slash
- * @throws Error when a file is missing, or is not what the list says
- */
-export async function loadRecordings(folder: URL = RECORDINGS_FOLDER): Promise<Recording[]> {
-  const path = new URL(RECORDINGS_LIST, folder);
-  const list = listSchema.safeParse(JSON.parse(await readFile(path, 'utf8')));
-  if (!list.success) {
-    throw new Error(`${fileURLToPath(path)}: ${z.prettifyError(list.error)}`);
-  }
+export async function loadRecordings(): Promise<Recording[]> {
+  const list = JSON.parse(await readFile(RECORDINGS_LIST, 'utf8')) as ListedRecording[];
   return Promise.all(
-    list.data.map(async ({ name, engineMs, request, answer }) => {
-      const body = await unzip(await readFile(new URL(answer.file, folder)));
-      if (body.length !== answer.bytes) {
-        throw new Error(`${answer.file} holds ${body.length} bytes, the list says ${answer.bytes}`);
-      }
-      const { status, contentType } = answer;
-      return { name, engineMs, request, answer: { status, contentType, body } };
+    list.map(async ({ name, request, answer: { status, contentType, file }, engineMs }) => {
+      const body = await unzip(await readFile(new URL(file, RECORDINGS_FOLDER)));
+      return { name, request, answer: { status, contentType, body }, engineMs };
     }),
   );
 }
@@ -83,8 +54,6 @@ export interface ReplayEngine {
   close(): Promise<void>;
 }
 
-const MAX_REQUEST_BYTES = 1024 * 1024;
-
 /**
  * An engine on loopback that knows a few questions by heart. A POST whose body is, byte for byte, that of a
  * recording gets the recorded answer after the recorded time. Anything else gets a SOAP Fault that names the
@@ -95,27 +64,21 @@ export async function startReplayEngine(
   recordings: readonly Recording[],
   sleep: (milliseconds: number) => Promise<void>,
 ): Promise<ReplayEngine> {
-  const byBody = new Map(
-    recordings.map((recording) => [Buffer.from(recording.request.body).toString('hex'), recording]),
-  );
-  const unknown = soapFault({
-    side: 'Client',
-    message: `This engine only replays recorded questions: ${recordings.map(({ name }) => name).join('; ')}.`,
-  });
+  const names = recordings.map(({ name }) => name).join('; ');
+  const message = `This engine only replays recorded questions: ${names}.`;
+  const unknown = soapFault({ side: 'Client', message });
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method !== 'POST') {
-      end(response, 405, 'text/plain; charset=utf-8', Buffer.from('XMLA is asked by POST.\n'));
-      return;
-    }
-    const body = await readAll(request);
-    const known = body && byBody.get(body.toString('hex'));
-    if (known === undefined) {
-      end(response, 200, SOAP_FAULT_CONTENT_TYPE, unknown);
-      return;
-    }
-    await sleep(known.engineMs);
-    end(response, known.answer.status, known.answer.contentType, known.answer.body);
+    const asked = await buffer(request);
+    const known = recordings.find(({ request: { body } }) => Buffer.from(body).equals(asked));
+    if (known !== undefined) await sleep(known.engineMs);
+    const { status, contentType, body } = known?.answer ?? {
+      status: 200,
+      contentType: SOAP_FAULT_CONTENT_TYPE,
+      body: unknown,
+    };
+    response.writeHead(status, { 'content-type': contentType, 'content-length': body.length });
+    response.end(body);
   }
 
   const server = createServer((request, response) => {
@@ -125,26 +88,11 @@ export async function startReplayEngine(
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/xmla`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
   };
-}
-
-/** The whole body; undefined when it is larger than any question can be (it is read to its end, not kept). */
-async function readAll(request: IncomingMessage): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length <= MAX_REQUEST_BYTES) chunks.push(chunk);
-  }
-  return length <= MAX_REQUEST_BYTES ? Buffer.concat(chunks) : undefined;
-}
-
-function end(response: ServerResponse, status: number, contentType: string, body: Buffer): void {
-  response.writeHead(status, { 'content-type': contentType, 'content-length': body.length });
-  response.end(body);
 }

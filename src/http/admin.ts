@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
 import type { Permissions } from '../auth/permissions.ts';
+import type { Clock } from '../clock.ts';
 import type { CacheShare } from '../config/config.ts';
 import { GatewayError } from '../errors.ts';
 import type { Explanation } from '../query-cache/explain.ts';
@@ -252,4 +253,22 @@ function refused(why: string): GatewayError {
 
 function sendPretty(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/** Concurrent callers share the running check, and later ones its result for so many milliseconds. */
+export function shareFor<T>(
+  milliseconds: number,
+  clock: Pick<Clock, 'now'>,
+  check: () => Promise<T>,
+): () => Promise<T> {
+  let shared: Promise<T> | undefined;
+  let until = 0;
+  return () => {
+    if (shared !== undefined && clock.now() < until) return shared;
+    until = Infinity;
+    shared = check().finally(() => {
+      until = clock.now() + milliseconds;
+    });
+    return shared;
+  };
 }

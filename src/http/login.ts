@@ -6,12 +6,6 @@ import type {
   Principal,
   RememberedLogin,
 } from '../auth/authenticator.ts';
-import {
-  BASIC_CHALLENGE,
-  LOGIN_REFUSED_TEXT,
-  LOGIN_THROTTLED_TEXT,
-  LOGIN_UNCHECKED_TEXT,
-} from '../auth/challenge.ts';
 import { GatewayError } from '../errors.ts';
 
 /**
@@ -64,12 +58,19 @@ export function createLogin(
  */
 export function loginError(refused: Extract<Authentication, { ok: false }>): GatewayError {
   if (refused.reason === 'throttled') {
-    return new GatewayError('throttled', LOGIN_THROTTLED_TEXT, { retryAfter: refused.retryAfter });
+    return new GatewayError('throttled', 'Too many failed logins. Try again later.', {
+      retryAfter: refused.retryAfter,
+    });
   }
   if (refused.reason === 'unavailable') {
-    return new GatewayError('engine-unreachable', LOGIN_UNCHECKED_TEXT);
+    return new GatewayError(
+      'engine-unreachable',
+      'The login could not be checked, because the engine that knows the users did not say. Try again later.',
+    );
   }
-  return new GatewayError('unauthenticated', LOGIN_REFUSED_TEXT, {
-    headers: { 'www-authenticate': BASIC_CHALLENGE },
+  const text = 'A valid user name and password are needed (HTTP Basic authentication).';
+  return new GatewayError('unauthenticated', text, {
+    // RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1.
+    headers: { 'www-authenticate': 'Basic realm="mdx-gateway", charset="UTF-8"' },
   });
 }

@@ -1,9 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { systemClock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
-import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -21,8 +24,12 @@ beforeEach(() => {
 });
 afterEach(() => gateway.close());
 
+/** Milliseconds by which the clock of the gateway is ahead. */
+let ahead = 0;
+const clock = { ...systemClock, now: () => systemClock.now() + ahead };
+
 const start = async (settings: Record<string, unknown> = {}) => {
-  gateway = await startTestGateway({ engine: { url: engine.url }, ...settings });
+  gateway = await startTestGateway({ engine: { url: engine.url }, ...settings }, { clock });
   return checkedSupertest(gateway.url);
 };
 
@@ -64,6 +71,7 @@ describe('/health/ready', () => {
       storage: { driver: 'sqlite', state: 'up' },
     });
     await other.close();
+    ahead += 1_000;
     expect((await ready().expect(503)).body).toMatchObject({
       status: 'not ready',
       engines: [
@@ -71,6 +79,29 @@ describe('/health/ready', () => {
         { url: other.url, state: 'down' },
       ],
     });
+  });
+
+  test('opens one connection to an engine within a second, however often it is asked', async () => {
+    let connections = 0;
+    const probed = createServer((socket) => {
+      connections += 1;
+      socket.destroy();
+    });
+    await once(probed.listen(0, '127.0.0.1'), 'listening');
+    const { port } = probed.address() as AddressInfo;
+    let now = 0;
+    gateway = await startTestGateway(
+      { engine: { url: `http://127.0.0.1:${port}/xmla` }, listen: { open: ['health'] } },
+      { clock: { ...systemClock, now: () => now } },
+    );
+    const ready = async () => (await send(gateway.url, { path: '/health/ready' })).status;
+    const atOnce = await Promise.all(Array.from({ length: 10 }, ready));
+    expect([...atOnce, await ready()]).toEqual(Array<number>(11).fill(200));
+    expect(connections).toBe(1);
+    now = 1_000;
+    expect(await ready()).toBe(200);
+    await until(() => connections === 2);
+    probed.close();
   });
 
   test('stays ready without Redis, and says that it is down', async () => {
@@ -164,7 +195,7 @@ describe('a reload', () => {
     const slow = askXmla(gateway.url, query);
     const slower = askXmla(gateway.url, execute({ statement: 'CALL slow()' }));
     while (engine.seen.length < 2) await new Promise(setImmediate);
-    await gateway.reload({ engine: { url: 'http://127.0.0.1:1/' }, cache: { memory: '64MiB' } });
+    await gateway.reload({ engine: { url: 'http://127.0.0.1:1/' }, cache: { ttl: '11h' } });
     expect((await askXmla(gateway.url, execute({ statement: 'CALL x()' }))).status).toBe(502);
     rest.open();
     for (const answer of await Promise.all([slow, slower])) {

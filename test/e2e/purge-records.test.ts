@@ -118,7 +118,7 @@ describe('a purge that Redis did not confirm', () => {
 
   test('is done and told once by the cache of a configuration that was loaded meanwhile', async () => {
     const { cutOff, other, hole, url } = await owing();
-    await cutOff.reload(settings(url, { memory: '64MiB' }));
+    await cutOff.reload(settings(url, { ttl: '11h' }));
     await hole.set('forward');
     await until(() => log(other), done);
     const told = await until(
@@ -133,14 +133,14 @@ describe('a gateway that is alone', () => {
   test('keeps its log when a configuration is loaded that changes the cache', async () => {
     const gateway = await start();
     const { receipt } = await purge(gateway);
-    await gateway.reload(settings('', { memory: '64MiB' }));
+    await gateway.reload(settings('', { ttl: '11h' }));
     expect(await log(gateway)).toMatchObject({ complete: true, purges: [{ id: receipt.id }] });
   });
 
   test('repeats a purge after the pause, also when a configuration is loaded meanwhile', async () => {
     const gateway = await start('', { purge: { repeat_after: '1s' } });
     const { receipt } = await purge(gateway);
-    await gateway.reload(settings('', { memory: '64MiB' }));
+    await gateway.reload(settings('', { ttl: '11h' }));
     const told = await until(
       () => log(gateway),
       ({ purges }) => purges.length === 2,

@@ -59,7 +59,7 @@ describe('a cache that a reload replaces', () => {
     expect(await ask()).toBe('miss stored');
     const requests = [await begin(), await begin(), await begin()];
     expect(await requests[0]?.end()).toBe('hit');
-    await gateway.reload({ engine: { url: engine.url }, cache: { memory: '64MiB' } });
+    await gateway.reload({ engine: { url: engine.url }, cache: { ttl: '11h' } });
     expect(await requests[1]?.end()).toBe('miss stored');
     expect(await requests[2]?.end()).toBe('miss stored');
     expect([await ask(), await ask()]).toEqual(['miss stored', 'hit']);

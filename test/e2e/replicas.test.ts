@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { systemClock } from '../../src/clock.ts';
 import type { EngineKind } from '../../src/engine-kinds.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { send } from '../support/http-client.ts';
@@ -30,8 +31,12 @@ async function start(kind: EngineKind, implicit = false): Promise<TestGateway> {
   const sessionIds = () => `session ${(count += 1)}`;
   left = keep(await startSessionEngine({ kind, implicit, sessionIds }));
   right = keep(await startSessionEngine({ kind, implicit, sessionIds }));
-  return keep(await startTestGateway(settings(kind)));
+  return keep(await startTestGateway(settings(kind), { clock }));
 }
+
+/** Milliseconds by which the clock of a gateway is ahead. */
+let ahead = 0;
+const clock = { ...systemClock, now: () => systemClock.now() + ahead };
 
 const settings = (kind: EngineKind, urls = [left.url, right.url], redisUrl = '') => ({
   engine: { url: urls, kind, login: 'forward' },
@@ -72,6 +77,8 @@ async function closeOf(one: SessionEngine): Promise<void> {
 
 async function readiness({ url }: TestGateway) {
   const headers = { authorization: basic('alice') };
+  // What was found out before is shared for a second.
+  ahead += 1_000;
   const { status, text } = await send(url, { path: '/health/ready', headers });
   const { engines } = JSON.parse(text) as { engines: unknown };
   return { status, engines };

