@@ -1,21 +1,21 @@
-import {
+import type {
+  IncomingHttpHeaders,
   IncomingMessage,
+  OutgoingHttpHeaders,
   ServerResponse,
-  type IncomingHttpHeaders,
-  type OutgoingHttpHeaders,
 } from 'node:http';
-import { Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import type { RemoteConfig } from '../../config/config.ts';
 import { GatewayError, StorageUnavailable } from '../../errors.ts';
-import { answerHead } from '../../proxy/answer-head.ts';
-import { breakOff } from '../../proxy/break-off.ts';
-import { answerHeaders, requestHeaders } from '../../proxy/forwarded-headers.ts';
-import { acceptsConnections } from '../../proxy/probe.ts';
-import { proxyThrough } from '../../proxy/proxy.ts';
-import { endOnSilence } from '../../proxy/silence.ts';
-import { createUpstreamAgent } from '../../proxy/upstream-agent.ts';
-import { NoAnswer } from '../../proxy/upstream-failure.ts';
-import { refusedLogin, serviceAuthorization } from '../../proxy/upstream-login.ts';
+import { answerHead, bodyUpTo, breakOff } from '../../proxy/answer.ts';
+import {
+  answerHeaders,
+  refusedLogin,
+  requestHeaders,
+  serviceAuthorization,
+} from '../../proxy/forwarded.ts';
+import { createForward } from '../../proxy/proxy.ts';
+import { createUpstream, NotConnected, reasonOf } from '../../proxy/upstream.ts';
 import { remoteTarget } from './remote-target.ts';
 
 /**
@@ -82,79 +82,22 @@ export interface RemoteStorage {
   close(): void;
 }
 
-/** Connects when it is asked, anew for each request: on a kept connection nobody could tell whether a change was read. */
+/** Connects when it is asked, anew for each request: on a kept connection it could not be told whether a change was read. */
 export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
-  const origin = new URL(new URL(config.url).origin);
-  const { agent } = createUpstreamAgent(config, false);
-  const connected = origin.protocol === 'https:' ? 'secureConnect' : 'connect';
+  const upstream = createUpstream(config, false);
+  const forward = createForward(upstream);
+  const { timeout } = config;
 
-  /** The request that goes out; nothing of the one that came in but what is named here. */
-  function outgoing({ method, target, query, headers, body }: RemoteRequest): IncomingMessage {
-    const request = new IncomingMessage(new Socket());
+  /** Sends nothing of the request that came in but what is named here. */
+  function send(
+    { method, target, query, headers, body }: RemoteRequest,
+    signal?: AbortSignal,
+  ): Promise<IncomingMessage> {
     const authorization =
       config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
-    request.method = method;
-    request.url = remoteTarget(config.url, target, query);
-    request.headers = requestHeaders(headers, authorization, body?.length, SENT);
-    return request;
-  }
-
-  /**
-   * Sends a request and lets its answer be taken.
-   * @param response to which the proxy ties the request: it ends when that closes before its time
-   * @param take what it throws ends the answer
-   * @param failed called once, in the very turn of the first error, with whether something may have been sent
-   * @throws what `failed` makes of the error
-   */
-  function send<T>(
-    sent: RemoteRequest,
-    response: ServerResponse | undefined,
-    take: (answer: IncomingMessage) => Promise<T>,
-    failed: (error: unknown, reached: boolean) => Error,
-  ): Promise<T> {
-    const request = outgoing(sent);
-    return new Promise((resolve, reject) => {
-      let reached = false;
-      let answered = false;
-      let over = false;
-      function fail(error: unknown): void {
-        if (over) return;
-        over = true;
-        reject(failed(error, reached));
-      }
-      void proxyThrough({
-        request,
-        response: response ?? new ServerResponse(request),
-        body: sent.body,
-        origin,
-        agent,
-        onRequest(request) {
-          endOnSilence(request, config.timeout, () => new Error('no answer in time'));
-          request.socket?.once(connected, () => {
-            reached = true;
-          });
-          // Nothing else tells of a server that changes the protocol without being asked to.
-          request.once('close', () => {
-            if (!answered) fail(new NoAnswer());
-          });
-        },
-        onAnswer(answer) {
-          answered = true;
-          answer.once('error', fail);
-          take(answer).then(
-            (taken) => {
-              over = true;
-              resolve(taken);
-            },
-            (error: unknown) => {
-              answer.destroy();
-              fail(error);
-            },
-          );
-        },
-        onError: fail,
-      });
-    });
+    const path = remoteTarget(config.url, target, query);
+    const sent = requestHeaders(headers, authorization, body?.length, SENT);
+    return forward({ method, path, headers: sent, body }, { signal, timeout });
   }
 
   /**
@@ -192,60 +135,51 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
 
   return {
     async read(sent, { request, response }) {
+      const gone = new AbortController();
+      const leave = () => gone.abort();
       if (response.destroyed) throw clientGone();
-      await send(
-        sent,
-        response,
-        async (answer) => {
-          if (response.destroyed) throw clientGone();
-          const head = acceptedHead(answer, 'nothing-done');
-          response.writeHead(head.status, head.statusMessage, head.headers);
-          answer.pipe(response);
-          await new Promise((resolve) => {
-            response.once('close', resolve);
-          });
-          if (!response.writableFinished) throw clientGone();
-        },
-        (error) => {
-          // Its going away ends the request, which then fails in one way or another.
-          if (response.destroyed) return clientGone();
-          // The proxy would only close it, which looks like an end to some clients.
-          if (response.headersSent && !response.writableEnded) breakOff(request, response);
-          return error instanceof GatewayError || error instanceof StorageUnavailable
-            ? error
-            : new StorageUnavailable('nothing-done', error);
-        },
-      );
+      response.once('close', leave);
+      let answer: IncomingMessage | undefined;
+      try {
+        answer = await send(sent, gone.signal);
+        const head = acceptedHead(answer, 'nothing-done');
+        response.writeHead(head.status, head.statusMessage, head.headers);
+        await pipeline(answer, response, { end: false });
+        response.end();
+        await new Promise((resolve) => void response.once('close', resolve));
+        if (!response.writableFinished) throw clientGone();
+      } catch (error) {
+        answer?.destroy();
+        // Its going away ends the request, which then fails in one way or another.
+        if (gone.signal.aborted) throw clientGone();
+        if (response.headersSent) breakOff(request, response);
+        throw error instanceof GatewayError || error instanceof StorageUnavailable
+          ? error
+          : new StorageUnavailable('nothing-done', reasonOf(error));
+      } finally {
+        response.off('close', leave);
+      }
     },
-    change: (sent) =>
-      send(
-        sent,
-        undefined,
-        async (answer) => ({
-          head: acceptedHead(answer, 'unknown'),
-          body: await wholeBody(answer),
-        }),
-        (error, reached) =>
-          error instanceof StorageUnavailable
-            ? error
-            : new StorageUnavailable(reached ? 'unknown' : 'nothing-done', error),
-      ),
-    reachable: () => acceptsConnections(origin),
-    close: () => agent.destroy(),
+    async change(sent) {
+      let answer: IncomingMessage | undefined;
+      try {
+        answer = await send(sent);
+        const head = acceptedHead(answer, 'unknown');
+        const body = await bodyUpTo(answer, LONGEST_HELD);
+        if (body === undefined) throw new Error('the answer to a change is too long');
+        return { head, body };
+      } catch (error) {
+        answer?.destroy();
+        if (error instanceof StorageUnavailable) throw error;
+        const outcome = error instanceof NotConnected ? 'nothing-done' : 'unknown';
+        throw new StorageUnavailable(outcome, reasonOf(error));
+      }
+    },
+    reachable: upstream.reachable,
+    close: upstream.close,
   };
 }
 
 function clientGone(): GatewayError {
   return new GatewayError('client-gone', 'The client went away.');
-}
-
-async function wholeBody(answer: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > LONGEST_HELD) throw new Error('the answer to a change is too long');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }

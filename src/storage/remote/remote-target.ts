@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors.ts';
-import { parameterName } from '../../proxy/forwarded-query.ts';
+import { parameterName } from '../../proxy/forwarded.ts';
 
 /**
  * The path and query under which a remote server is asked, spelt as the client sent them, less what the
