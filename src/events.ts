@@ -154,9 +154,3 @@ export type GatewayEvent =
   | { readonly type: 'internal-error'; readonly id: string; readonly error: unknown };
 
 export type Emit = (event: GatewayEvent) => void;
-
-/** One who is told of events. */
-export interface Listener extends Emit {
-  /** False for one who makes nothing of complete hits, so that they need not be told. Left out: he does. */
-  readonly wantsHits?: boolean;
-}

@@ -1,5 +1,5 @@
 import { foldCase } from '../fold-case.ts';
-import { parameterName, type QueryParameter } from '../proxy/forwarded-query.ts';
+import { parameterName, type QueryParameter } from '../proxy/forwarded.ts';
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */
 export function namesParameter(search: string, name: string): boolean {

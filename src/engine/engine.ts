@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { QueryParameter } from '../proxy/forwarded-query.ts';
+import type { QueryParameter } from '../proxy/forwarded.ts';
 import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
 import type { AnswerHead, EngineAnswer } from '../query-cache/query.ts';
 
@@ -12,7 +12,7 @@ export interface EngineAddressee {
   readonly user: string;
   /** The client's own header Authorization, for `engine.login: forward`. */
   readonly authorization: string | undefined;
-  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined: whichever can be reached. */
+  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
   readonly replica: string | undefined;
 }
 
@@ -84,13 +84,17 @@ export interface Engine {
   readonly tellsProject: boolean;
   /**
    * Sends a cacheable request.
-   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`
+   * @param signal ends it, also in its answer
+   * @param unwanted aborted when no client is left that wants the answer: it then leaves the queue, and is not sent. One
+   *   that was sent goes on. The same as `signal` unless it is given
+   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the reason of `unwanted`
    */
   ask(
     addressee: EngineAddressee,
     headers: QueryHeaders,
     body: Buffer,
     signal: AbortSignal,
+    unwanted?: AbortSignal,
   ): Promise<EngineAnswer>;
   /**
    * Replays a request through to the engine, with the client's own headers less the identity ones, and
@@ -105,7 +109,7 @@ export interface Engine {
     watch?: AnswerWatch,
   ): Promise<void>;
   /**
-   * The replica on which a request goes: for a new session one that can be reached, for a session of which
+   * The replica to which a request goes: for a new session one that can be reached, for a session of which
    * nothing is known always the same.
    */
   replicaFor(sessionId: string | undefined): string;
@@ -115,7 +119,7 @@ export interface Engine {
    * What clears the engine's own cache: one call for each replica, none where it has no such operation
    * (`engine.clear`).
    * @param project decoded; undefined for everything
-   * @param authorization of whoever wants it, for `engine.login: forward`; undefined when nobody is there: then no call
+   * @param authorization of the user who wants it, for `engine.login: forward`; undefined without one: then no call
    */
   clearCalls(project: string | undefined, authorization: string | undefined): readonly ClearCall[];
   /** Whether a connection to one of its replicas, or to the named one, can be made. */

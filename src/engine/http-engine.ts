@@ -1,19 +1,17 @@
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
-import type { GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors.ts';
 import type { Emit } from '../events.ts';
-import { answerHead } from '../proxy/answer-head.ts';
-import { decodedAnswer } from '../proxy/decoded-answer.ts';
-import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
-import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
+import { answerHead, decodedAnswer, type UpstreamAnswer } from '../proxy/answer.ts';
+import { refusedLogin, serviceAuthorization } from '../proxy/forwarded.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
-import { createClearCalls } from './clear-calls.ts';
+import { createClearCalls } from './clear.ts';
 import type { Engine, EngineAddressee } from './engine.ts';
-import { engineFailure, engineLoginFailure } from './engine-failure.ts';
 import { tellsProject } from './engine-target.ts';
+import { engineFailure, reportFailure } from './failure.ts';
 import { createPassThrough } from './pass-through.ts';
-import { createReplicas } from './replicas.ts';
+import { createReplicas, upstreamOf } from './replicas.ts';
 import { createTouch } from './touch.ts';
 
 /** An engine that is spoken to by XMLA over HTTP or HTTPS. */
@@ -25,71 +23,65 @@ export function createHttpEngine(options: {
 }): Engine {
   const { config, admission, clock, emit } = options;
   const { login, service, timeout } = config;
-  const replicas = createReplicas({ config, clock });
-  const clears = createClearCalls({ config, emit });
+  const replicas = createReplicas(config, clock);
+  const once = config.clear === 'none' ? [] : config.url;
+  const cleared = once.map((url) => ({ url, upstream: upstreamOf(url, config, false) }));
   const ofService = service && serviceAuthorization(service);
 
   function authorizationOf(addressee: EngineAddressee): string | undefined {
     return login === 'forward' ? addressee.authorization : ofService;
   }
 
-  function report(project: string, error: unknown): GatewayError {
-    const failure = engineFailure(error);
-    if (failure.reason !== 'client-gone') {
-      emit({ type: 'engine-failed', project, reason: failure.reason, error });
-    }
-    return failure;
-  }
-
+  /** @throws when the answer cannot be sent on; then it is ended */
   function acceptedHead(answer: UpstreamAnswer): AnswerHead {
     try {
       const head = answerHead(answer);
-      if (refusedLogin(head.status, login)) throw engineLoginFailure();
-      return head;
+      if (!refusedLogin(head.status, login)) return head;
+      throw new GatewayError(
+        'engine-login',
+        'The engine refused the login of the gateway; its operator must correct engine.login.',
+      );
     } catch (error) {
       answer.destroy();
       throw error;
     }
   }
 
-  const ask: Engine['ask'] = async (addressee, asked, body, signal) => {
-    const { user } = addressee;
-    const leave = admission.tryAdmit(user, signal) ?? (await admission.admit(user, signal));
+  const ask: Engine['ask'] = async (addressee, asked, body, signal, unwanted = signal) => {
+    const leave = await admission.admit(addressee.user, unwanted);
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     const authorization = authorizationOf(addressee);
-    const sessionId = asked['x-as-sessionid'];
-    const headers: Record<string, string> = {
-      'content-type': asked['content-type'],
-      'content-length': String(body.length),
-      soapaction: asked.soapaction,
-    };
-    if (asked.accept !== undefined) headers['accept'] = asked.accept;
-    if (asked['user-agent'] !== undefined) headers['user-agent'] = asked['user-agent'];
-    if (sessionId !== undefined) headers['x-as-sessionid'] = sessionId;
+    const headers: Record<string, string> = { 'content-length': String(body.length) };
+    for (const [name, value] of Object.entries(asked)) {
+      if (value !== undefined) headers[name] = value;
+    }
     headers['accept-encoding'] = 'identity';
     if (authorization !== undefined) headers['authorization'] = authorization;
     const tell = (error: unknown) => {
-      if (!signal.aborted) report(project, error);
-    };
-    const over = (error: Error | null) => {
-      if (error !== null) tell(error);
-      leave();
-      emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+      if (!signal.aborted) reportFailure(emit, project, error);
     };
     let url = '';
     try {
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         url = replica.url;
         const path = replica.target(addressee.project, addressee.query);
-        return replica.queries.send({ path, headers, body, signal, timeout }, connectLimit, over);
+        return replica.queries.send({ path, headers, body, signal, timeout, connectLimit });
       });
-      const { head, body: decoded } = decodedAnswer(answer, acceptedHead(answer), tell);
-      return { head, body: decoded, began, replica: url };
+      const head = acceptedHead(answer);
+      answer.once('close', () => {
+        const { errored } = answer;
+        if (errored !== null && !wasLeft(errored)) tell(errored);
+        leave();
+        emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+      });
+      const decoded = decodedAnswer(answer, head, tell);
+      return { head: decoded.head, body: decoded.body, began, replica: url };
     } catch (error) {
       leave();
-      throw report(project, error);
+      reportFailure(emit, project, error);
+      throw engineFailure(error);
     }
   };
 
@@ -100,11 +92,12 @@ export function createHttpEngine(options: {
       config.kind,
       login,
       service?.name ?? null,
+      config.delegation,
       replicas.certificate,
     ]),
     ask,
     passThrough: createPassThrough({
-      config,
+      timeout,
       replicas,
       admission,
       clock,
@@ -115,10 +108,15 @@ export function createHttpEngine(options: {
     touch: createTouch(ask),
     replicaFor: replicas.nameFor,
     reachable: replicas.reachable,
-    clearCalls: clears.of,
+    clearCalls: createClearCalls(config, cleared, emit),
     close() {
       replicas.close();
-      clears.close();
+      for (const { upstream } of cleared) upstream.close();
     },
   };
+}
+
+/** Whether its reader left the answer in the middle, which is no failure. */
+function wasLeft({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'ABORT_ERR';
 }

@@ -1,12 +1,13 @@
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
-import { acceptsConnections } from '../proxy/probe.ts';
+import { NotConnected } from '../proxy/upstream.ts';
 import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
-import { engineFailure } from './engine-failure.ts';
+import { askOnce, inTime } from './client.ts';
 import { engineTarget } from './engine-target.ts';
-import { createSmallRequests, inTime, type SmallRequests } from './small-request.ts';
+import { reportFailure } from './failure.ts';
+import { CONNECT_LIMIT, upstreamOf } from './replicas.ts';
 
 /** The cheapest question that every engine knows: it opens no cube. */
 const QUESTION = Buffer.from(
@@ -26,36 +27,49 @@ export interface LoginTrial {
   close(): void;
 }
 
-/** Tries logins at the engine: at its first replica that accepts a connection, without a project. */
+/** Tries logins at the engine: at its first replica to which a connection can be made, without a project. */
 export function createLoginTrial({
   config,
   emit,
 }: {
-  readonly config: EngineConfig;
+  readonly config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>;
   /** Told why an engine could not say. */
   readonly emit: Emit;
 }): LoginTrial {
   const replicas = config.url.map((url) => ({
-    requests: createSmallRequests(url, config),
+    upstream: upstreamOf(url, config, false),
     path: engineTarget(url, undefined, []),
   }));
 
-  async function reachable(): Promise<(typeof replicas)[number] | undefined> {
-    for (const replica of replicas) {
-      if (await acceptsConnections(replica.requests.origin)) return replica;
+  async function send(authorization: string, signal: AbortSignal) {
+    const headers = {
+      authorization,
+      'content-type': 'text/xml; charset=utf-8',
+      soapaction: soapActionOf('Discover'),
+      accept: 'text/xml',
+    };
+    let failure: unknown;
+    for (const [index, { upstream, path }] of replicas.entries()) {
+      const connectLimit = index < replicas.length - 1 ? CONNECT_LIMIT : undefined;
+      const asked = { method: 'POST', path, headers, body: QUESTION, connectLimit } as const;
+      try {
+        return await askOnce(upstream, asked, signal);
+      } catch (error) {
+        if (!(error instanceof NotConnected) || signal.aborted) throw error;
+        failure = error;
+      }
     }
-    return undefined;
+    throw failure;
   }
 
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
-    const replica = replicas.length === 1 ? replicas[0] : await reachable();
-    if (replica === undefined) throw new Error('no replica of the engine accepts a connection');
-    const { head, body } = await send(replica.requests, replica.path, authorization, signal);
-    const said = readLoginAnswer({
-      status: head.status,
-      contentType: head.headers['content-type'],
-      body,
-    });
+    const { head, body } = await send(authorization, signal);
+    const coding = head.headers['content-encoding'] ?? 'identity';
+    if (coding.trim().toLowerCase() !== 'identity') {
+      throw new Error('the engine answered a login in a content coding that is not known');
+    }
+    const contentType = head.headers['content-type'];
+    const said = readLoginAnswer({ status: head.status, contentType, body });
     if (said === 'unavailable') {
       throw new Error(`the engine answered a login with status ${head.status} and no clear word`);
     }
@@ -66,35 +80,14 @@ export function createLoginTrial({
     async try(authorization, signal) {
       if (signal.aborted) return 'unavailable';
       try {
-        return await inTime(config, signal, (ending) => ask(authorization, ending));
+        return await inTime(config.timeout, signal, (ending) => ask(authorization, ending));
       } catch (error) {
-        const { reason } = engineFailure(error);
-        if (!signal.aborted) emit({ type: 'engine-failed', project: '', reason, error });
+        if (!signal.aborted) reportFailure(emit, '', error);
         return 'unavailable';
       }
     },
     close() {
-      for (const { requests } of replicas) requests.close();
+      for (const { upstream } of replicas) upstream.close();
     },
   };
-}
-
-async function send(
-  requests: SmallRequests,
-  path: string,
-  authorization: string,
-  signal: AbortSignal,
-) {
-  const headers = {
-    authorization,
-    'content-type': 'text/xml; charset=utf-8',
-    soapaction: soapActionOf('Discover'),
-    accept: 'text/xml',
-  };
-  const answer = await requests.send({ method: 'POST', path, headers, body: QUESTION }, signal);
-  const coding = answer.head.headers['content-encoding'] ?? 'identity';
-  if (coding.trim().toLowerCase() !== 'identity') {
-    throw new Error('the engine answered a login in a content coding that is not known');
-  }
-  return answer;
 }

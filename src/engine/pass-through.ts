@@ -1,24 +1,39 @@
-import { ServerResponse, type IncomingMessage } from 'node:http';
+import { once } from 'node:events';
 import type { Clock } from '../clock.ts';
-import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../events.ts';
-import { watchConnection, type ConnectionWatch } from '../proxy/connection.ts';
-import { requestHeaders } from '../proxy/forwarded-headers.ts';
-import { guardConnection, readWhatCame } from '../proxy/kept-connection.ts';
-import { proxyThrough } from '../proxy/proxy.ts';
-import { endOnSilence } from '../proxy/silence.ts';
-import type { UpstreamAnswer } from '../proxy/upstream-answer.ts';
-import { NoAnswer } from '../proxy/upstream-failure.ts';
+import { decodedAnswer, type UpstreamAnswer } from '../proxy/answer.ts';
+import { requestHeaders } from '../proxy/forwarded.ts';
+import { NotConnected } from '../proxy/upstream.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { Admission } from './admission.ts';
-import type { Engine, EngineAddressee, PassThroughClient } from './engine.ts';
-import { engineFailure, EngineSilence, NotConnected } from './engine-failure.ts';
-import type { Replica, Replicas } from './replicas.ts';
-import { guardWatch, relayWatched, WatchRefusal, type GuardedWatch } from './watched-answer.ts';
+import type {
+  AnswerEnd,
+  AnswerWatch,
+  Engine,
+  EngineAddressee,
+  PassThroughClient,
+} from './engine.ts';
+import { engineFailure, reportFailure } from './failure.ts';
+import type { Replicas } from './replicas.ts';
+
+/**
+ * What a client must have to take an answer for done is its end: `</Envelope>`, which an engine may send ahead of a
+ * last line feed. So many bytes at least are held back, where the watch holds the last ones.
+ */
+const HELD = 16 * 1024;
+
+/** What a watch threw. It is the client's answer, not a failure of the engine. */
+class WatchRefusal extends Error {
+  override readonly name = 'WatchRefusal';
+
+  constructor(cause: unknown) {
+    super('the watch refused the answer', { cause });
+  }
+}
 
 /** Passes requests through to an engine: the client's own headers, its pace, its end. */
 export function createPassThrough(options: {
-  config: EngineConfig;
+  timeout: number;
   replicas: Replicas;
   admission: Admission;
   clock: Clock;
@@ -26,178 +41,151 @@ export function createPassThrough(options: {
   authorizationOf: (addressee: EngineAddressee) => string | undefined;
   acceptedHead: (answer: UpstreamAnswer) => AnswerHead;
 }): Engine['passThrough'] {
-  const { config, replicas, admission, clock, emit, acceptedHead } = options;
+  const { timeout, replicas, admission, clock, emit } = options;
 
-  /** Tells the failure of one exchange, in the log, to the watch and then to the client. */
-  function failer(project: string, client: PassThroughClient, watch: GuardedWatch | undefined) {
-    let failed = false;
-    let told: Promise<void> | undefined;
-
-    async function tell(error: unknown): Promise<void> {
-      let said = error;
-      if (error instanceof WatchRefusal) said = error.cause;
-      else {
-        const failure = engineFailure(error);
-        said = failure;
-        if (!client.signal.aborted && failure.reason !== 'client-gone') {
-          emit({ type: 'engine-failed', project, reason: failure.reason, error });
-        }
-      }
-      if (watch !== undefined) await watch.giveUp();
-      client.fail(said);
-    }
-
-    return {
-      /** One failure shows in several events; the first counts. */
-      fail(error: unknown): void {
-        if (failed) return;
-        failed = true;
-        told = tell(error);
-      },
-      /** Resolves when what failed, if anything did, was told. */
-      told: () => told,
-    };
-  }
-
-  return async function passThrough(addressee, client, body, watch) {
-    const { request } = client;
+  return async function passThrough(addressee, client, body, plainWatch) {
+    const { request, signal } = client;
     const project = addressee.project ?? '';
-    const connections: ConnectionWatch[] = [];
-    const sent = () => connections.some((connection) => connection.made());
-    const guarded = watch === undefined ? undefined : guardWatch(watch, sent);
-    const failure = failer(project, client, guarded);
+    const watch = plainWatch && guardWatch(plainWatch);
     let leave: () => void;
     try {
-      const { user } = addressee;
-      leave =
-        admission.tryAdmit(user, client.signal) ?? (await admission.admit(user, client.signal));
+      leave = await admission.admit(addressee.user, signal);
     } catch (error) {
-      await guarded?.giveUp();
-      client.fail(error);
-      return;
+      await watch?.giveUp('not-sent');
+      return client.fail(error);
     }
     const began = clock.now();
-    const authorization = options.authorizationOf(addressee);
-    request.headers = requestHeaders(request.headers, authorization, body?.length);
-    if (watch !== undefined) request.headers['accept-encoding'] = 'identity';
-    if (config.url.length > 1) makeRoomForListeners(client, config.url.length);
     try {
-      await replicas.reach(addressee.replica, client.signal, (replica, connectLimit) => {
-        request.url = replica.target(addressee.project, addressee.query);
-        const { fail } = failure;
-        return exchange({ replica, connectLimit, body, client, guarded, connections, fail });
+      const authorization = options.authorizationOf(addressee);
+      const headers = requestHeaders(request.headers, authorization, body?.length);
+      if (watch !== undefined) headers['accept-encoding'] = 'identity';
+      const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
+        const path = replica.target(addressee.project, addressee.query);
+        const forwarded = { method: request.method, path, headers, body };
+        return replica.forward(forwarded, { signal, timeout, connectLimit });
       });
+      await relay(answer, options.acceptedHead(answer), client, watch);
     } catch (error) {
-      failure.fail(error);
+      const isRefused = error instanceof WatchRefusal;
+      const failure = isRefused ? error.cause : engineFailure(error);
+      if (!isRefused && !signal.aborted) reportFailure(emit, project, error);
+      await watch?.giveUp(error instanceof NotConnected ? 'not-sent' : 'broken');
+      client.fail(failure);
     } finally {
-      await failure.told();
-      // A client that went away may leave nothing behind that tells of it.
-      await guarded?.giveUp();
       leave();
       emit({ type: 'engine-answered', project, milliseconds: clock.now() - began });
     }
   };
+}
 
+/** A watch that is told the end once, and whose errors can be told from others. */
+interface GuardedWatch {
+  readonly holdsLast: boolean;
+  head(head: AnswerHead): void;
+  /** Undefined when nothing is to be waited for, as after nearly every piece. */
+  write(chunk: Buffer): Promise<void> | undefined;
+  /** After the last byte. */
+  end(): Promise<void>;
   /**
-   * One attempt at one replica. Resolves when it is over, however it ended.
-   * @throws NotConnected when nothing was sent, and nobody was told
+   * The answer broke off, or none began. What the watch says of that changes nothing: the client has an answer
+   * already, or is told the failure.
    */
-  async function exchange(attempt: {
-    replica: Replica;
-    connectLimit: number | undefined;
-    body: Buffer | undefined;
-    client: PassThroughClient;
-    guarded: GuardedWatch | undefined;
-    /** Of all attempts; this one adds its own. */
-    connections: ConnectionWatch[];
-    fail: (error: unknown) => void;
-  }): Promise<void> {
-    const { replica, client, guarded, fail } = attempt;
-    await readWhatCame(replica.agent);
-    // The proxy is not told of a client that went away before.
-    client.signal.throwIfAborted();
-    const { request } = client;
-    const response = guarded === undefined ? client.response : standIn(client);
-    let connection: ConnectionWatch | undefined;
-    let notConnected: NotConnected | undefined;
-    let answered = false;
-    let relayed: Promise<void> | undefined;
+  giveUp(outcome: Exclude<AnswerEnd, 'whole'>): Promise<void>;
+}
 
-    await proxyThrough({
-      request,
-      response,
-      body: attempt.body,
-      origin: replica.origin,
-      agent: replica.agent,
-      onRequest(sent) {
-        connection = watchConnection(sent, attempt.connectLimit);
-        attempt.connections.push(connection);
-        guardConnection(sent);
-        endOnSilence(sent, config.timeout, () => new EngineSilence());
-        // Nothing else tells of an engine that changes the protocol without being asked to.
-        sent.once('close', () => {
-          if (!answered && notConnected === undefined) fail(new NoAnswer());
-        });
-      },
-      onAnswer(answer) {
-        answered = true;
-        if (guarded === undefined) return relay(answer, client, fail);
-        answer.on('error', () => {});
-        relayed = relayAccepted(answer, guarded).catch(fail);
-      },
-      onError(error) {
-        // What the loop over a watched answer throws comes after what was read before.
-        if (relayed !== undefined) return;
-        if (connection?.failed() === true) notConnected ??= new NotConnected(error);
-        else fail(error);
-      },
-    });
-    await relayed;
-    if (notConnected !== undefined) throw notConnected;
-
-    async function relayAccepted(answer: IncomingMessage, watch: GuardedWatch): Promise<void> {
-      await relayWatched(answer, acceptedHead(answer), client, watch);
-    }
+function guardWatch(watch: AnswerWatch): GuardedWatch {
+  let ended = false;
+  async function end(outcome: AnswerEnd): Promise<void> {
+    if (ended) return;
+    ended = true;
+    await heed(() => watch.end(outcome));
   }
+  return {
+    holdsLast: watch.holdsLast,
+    head(head) {
+      void heed(() => watch.head(head));
+    },
+    write: (chunk) => heed(() => watch.write(chunk)),
+    end: () => end('whole'),
+    giveUp: (outcome) => end(outcome).catch(() => {}),
+  };
+}
 
-  /** In one turn: the proxy must find the response ended when its answer is refused. */
-  function relay(
-    answer: IncomingMessage,
-    client: PassThroughClient,
-    fail: (error: unknown) => void,
-  ): void {
-    answer.on('error', fail);
-    try {
-      client.open(acceptedHead(answer));
-      const { response } = client;
-      // As `pipe` does it, with a third of its listeners: the proxy ends either side when the other breaks off.
-      answer.on('data', (chunk: Buffer) => {
-        client.sent(chunk.length);
-        if (response.write(chunk)) return;
-        answer.pause();
-        response.once('drain', () => answer.resume());
-      });
-      answer.once('end', () => response.end());
-    } catch (error) {
-      answer.destroy();
-      fail(error);
-    }
+/** @throws WatchRefusal at once, when the step does */
+function heed(step: () => void | Promise<void>): Promise<void> | undefined {
+  try {
+    return step()?.catch(refuse);
+  } catch (error) {
+    return refuse(error);
   }
+}
+
+function refuse(error: unknown): never {
+  throw new WatchRefusal(error);
 }
 
 /**
- * What the proxy is given for the response of a watched answer, since it destroys a response whose answer breaks
- * off, before the client could be told. It closes when the client's does, which ends the request.
+ * Hands an answer on, when its watch has seen it; where the watch holds the last bytes, whole pieces behind that: the
+ * client has the last 16 KiB, or anything of a shorter answer, when the watch has agreed to the end.
+ * @throws WatchRefusal; any error of the answer
  */
-function standIn({ request, response }: PassThroughClient): ServerResponse {
-  const stand = new ServerResponse(request);
-  response.once('close', () => stand.emit('close'));
-  return stand;
-}
+async function relay(
+  answer: UpstreamAnswer,
+  accepted: AnswerHead,
+  client: PassThroughClient,
+  watch: GuardedWatch | undefined,
+): Promise<void> {
+  const { response, signal } = client;
+  const { head, body } =
+    watch === undefined
+      ? { head: accepted, body: answer as AsyncIterable<Buffer> }
+      : decodedAnswer(answer, accepted, () => {});
+  const least = watch?.holdsLast === true ? HELD : 0;
+  const held: Buffer[] = [];
+  let size = 0;
+  const isGone = () => signal.aborted || response.destroyed;
+  const open = () => {
+    if (!response.headersSent) client.open(head);
+  };
 
-/** Each attempt leaves listeners of the proxy on both. */
-function makeRoomForListeners({ request, response }: PassThroughClient, attempts: number): void {
-  for (const emitter of [request, response]) {
-    emitter.setMaxListeners(emitter.getMaxListeners() + 4 * attempts);
+  /** Resolves when the client took what was written, or went away, or the answer broke off. */
+  async function drained(): Promise<void> {
+    if (answer.errored !== null) return;
+    const broken = new AbortController();
+    const onError = () => broken.abort();
+    answer.once('error', onError);
+    const ending = AbortSignal.any([signal, broken.signal]);
+    await once(response, 'drain', { signal: ending }).catch(() => {});
+    answer.off('error', onError);
   }
+
+  async function releaseTo(left: number): Promise<void> {
+    for (
+      let [oldest] = held;
+      oldest !== undefined && size - oldest.length >= left;
+      [oldest] = held
+    ) {
+      held.shift();
+      size -= oldest.length;
+      // A client that is gone ends the request to the engine, and so the loop.
+      if (isGone()) continue;
+      open();
+      client.sent(oldest.length);
+      if (!response.write(oldest)) await drained();
+    }
+  }
+
+  watch?.head(head);
+  for await (const piece of body) {
+    const noted = watch?.write(piece);
+    if (noted !== undefined) await noted;
+    held.push(piece);
+    size += piece.length;
+    await releaseTo(least);
+  }
+  await watch?.end();
+  await releaseTo(0);
+  if (isGone()) return;
+  open();
+  response.end();
 }

@@ -1,39 +1,35 @@
 import { createHash } from 'node:crypto';
-import type { Agent } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { EngineConfig } from '../config/config.ts';
-import { acceptsConnections } from '../proxy/probe.ts';
-import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { NotConnected } from './engine-failure.ts';
+import { createForward, type Forward } from '../proxy/proxy.ts';
+import { createUpstream, NotConnected, type Upstream } from '../proxy/upstream.ts';
+import { createQueryClient, type QueryClient } from './client.ts';
 import { engineOrigin, engineTargetOf, type EngineTarget } from './engine-target.ts';
-import { createQuerySender, type QuerySender } from './query-request.ts';
 
 /** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */
 const PAUSE = 5_000;
 /** How long (ms) the making of a connection may take while there is another replica to be tried. */
-const CONNECT_LIMIT = 3_000;
+export const CONNECT_LIMIT = 3_000;
 
 /** One of the servers that are an engine together. */
 export interface Replica {
   /** As the configuration names it, which is also its name in sessions. */
   readonly url: string;
-  readonly origin: URL;
-  /** Of what is passed through. */
-  readonly agent: Agent;
-  readonly queries: QuerySender;
-  /** As `engineTarget` of its URL. */
+  readonly upstream: Upstream;
+  readonly forward: Forward;
+  readonly queries: QueryClient;
   readonly target: EngineTarget;
 }
 
 export interface Replicas {
-  /** Tells client certificates apart; '' without one. */
+  /** As whom the gateway's certificate shows it; '' without one. */
   readonly certificate: string;
   /**
    * Makes an attempt on one replica after another for as long as no connection can be made. Without a name each
    * call begins with the next one, and those that failed a short time ago come last.
    * @param name the only one to be tried; all are, when the configuration no longer knows it
    * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms, undefined for none
-   * @throws what the last attempt threw, or what stood behind its `NotConnected`
+   * @throws what the last attempt threw
    */
   reach<T>(
     name: string | undefined,
@@ -47,15 +43,28 @@ export interface Replicas {
   close(): void;
 }
 
-export function createReplicas(options: { config: EngineConfig; clock: Clock }): Replicas {
-  const { config, clock } = options;
-  let certificate = '';
+/** The server at an engine's URL, of which each `{project}` is the same one. */
+export function upstreamOf(
+  url: string,
+  config: Pick<EngineConfig, 'ca' | 'certificate' | 'key'>,
+  keepAlive: boolean,
+): Upstream {
+  return createUpstream({ ...config, url: engineOrigin(url).href }, keepAlive);
+}
+
+export function createReplicas(
+  config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
+  clock: Clock,
+): Replicas {
   const all = config.url.map((url): Replica => {
-    const origin = engineOrigin(url);
-    const upstream = createUpstreamAgent({ ...config, url: origin.href }, true);
-    certificate ||= upstream.certificate;
-    const queries = createQuerySender(origin, upstream);
-    return { url, origin, agent: upstream.agent, queries, target: engineTargetOf(url) };
+    const upstream = upstreamOf(url, config, true);
+    return {
+      url,
+      upstream,
+      forward: createForward(upstream),
+      queries: createQueryClient(upstream),
+      target: engineTargetOf(url),
+    };
   });
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
@@ -71,6 +80,7 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
 
   /** All of them in the order in which they are tried. */
   function inOrder(next: (count: number) => number): readonly Replica[] {
+    if (all.length === 1) return all;
     const good = all.filter((replica) => !isPaused(replica));
     const first = good.length === 0 ? all : good;
     const start = next(first.length);
@@ -78,27 +88,20 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
     return [...first.slice(start), ...first.slice(0, start), ...paused];
   }
 
-  function candidates(name: string | undefined): readonly Replica[] {
-    const only = named(name);
-    return only.length > 0 ? only : inOrder(nextOfRequests);
-  }
-
   return {
-    certificate,
+    certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     async reach(name, signal, attempt) {
-      const ordered = all.length === 1 ? all : candidates(name);
-      let tried = 0;
-      for (const replica of ordered) {
-        tried += 1;
-        const isLast = tried === ordered.length;
+      const only = named(name);
+      const ordered = only.length > 0 ? only : inOrder(nextOfRequests);
+      for (const [index, replica] of ordered.entries()) {
+        const isLast = index === ordered.length - 1;
         try {
           return await attempt(replica, isLast ? undefined : CONNECT_LIMIT);
         } catch (error) {
-          if (!(error instanceof NotConnected)) throw error;
-          // Who goes away says nothing of the replica.
-          if (signal.aborted) throw error.cause;
+          // A client that goes away says nothing of the replica.
+          if (!(error instanceof NotConnected) || signal.aborted) throw error;
           failedAt.set(replica, clock.now());
-          if (isLast) throw error.cause;
+          if (isLast) throw error;
         }
       }
       throw new Error('an engine without a replica');
@@ -113,15 +116,13 @@ export function createReplicas(options: { config: EngineConfig; clock: Clock }):
       return url;
     },
     async reachable(name) {
-      const states = (name === undefined ? all : named(name)).map(({ origin }) =>
-        acceptsConnections(origin),
-      );
-      return (await Promise.all(states)).includes(true);
+      const asked = name === undefined ? all : named(name);
+      return (await Promise.all(asked.map(({ upstream }) => upstream.reachable()))).includes(true);
     },
     close() {
-      for (const { agent, queries } of all) {
-        agent.destroy();
+      for (const { upstream, queries } of all) {
         queries.close();
+        upstream.close();
       }
     },
   };

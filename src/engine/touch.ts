@@ -1,3 +1,4 @@
+import { bodyUpTo } from '../proxy/answer.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import { isElement } from '../xmla/request/element-shape.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
@@ -31,21 +32,14 @@ export function createTouch(ask: Engine['ask']): Engine['touch'] {
 }
 
 async function outcome({ head, body }: Awaited<ReturnType<Engine['ask']>>): Promise<Touch> {
-  const watch = watchAnswer({ contentType: head.headers['content-type'] });
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > LONGEST_ANSWER) return { kind: 'failed' };
-    chunks.push(chunk);
-    watch.write(chunk);
-  }
-  watch.end();
+  const bytes = await bodyUpTo(body, LONGEST_ANSWER);
   const coded = head.headers['content-encoding'] ?? 'identity';
-  if (coded.trim().toLowerCase() !== 'identity') return { kind: 'failed' };
-  if (watch.faultOnly === true) return { kind: 'fault', head, body: Buffer.concat(chunks) };
-  const alive = head.status === 200 && isAnswer(Buffer.concat(chunks), head);
-  return { kind: alive ? 'alive' : 'failed' };
+  if (bytes === undefined || coded.trim().toLowerCase() !== 'identity') return { kind: 'failed' };
+  const watch = watchAnswer({ contentType: head.headers['content-type'] });
+  watch.write(bytes);
+  watch.end();
+  if (watch.faultOnly === true) return { kind: 'fault', head, body: bytes };
+  return { kind: head.status === 200 && isAnswer(bytes, head) ? 'alive' : 'failed' };
 }
 
 /** Whether it is an envelope of SOAP whose body holds no Fault: a page of a proxy on the way is none. */

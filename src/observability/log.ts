@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
-import type { GatewayEvent, Listener } from '../events.ts';
+import type { Emit } from '../events.ts';
 
 /**
  * The log: one JSON line for each event that may have to be found later. Hits are told at debug only. Credentials never
@@ -25,10 +25,8 @@ export function isAuditLine(msg: string | undefined, line: object | undefined): 
 }
 
 /** Subscribes the log to the events. */
-export function logEvents(log: Logger): Listener {
-  return on;
-
-  function on(event: GatewayEvent): void {
+export function logEvents(log: Logger): Emit {
+  return function on(event) {
     switch (event.type) {
       case 'xmla-answered': {
         if (!log.isLevelEnabled('debug') && event.outcome.kind === 'hit' && event.complete) return;
@@ -90,7 +88,7 @@ export function logEvents(log: Logger): Listener {
       case 'internal-error':
         return log.error({ id: event.id, err: event.error }, event.type);
     }
-  }
+  };
 }
 
 const describeError = (error: unknown) => describe(error, true);

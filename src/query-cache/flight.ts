@@ -19,6 +19,8 @@ export interface Flight {
   readonly since: LeaseStart;
   /** Whether anybody waits for it. */
   awaited(): boolean;
+  /** Calls it each time the last request that waits has gone. */
+  onUnawaited(tell: () => void): void;
   /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
   land(answer: StoredAnswer | undefined): void;
 }
@@ -52,6 +54,7 @@ interface Entry {
   readonly flight: Flight;
   readonly landing: Promise<Landing>;
   waiters: number;
+  tellUnawaited?: () => void;
 }
 
 /**
@@ -83,6 +86,7 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
       return orSooner(entry.landing, options.deadline - age, signal).finally(() => {
         entry.waiters -= 1;
         waiters -= 1;
+        if (entry.waiters === 0) entry.tellUnawaited?.();
       });
     },
     lead(key) {
@@ -90,6 +94,9 @@ export function createFlights(options: { clock: Clock; deadline: number }): Flig
       const flight: Flight = {
         since: leaseStart(clock),
         awaited: () => entry.waiters > 0,
+        onUnawaited(tell) {
+          entry.tellUnawaited = tell;
+        },
         land(answer) {
           // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key)?.flight === flight) entries.delete(key);

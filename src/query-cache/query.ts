@@ -35,9 +35,11 @@ export interface Query {
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
    * Asks the engine.
-   * @throws GatewayError when no answer begins
+   * @param signal ends the request, also in its answer
+   * @param unwanted aborted when no client is left that waits: then it is not sent any more; one that was sent goes on
+   * @throws GatewayError when no answer begins; the reason of `unwanted`
    */
-  ask(signal: AbortSignal): Promise<EngineAnswer>;
+  ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
 }
 
 export interface QuerySession {

@@ -1,24 +1,22 @@
-import {
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type ServerResponse,
+import type {
+  IncomingHttpHeaders,
+  IncomingMessage,
+  OutgoingHttpHeaders,
+  ServerResponse,
 } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { urlToHttpOptions } from 'node:url';
+import { pipeline } from 'node:stream/promises';
 import type { RemoteConfig } from '../config/config.ts';
 import { GatewayError, StorageUnavailable } from '../errors.ts';
-import { answerHead } from '../proxy/answer-head.ts';
-import { breakOff } from '../proxy/break-off.ts';
-import { answerHeaders, requestHeaders } from '../proxy/forwarded-headers.ts';
-import { parameterName } from '../proxy/forwarded-query.ts';
-import { acceptsConnections } from '../proxy/probe.ts';
-import { endOnSilence } from '../proxy/silence.ts';
-import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { NoAnswer } from '../proxy/upstream-failure.ts';
-import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
+import { answerHead, bodyUpTo, breakOff } from '../proxy/answer.ts';
+import {
+  answerHeaders,
+  parameterName,
+  refusedLogin,
+  requestHeaders,
+  serviceAuthorization,
+} from '../proxy/forwarded.ts';
+import { createForward } from '../proxy/proxy.ts';
+import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 
 /**
  * All that crosses, beside what is made anew. Who asks, what may be done and whether another site's page wants it
@@ -84,36 +82,22 @@ export interface RemoteStorage {
   close(): void;
 }
 
-/** Connects when it is asked, anew for each request: on a kept connection it cannot be known whether a change was read. */
+/** Connects when it is asked, anew for each request: on a kept connection it could not be told whether a change was read. */
 export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
-  const origin = new URL(new URL(config.url).origin);
-  const { agent } = createUpstreamAgent(config, false);
-  const isSecure = origin.protocol === 'https:';
+  const upstream = createUpstream(config, false);
+  const forward = createForward(upstream);
+  const { timeout } = config;
 
-  /** Sends a request; nothing of the one that came in but what is named here. */
-  function send({ method, target, query, headers, body }: RemoteRequest): Sent {
+  /** Sends nothing of the request that came in but what is named here. */
+  function send(
+    { method, target, query, headers, body }: RemoteRequest,
+    signal?: AbortSignal,
+  ): Promise<IncomingMessage> {
     const authorization =
       config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
-    const request = (isSecure ? httpsRequest : httpRequest)({
-      ...urlToHttpOptions(origin),
-      agent,
-      method,
-      path: remoteTarget(config.url, target, query),
-      headers: requestHeaders(headers, authorization, body?.length, SENT),
-    });
-    let reached = false;
-    request.once('socket', (socket) =>
-      socket.once(isSecure ? 'secureConnect' : 'connect', () => (reached = true)),
-    );
-    endOnSilence(request, config.timeout, () => new Error('no answer in time'));
-    const answer = new Promise<IncomingMessage>((resolve, reject) => {
-      request.once('response', resolve);
-      request.on('error', reject);
-      // Nothing else tells of a server that changes the protocol without being asked to.
-      request.once('close', () => reject(new NoAnswer()));
-    });
-    request.end(body);
-    return { request, answer, reached: () => reached };
+    const path = remoteTarget(config.url, target, query);
+    const sent = requestHeaders(headers, authorization, body?.length, SENT);
+    return forward({ method, path, headers: sent, body }, { signal, timeout });
   }
 
   /**
@@ -129,89 +113,75 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
     const { status, statusMessage, headers } = answerHead(answer);
     if (status >= 300 && status < 400) {
       const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
-      const told = `The storage answers with a redirect; its operator must correct storage.url.${doubt}`;
-      throw new StorageUnavailable(outcome, undefined, told);
+      throw new StorageUnavailable(
+        outcome,
+        undefined,
+        `The storage answers with a redirect; its operator must correct storage.url.${doubt}`,
+      );
     }
-    if (refusedLogin(status, config.login)) {
-      const told =
-        'The storage refused the login of the gateway; its operator must correct storage.service.';
-      throw new StorageUnavailable('nothing-done', undefined, told);
+    if (!refusedLogin(status, config.login)) {
+      return {
+        status,
+        statusMessage,
+        headers: { ...answerHeaders(headers), 'cache-control': 'no-store' },
+      };
     }
-    const crossing = { ...answerHeaders(headers), 'cache-control': 'no-store' };
-    return { status, statusMessage, headers: crossing };
+    throw new StorageUnavailable(
+      'nothing-done',
+      undefined,
+      'The storage refused the login of the gateway; its operator must correct storage.service.',
+    );
   }
 
   return {
-    async read(given, { request, response }) {
+    async read(sent, { request, response }) {
+      const gone = new AbortController();
+      const leave = () => gone.abort();
       if (response.destroyed) throw clientGone();
-      const sent = send(given);
-      const leave = () => sent.request.destroy();
       response.once('close', leave);
+      let answer: IncomingMessage | undefined;
       try {
-        const answer = await sent.answer;
-        const over = new Promise<void>((resolve, reject) => {
-          answer.once('error', reject);
-          response.once('close', resolve);
-        });
-        over.catch(() => {});
+        answer = await send(sent, gone.signal);
         const head = acceptedHead(answer, 'nothing-done');
         response.writeHead(head.status, head.statusMessage, head.headers);
-        answer.pipe(response);
-        await over;
+        await pipeline(answer, response, { end: false });
+        response.end();
+        await new Promise((resolve) => void response.once('close', resolve));
         if (!response.writableFinished) throw clientGone();
       } catch (error) {
+        answer?.destroy();
         // Its going away ends the request, which then fails in one way or another.
-        if (response.destroyed) throw clientGone();
+        if (gone.signal.aborted) throw clientGone();
         if (response.headersSent) breakOff(request, response);
-        if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
-        throw new StorageUnavailable('nothing-done', error);
+        throw error instanceof GatewayError || error instanceof StorageUnavailable
+          ? error
+          : new StorageUnavailable('nothing-done', reasonOf(error));
       } finally {
         response.off('close', leave);
-        leave();
       }
     },
-
-    async change(given) {
-      const sent = send(given);
+    async change(sent) {
+      let answer: IncomingMessage | undefined;
       try {
-        const answer = await sent.answer;
+        answer = await send(sent);
         const head = acceptedHead(answer, 'unknown');
-        return { head, body: await wholeBody(answer) };
+        const body = await bodyUpTo(answer, LONGEST_HELD);
+        if (body === undefined) throw new Error('the answer to a change is too long');
+        return { head, body };
       } catch (error) {
+        answer?.destroy();
         if (error instanceof StorageUnavailable) throw error;
-        throw new StorageUnavailable(sent.reached() ? 'unknown' : 'nothing-done', error);
-      } finally {
-        sent.request.destroy();
+        const outcome = error instanceof NotConnected ? 'nothing-done' : 'unknown';
+        throw new StorageUnavailable(outcome, reasonOf(error));
       }
     },
-
-    reachable: () => acceptsConnections(origin),
-    close: () => agent.destroy(),
+    reachable: upstream.reachable,
+    close: upstream.close,
   };
-}
-
-/** A request on its way. */
-interface Sent {
-  readonly request: ClientRequest;
-  /** Its head is there, its body may still come. */
-  readonly answer: Promise<IncomingMessage>;
-  /** Whether there was a connection, so that something may have been sent. */
-  reached(): boolean;
 }
 
 function clientGone(): GatewayError {
   return new GatewayError('client-gone', 'The client went away.');
-}
-
-async function wholeBody(answer: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > LONGEST_HELD) throw new Error('the answer to a change is too long');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { EngineConfig } from '../config/config.ts';
 import { engineTraits, type EngineTraits } from '../engine-kinds.ts';
 import type { Engine, EngineAddressee } from '../engine/engine.ts';
-import { forwardedQuery } from '../proxy/forwarded-query.ts';
+import { forwardedQuery } from '../proxy/forwarded.ts';
 import { projectScope } from '../query-cache/purge/scopes.ts';
 
 /** The engine of a project, and what its configuration says beside its address. */

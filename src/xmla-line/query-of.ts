@@ -104,10 +104,10 @@ export function createQueryOf(options: {
           replica,
           leftState: false,
         }),
-      async ask(signal) {
+      async ask(signal, unwanted) {
         if (own !== undefined) sessions.forwarded(own.name, own.record);
         const to: EngineAddressee = { ...addressee, query, replica: own?.record.replica };
-        const answer = await engine.ask(to, forwarded, body, signal);
+        const answer = await engine.ask(to, forwarded, body, signal, unwanted);
         replica = answer.replica;
         return answer;
       },

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { nameAsRead } from '../proxy/forwarded-headers.ts';
+import { nameAsRead } from '../proxy/forwarded.ts';
 import { SESSION_HEADER } from '../query-cache/fill/answer-sessions.ts';
 
 /** The header by which a client asks SSAS for a token of its session. */

@@ -65,9 +65,19 @@ export async function fill(
   const { query, client, flight } = job;
   const { emit } = options;
   const abort = new AbortController();
+  /** Aborted when no client is left that waits for an answer: then the engine need not be asked any more. */
+  const unwanted = new AbortController();
+  const look = () => {
+    if (client.signal.aborted && flight?.awaited() !== true) {
+      unwanted.abort(client.signal.reason);
+    }
+  };
+  client.signal.addEventListener('abort', look, { once: true });
+  flight?.onUnawaited(look);
+  look();
   const share = options.account.open('fill');
   try {
-    const engineAnswer = await query.ask(abort.signal);
+    const engineAnswer = await query.ask(abort.signal, unwanted.signal);
     const result = await relay(engineAnswer, abort);
     if (typeof result === 'string')
       emit({ type: 'not-stored', project: query.project, reason: result });

@@ -15,11 +15,8 @@ interface Visit {
   giveUp(): void;
 }
 
-/**
- * Asks for admission, and keeps the books of what became of it.
- * @param atOnce whether it first asks without a promise
- */
-function visit(admission: Admission, user: string, atOnce = false): Visit {
+/** Asks for admission, and notes what became of it. */
+function visit(admission: Admission, user: string): Visit {
   const controller = new AbortController();
   const made: Visit = {
     user,
@@ -34,11 +31,6 @@ function visit(admission: Admission, user: string, atOnce = false): Visit {
       leave();
     };
   };
-  const admitted = atOnce ? admission.tryAdmit(user, controller.signal) : undefined;
-  if (admitted !== undefined) {
-    enter(admitted);
-    return made;
-  }
   admission.admit(user, controller.signal).then(enter, (error: unknown) => {
     made.state = 'gone';
     made.refusal = error;
@@ -152,23 +144,31 @@ describe('admission to the engine', () => {
     expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
   });
 
-  test('lets in at once whoever need not wait, and nobody else', async () => {
-    const admission = createAdmission({ concurrency: 2, per_user: 1, queue: 5 });
-    const { signal } = new AbortController();
-    const leave = admission.tryAdmit('a', signal);
-    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
-    expect(admission.tryAdmit('a', signal)).toBeUndefined();
-    expect(admission.tryAdmit('b', AbortSignal.abort())).toBeUndefined();
-    // Its place is its own, though it has not been taken yet.
-    const other = visit(admission, 'b');
-    expect(admission.tryAdmit('c', signal)).toBeUndefined();
+  test('lets users in by turns, however many requests of one came first', async () => {
+    const admission = createAdmission({ concurrency: 2, per_user: 2, queue: 20 });
+    const greedy = await visits(admission, Array<string>(6).fill('a'));
+    const others = await visits(admission, ['b', 'c', 'b']);
+    greedy[0]?.leave();
+    greedy[1]?.leave();
     await quiet();
-    expect(other.state).toBe('inside');
-    leave?.();
-    leave?.();
-    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
-    expect(admission.tryAdmit('c', signal)).toBeDefined();
-    expect(admission.tryAdmit('d', signal)).toBeUndefined();
+    expect(states([...others, ...greedy.slice(2)])).toEqual([
+      ...['inside', 'waiting', 'waiting'],
+      ...['inside', 'waiting', 'waiting', 'waiting'],
+    ]);
+    others[0]?.leave();
+    greedy[2]?.leave();
+    await quiet();
+    expect(states([...others, ...greedy.slice(3)])).toEqual([
+      ...['gone', 'inside', 'inside'],
+      ...['waiting', 'waiting', 'waiting'],
+    ]);
+  });
+
+  test('refuses at once a request whose signal has aborted', async () => {
+    const admission = createAdmission(LIMITS);
+    const gone = AbortSignal.abort(new Error('gone'));
+    await expect(admission.admit('a', gone)).rejects.toThrow('gone');
+    expect(admission.usage()).toEqual({ atEngine: 0, waiting: 0 });
   });
 
   test('keeps its limits whatever happens, wastes no place, and all leave', async () => {
@@ -183,17 +183,16 @@ describe('admission to the engine', () => {
       who: fc.nat({ max: 1_000 }),
       // Several things may happen before anything else runs.
       pause: fc.boolean(),
-      atOnce: fc.boolean(),
     });
     await fc.assert(
       fc.asyncProperty(limits, fc.array(action, { maxLength: 50 }), async (limits, actions) => {
         const admission = createAdmission(limits);
         const all: Visit[] = [];
         const those = (state: Visit['state']) => all.filter((one) => one.state === state);
-        for (const { do: what, user, who, pause, atOnce } of actions) {
+        for (const { do: what, user, who, pause } of actions) {
           const inside = those('inside');
           const waiting = those('waiting');
-          if (what === 'come') all.push(visit(admission, user, atOnce));
+          if (what === 'come') all.push(visit(admission, user));
           else if (what === 'leave') inside[who % inside.length]?.leave();
           else waiting[who % waiting.length]?.giveUp();
           expect(those('inside').length).toBeLessThanOrEqual(limits.concurrency);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { NotConnected } from '../../../src/engine/engine-failure.ts';
+import { NotConnected } from '../../../src/proxy/upstream.ts';
 import { createReplicas } from '../../../src/engine/replicas.ts';
 import { sizes } from '../../support/sizes.ts';
 import { engineConfig } from './engine-house.ts';
@@ -10,7 +10,7 @@ const alive = new AbortController().signal;
 
 function setUp(urls: readonly string[] = URLS) {
   const clock = { at: 0, now: () => clock.at, wall: () => clock.at };
-  const replicas = createReplicas({ config: engineConfig(urls), clock });
+  const replicas = createReplicas(engineConfig(urls), clock);
   /** Asks once, while no connection can be made to those that are down. */
   async function tried(down: readonly string[] = [], name?: string): Promise<string[]> {
     const order: string[] = [];
@@ -87,7 +87,7 @@ describe('the replicas of an engine', () => {
       gone.abort();
       throw new NotConnected(reason);
     });
-    await expect(asked).rejects.toBe(reason);
+    await expect(asked).rejects.toMatchObject({ cause: reason });
     expect(attempts).toBe(1);
     const next = [await tried(), await tried()];
     expect(next).toEqual([['b'], ['a']]);
@@ -98,7 +98,7 @@ describe('the replicas of an engine', () => {
     const asked = reach(undefined, alive, async ({ url }) => {
       throw new NotConnected(new Error(url));
     });
-    await expect(asked).rejects.toEqual(new Error('http://c/xmla'));
+    await expect(asked).rejects.toMatchObject({ cause: new Error('http://c/xmla') });
   });
 });
 

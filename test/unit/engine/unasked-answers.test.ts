@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { createSmallRequests } from '../../../src/engine/small-request.ts';
+import { askOnce } from '../../../src/engine/client.ts';
 import type { QueryHeaders } from '../../../src/engine/engine.ts';
+import { upstreamOf } from '../../../src/engine/replicas.ts';
 import { portOf, until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 import {
@@ -133,11 +134,11 @@ test('a request whose client goes away before it is sent is not sent', async () 
 
 test('each of the small requests gets its own answer, whatever comes behind the one before', async () => {
   engine.answerWith((socket, count) => socket.write(wholeAnswer(`own ${count}`) + EXTRA));
-  const requests = createSmallRequests(engine.url, engineConfig([engine.url]));
+  const upstream = upstreamOf(engine.url, engineConfig([]), false);
   for (let count = 1; count < 4; count += 1) {
-    const { body } = await requests.send({ method: 'GET', path: '/', headers: {} }, never);
+    const { body } = await askOnce(upstream, { method: 'GET', path: '/', headers: {} }, never);
     expect(body.toString()).toBe(`own ${count}`);
   }
   await until(() => engine.sockets.size === 0);
-  requests.close();
+  upstream.close();
 });

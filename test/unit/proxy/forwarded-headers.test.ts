@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { answerHeaders, requestHeaders } from '../../../src/proxy/forwarded-headers.ts';
+import { answerHeaders, requestHeaders } from '../../../src/proxy/forwarded.ts';
 
 /** Each makes somebody else of the client at some engine, or behind some server in front of one. */
 const IDENTITIES: readonly (readonly [attack: string, name: string])[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { forwardedQuery } from '../../../src/proxy/forwarded-query.ts';
+import { forwardedQuery } from '../../../src/proxy/forwarded.ts';
 
 test('a query loses what names a login, and nothing else', () => {
   expect(forwardedQuery('a=1&UserName=x&b&%70assword=y&userid&c=username&username2=1&=x')).toEqual([

@@ -1,35 +1,36 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { guardConnection, readWhatCame } from '../../../src/proxy/kept-connection.ts';
+import { createUpstream, type Upstream } from '../../../src/proxy/upstream.ts';
 import { until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 
 let engine: RawEngine;
-let agent: Agent;
+let upstream: Upstream;
 let used: Socket[];
 
 beforeEach(async () => {
   used = [];
-  agent = new Agent({ keepAlive: true, scheduling: 'lifo' });
   engine = await startRawEngine((socket, count) => {
     used.push(socket);
     socket.write(wholeAnswer(`own ${count}`));
   });
+  const none = { ca: undefined, certificate: undefined, key: undefined };
+  upstream = createUpstream({ url: engine.url, ...none }, true);
 });
 afterEach(async () => {
-  agent.destroy();
+  upstream.close();
   await engine.close();
 });
 
 function begin(body: Buffer | string = '<q/>', url = engine.url): ClientRequest {
   const asked = request(url, {
     method: 'POST',
-    agent,
+    agent: upstream.agent,
     headers: { 'content-length': Buffer.byteLength(body) },
   });
-  guardConnection(asked);
+  upstream.answerTo(asked, { timeout: 60_000 }).catch(() => {});
   asked.on('error', () => {});
   return asked.end(body);
 }
@@ -46,7 +47,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
 }
 
 async function ask(): Promise<string> {
-  await readWhatCame(agent);
+  await upstream.settled();
   return textOf(await answerTo(begin()));
 }
 
@@ -73,8 +74,8 @@ test.each([
 
 test('a request does not go out on a connection that was ended in the same turn', async () => {
   await Promise.all([ask(), ask()]);
-  await readWhatCame(agent);
-  const next = Object.values(agent.freeSockets).flat().at(-1);
+  await upstream.settled();
+  const next = Object.values(upstream.agent.freeSockets).flat().at(-1);
   const atEngine = used.find(({ remotePort }) => remotePort === next?.localPort);
   const asked = ask();
   // Read, and answered by the end of the connection, right before the request is made.
@@ -105,7 +106,7 @@ test('a connection on which the answer came before all was sent is not used agai
   expect(await askEarly()).toBe('early');
   connections[0]?.resume();
   await until(() => received > long.length || ended === 1);
-  await readWhatCame(agent);
+  await upstream.settled();
   expect(await askEarly()).toBe('early');
   expect(connections).toHaveLength(2);
   for (const socket of connections) socket.destroy();

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
-import { endOnSilence } from '../../../src/proxy/silence.ts';
-import { ClientStall } from '../../../src/proxy/upstream-failure.ts';
+import { ClientStall, createUpstream, Silence } from '../../../src/proxy/upstream.ts';
 
 async function listen(answer: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
   const server = createServer((socket) => {
@@ -18,7 +17,14 @@ async function listen(answer: (socket: Socket) => void): Promise<{ server: Serve
 
 const errorOf = async (request: ClientRequest) => (await once(request, 'error'))[0] as unknown;
 
-class Silence extends Error {}
+const upstream = createUpstream(
+  { url: 'http://127.0.0.1', ca: undefined, certificate: undefined, key: undefined },
+  true,
+);
+
+function endOnSilence(asked: ClientRequest, timeout: number): void {
+  upstream.answerTo(asked, { timeout }).catch(() => {});
+}
 
 /** So long that the head of an answer comes before it is over, also on a busy machine (ms). */
 const BODY_SILENCE = 1_000;
@@ -31,14 +37,14 @@ function standStill(milliseconds: number): void {
 describe('a request to an upstream that is silent', () => {
   test('ends while the connection is still being made', async () => {
     const asked = request({ createConnection: () => new Socket() });
-    endOnSilence(asked, 20, () => new Silence());
+    endOnSilence(asked, 20);
     expect(await errorOf(asked)).toBeInstanceOf(Silence);
   });
 
   test('ends while TLS is still being agreed upon', async () => {
     const { server, port } = await listen(() => {});
     const asked = httpsRequest({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 20, () => new Silence());
+    endOnSilence(asked, 20);
     expect(await errorOf(asked)).toBeInstanceOf(Silence);
     server.close();
   });
@@ -46,7 +52,7 @@ describe('a request to an upstream that is silent', () => {
   test('ends when no head comes', async () => {
     const { server, port } = await listen((socket) => socket.write('HTTP/1.1 2'));
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, 50, () => new Silence());
+    endOnSilence(asked, 50);
     asked.end();
     expect(await errorOf(asked)).toBeInstanceOf(Silence);
     server.close();
@@ -60,7 +66,7 @@ describe('a request to an upstream that is silent', () => {
       standStill(limit);
     });
     const asked = request({ port, host: '127.0.0.1', agent: false });
-    endOnSilence(asked, limit, () => new Silence());
+    endOnSilence(asked, limit);
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     answer.resume();
@@ -75,7 +81,7 @@ describe('a request to an upstream that is silent', () => {
     });
     let rest = (): unknown => undefined;
     const asked = request({ port, host: '127.0.0.1', agent: false });
-    endOnSilence(asked, BODY_SILENCE, () => new Silence());
+    endOnSilence(asked, BODY_SILENCE);
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
     const chunks: string[] = [];
@@ -93,7 +99,7 @@ describe('a request to an upstream that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, BODY_SILENCE, () => new Silence());
+    endOnSilence(asked, BODY_SILENCE);
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -107,7 +113,7 @@ describe('a request to an upstream that is silent', () => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'),
     );
     const asked = request({ port, host: '127.0.0.1' });
-    endOnSilence(asked, BODY_SILENCE, () => new Silence());
+    endOnSilence(asked, BODY_SILENCE);
     asked.on('error', () => {});
     asked.end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -124,15 +130,13 @@ describe('a request to an upstream that is silent', () => {
     const agent = new Agent({ keepAlive: true });
     for (let turn = 0; turn < 3; turn += 1) {
       const asked = request({ port, host: '127.0.0.1', agent });
-      endOnSilence(asked, 60_000, () => new Silence());
+      endOnSilence(asked, 60_000);
       asked.end();
       const [answer] = (await once(asked, 'response')) as [IncomingMessage];
       const { socket } = answer;
       answer.resume();
       await once(answer, 'close');
-      expect(socket.listeners('timeout').filter(({ name }) => name === 'endUnlessHeard')).toEqual(
-        [],
-      );
+      expect(socket.listeners('data').filter(({ name }) => name === 'heard')).toEqual([]);
     }
     agent.destroy();
     server.close();

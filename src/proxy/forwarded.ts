@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { foldCase } from '../fold-case.ts';
 
 /** Headers that concern one connection only (RFC 9110 §7.6.1). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -13,7 +14,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Headers by which a client could pass for somebody else, or make an engine answer in binary. */
+/** Headers by which a client could pass for another one, or make an engine answer in binary. */
 const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'cookie',
   'gatewayauth',
@@ -39,6 +40,9 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
 /** Headers of the upstream that belong to its own connection or login, never to another client. */
 const NEVER_ANSWERED: ReadonlySet<string> = new Set(['set-cookie']);
 
+/** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
+const IDENTITY_PARAMETERS: ReadonlySet<string> = new Set(['username', 'password', 'userid']);
+
 /**
  * One name for all that a server could take for the same: those behind CGI-like gateways cannot tell `_` from `-`,
  * and some no sign from any other.
@@ -48,43 +52,16 @@ export function nameAsRead(name: string): string {
   return name.replaceAll(/[^a-z0-9]/g, '-');
 }
 
-/** The names that a header Connection lists, in lower case; undefined for none. */
-function connectionNames({ connection }: IncomingHttpHeaders): ReadonlySet<string> | undefined {
-  if (connection === undefined || connection === 'keep-alive') {
-    return undefined;
-  }
-  return new Set(connection.split(',').map((name) => name.trim().toLowerCase()));
-}
-
-/** Says of a name whether it stays here. Clients and engines send few names: what was said of one is remembered. */
-function createStays(left: ReadonlySet<string>): (name: string) => boolean {
-  const said = new Map<string, boolean>();
-  return (name) => {
-    const known = said.get(name);
-    if (known !== undefined) return known;
-    const read = nameAsRead(name);
-    const stays = HOP_BY_HOP.has(read) || left.has(read);
-    // Whoever makes names up does not fill the memory.
-    if (said.size < MOST_REMEMBERED && name.length < LONGEST_REMEMBERED) said.set(name, stays);
-    return stays;
-  };
-}
-
-const MOST_REMEMBERED = 256;
-const LONGEST_REMEMBERED = 64;
-
-const staysOfRequest = createStays(NEVER_FORWARDED);
-const staysOfAnswer = createStays(NEVER_ANSWERED);
-
 function without(
   headers: IncomingHttpHeaders,
-  stays: (name: string) => boolean,
+  left: ReadonlySet<string>,
 ): Record<string, string | string[]> {
-  const listed = connectionNames(headers);
+  const listed = headers.connection?.split(',').map((name) => name.trim().toLowerCase()) ?? [];
   const kept: Record<string, string | string[]> = {};
-  for (const name of Object.keys(headers)) {
-    const value = headers[name];
-    if (value !== undefined && !stays(name) && !listed?.has(name)) kept[name] = value;
+  for (const [name, value] of Object.entries(headers)) {
+    const read = nameAsRead(name);
+    if (value === undefined || HOP_BY_HOP.has(read) || left.has(read)) continue;
+    if (!listed.includes(name)) kept[name] = value;
   }
   return kept;
 }
@@ -101,7 +78,7 @@ export function requestHeaders(
   length: number | undefined,
   only?: ReadonlySet<string>,
 ): IncomingHttpHeaders {
-  const all = without(headers, staysOfRequest);
+  const all = without(headers, NEVER_FORWARDED);
   const crossing: IncomingHttpHeaders =
     only === undefined
       ? all
@@ -113,5 +90,40 @@ export function requestHeaders(
 
 /** What of the upstream's headers goes to the client that asked. */
 export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return without(headers, staysOfAnswer);
+  return without(headers, NEVER_ANSWERED);
+}
+
+/** One `name=value` of a query, exactly as it was sent. */
+export type QueryParameter = string;
+
+/** The name of a parameter, decoded. */
+export function parameterName(parameter: QueryParameter): string {
+  return [...new URLSearchParams(parameter).keys()][0] ?? '';
+}
+
+/**
+ * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
+ * left out, however their names are spelt (letter case in the widest sense, percent-encoding).
+ * @param search what follows the `?`; '' without one
+ */
+export function forwardedQuery(search: string): readonly QueryParameter[] {
+  return search
+    .split('&')
+    .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(foldCase(parameterName(piece))));
+}
+
+/** A login of the gateway's own as a header Authorization (RFC 7617). */
+export function serviceAuthorization(service: {
+  readonly name: string;
+  readonly password: string;
+}): string {
+  return `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
+}
+
+/**
+ * With a login of the gateway's own, a 401 of the upstream is not a question to the client, whose password is
+ * not the one that was refused.
+ */
+export function refusedLogin(status: number, login: 'forward' | 'service' | 'none'): boolean {
+  return login !== 'forward' && (status === 401 || status === 407);
 }

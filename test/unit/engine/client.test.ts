@@ -1,26 +1,25 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { Socket } from 'node:net';
-import { createQuerySender, type QuerySender } from '../../../src/engine/query-request.ts';
-import { createUpstreamAgent } from '../../../src/proxy/upstream-agent.ts';
+import { createQueryClient, type QueryClient } from '../../../src/engine/client.ts';
+import { createUpstream, type Upstream } from '../../../src/proxy/upstream.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 import { until } from '../../support/http-client.ts';
 
 let engine: RawEngine;
-let sender: QuerySender;
-let agent: ReturnType<typeof createUpstreamAgent>['agent'];
+let sender: QueryClient;
+let upstream: Upstream;
 
 const whole = (socket: Socket) => socket.write(wholeAnswer('<a/>'));
 
 beforeEach(async () => {
   engine = await startRawEngine(whole);
   const none = { ca: undefined, certificate: undefined, key: undefined };
-  const upstream = createUpstreamAgent({ url: engine.url, ...none }, true);
-  ({ agent } = upstream);
-  sender = createQuerySender(new URL(new URL(engine.url).origin), upstream);
+  upstream = createUpstream({ url: engine.url, ...none }, true);
+  sender = createQueryClient(upstream);
 });
 afterEach(async () => {
   sender.close();
-  agent.destroy();
+  upstream.close();
   await engine.close();
 });
 
@@ -33,7 +32,7 @@ async function ask(): Promise<string> {
     timeout: 60_000,
   };
   const chunks: Buffer[] = [];
-  for await (const chunk of await sender.send(query, undefined, () => {})) chunks.push(chunk);
+  for await (const chunk of await sender.send(query)) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }
 

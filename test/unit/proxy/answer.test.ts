@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
-import { answerHead } from '../../../src/proxy/answer-head.ts';
-import { decodedAnswer } from '../../../src/proxy/decoded-answer.ts';
+import { answerHead, decodedAnswer } from '../../../src/proxy/answer.ts';
 
 let server: Server;
 let corrupt: unknown[];

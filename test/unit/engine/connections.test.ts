@@ -5,29 +5,34 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { EngineSilence, NotConnected } from '../../../src/engine/engine-failure.ts';
 import {
-  createQueryConnections,
+  createConnections,
   NotUnderstood,
   StaleConnection,
-  type QueryConnections,
-} from '../../../src/engine/query-connections.ts';
-import type { QueryRequest } from '../../../src/engine/query-request.ts';
-import { ClientStall } from '../../../src/proxy/upstream-failure.ts';
-import type { UpstreamAnswer } from '../../../src/proxy/upstream-answer.ts';
+  type Connections,
+  type EngineQuery,
+} from '../../../src/engine/connections.ts';
+import type { UpstreamAnswer } from '../../../src/proxy/answer.ts';
+import { ClientStall, createUpstream, NotConnected, Silence } from '../../../src/proxy/upstream.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 import { sizes } from '../../support/sizes.ts';
 
 let engine: RawEngine;
-let connections: QueryConnections;
+let connections: Connections;
+/** How answers ended. */
 let over: (Error | null)[];
+
+const open = (url: string, pem: { ca?: string; certificate?: string; key?: string } = {}) => {
+  const none = { ca: undefined, certificate: undefined, key: undefined };
+  return createConnections(createUpstream({ url, ...none, ...pem }, true));
+};
 
 beforeEach(async () => {
   over = [];
   engine = await startRawEngine((socket) => socket.write(wholeAnswer('<a/>')));
-  connections = createQueryConnections(new URL(new URL(engine.url).origin), undefined);
+  connections = open(engine.url);
 });
 afterEach(async () => {
   connections.close();
@@ -38,16 +43,19 @@ const LONG = 60_000;
 /** So long that a connection is made, and a head comes, before it is over, also on a busy machine (ms). */
 const SILENCE = 1_000;
 
-function send(changed: Partial<QueryRequest> = {}, connectLimit?: number) {
-  const query: QueryRequest = {
+async function send(changed: Partial<EngineQuery> = {}, connectLimit?: number) {
+  const query: EngineQuery = {
     path: '/xmla',
     headers: { 'content-type': 'text/xml', 'content-length': '4' },
     body: Buffer.from('<q/>'),
     signal: new AbortController().signal,
     timeout: LONG,
+    connectLimit,
     ...changed,
   };
-  return connections.send(query, connectLimit, (error) => over.push(error));
+  const answer = await connections.send(query);
+  answer.once('close', () => over.push(answer.errored));
+  return answer;
 }
 
 async function textOf(answer: UpstreamAnswer): Promise<string> {
@@ -111,14 +119,11 @@ describe('connections for queries', () => {
 
   test('on which TLS is not agreed in time have sent nothing, and are ended', async () => {
     connections.close();
-    connections = createQueryConnections(
-      new URL(new URL(engine.url).origin.replace('http', 'https')),
-      {},
-    );
+    connections = open(engine.url.replace('http', 'https'));
     await expect(send({}, 50)).rejects.toBeInstanceOf(NotConnected);
     await until(() => engine.sockets.size === 0);
     const silent = send({ timeout: 50 });
-    await expect(silent).rejects.toMatchObject({ cause: expect.any(EngineSilence) });
+    await expect(silent).rejects.toMatchObject({ cause: expect.any(Silence) });
     await until(() => engine.sockets.size === 0);
   });
 
@@ -149,17 +154,22 @@ describe('connections for queries', () => {
       goOn();
     });
     const answer = await send({ timeout: SILENCE });
-    await expect(textOf(answer)).rejects.toBeInstanceOf(EngineSilence);
+    await expect(textOf(answer)).rejects.toBeInstanceOf(Silence);
   });
 
   test('know the engine by its authority, and show the certificate of the gateway', async () => {
     const authority = makeAuthority();
     const { certificate, key } = authority.issue('engine');
-    const pem = { cert: readFileSync(certificate), key: readFileSync(key) };
-    const ca = readFileSync(authority.certificate);
+    const ca = authority.certificate;
     let shown = 0;
     const server = createSecureServer(
-      { ...pem, ca, requestCert: true, rejectUnauthorized: true },
+      {
+        cert: readFileSync(certificate),
+        key: readFileSync(key),
+        ca: authority.pem,
+        requestCert: true,
+        rejectUnauthorized: true,
+      },
       (_request, response) => {
         shown += 1;
         response.end('<s/>');
@@ -167,12 +177,12 @@ describe('connections for queries', () => {
     );
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const origin = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
     connections.close();
-    connections = createQueryConnections(origin, { ...pem, ca });
+    connections = open(url, { certificate, key, ca });
     expect([await ask(), await ask(), shown]).toEqual(['<s/>', '<s/>', 2]);
     connections.close();
-    connections = createQueryConnections(origin, pem);
+    connections = open(url, { certificate, key });
     await expect(send()).rejects.toBeInstanceOf(NotConnected);
     connections.close();
     server.closeAllConnections();
@@ -187,15 +197,15 @@ describe('a query on such a connection', () => {
     ['stops in the head', (socket: Socket) => socket.write('HTTP/1.1 200 OK\r\nConte')],
   ])('ends when the engine %s', async (_what, act) => {
     engine.answerWith(act);
-    await expect(send({ timeout: SILENCE })).rejects.toBeInstanceOf(EngineSilence);
+    await expect(send({ timeout: SILENCE })).rejects.toBeInstanceOf(Silence);
     await until(() => engine.sockets.size === 0);
   });
 
   test('ends when the engine stops in the body', async () => {
     engine.answerWith((socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')));
     const answer = await send({ timeout: SILENCE });
-    await expect(textOf(answer)).rejects.toBeInstanceOf(EngineSilence);
-    expect(over).toEqual([expect.any(EngineSilence)]);
+    await expect(textOf(answer)).rejects.toBeInstanceOf(Silence);
+    expect(over).toEqual([expect.any(Silence)]);
   });
 
   test('ends, and blames its client, when that takes nothing of what is there', async () => {
@@ -226,7 +236,7 @@ describe('a query on such a connection', () => {
       expect(ended).toBeUndefined();
       jest.advanceTimersByTime(1);
       await new Promise((resolve) => setImmediate(resolve));
-      expect(ended).toBeInstanceOf(EngineSilence);
+      expect(ended).toBeInstanceOf(Silence);
     } finally {
       jest.useRealTimers();
     }
@@ -258,11 +268,11 @@ describe('a query on such a connection', () => {
     await until(() => engine.sockets.size === 0);
   });
 
-  test('whose answer is left in the middle is ended at the engine, and is no failure', async () => {
+  test('whose answer is left in the middle is ended at the engine', async () => {
     engine.answerWith((socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')));
     for await (const _ of await send()) break;
     await until(() => engine.sockets.size === 0);
-    expect(over).toEqual([null]);
+    expect(over).toMatchObject([{ code: 'ABORT_ERR' }]);
   });
 
   test('is answered with a head of 15 KB, and not with one of 17', async () => {
