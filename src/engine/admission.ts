@@ -1,6 +1,5 @@
 import { createGate, type Gate } from '../gate.ts';
 import { GatewayError } from '../errors.ts';
-import { createTransientMap } from '../transient-map.ts';
 
 /** Decides who may be at the engine now, who waits, and who is sent away. */
 export interface Admission {
@@ -39,7 +38,7 @@ export function createAdmission(limits: {
   readonly queue: number;
 }): Admission {
   const everybody = createGate(limits.concurrency);
-  const users = createTransientMap<string, User>();
+  const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   let requests = 0;
   /** Requests that only the limit of all can hold up, not the one of their user. */

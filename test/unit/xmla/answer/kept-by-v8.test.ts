@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { sessionReader } from '../../../../src/query-cache/fill/answer-sessions.ts';
+import { sessionReader } from '../../../../src/query-cache/answer-sessions.ts';
 import { answerDecoder } from '../../../../src/xmla/answer/answer-decoder.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
