@@ -305,12 +305,6 @@ export function createQueryCache(options: {
     });
   }
 
-  const slotOf = ({ key, captured, digests }: KnownKey): Slot => ({
-    key,
-    captured,
-    digests: () => digests,
-  });
-
   return {
     answer,
     recall: (known, brought) => take(slotOf(known), known.ttl, brought),
@@ -333,6 +327,10 @@ export function createQueryCache(options: {
     gzipOf: memory.gzipOf,
     explain: createExplain({ ...options, noEpochs, timeLeft }),
   };
+}
+
+function slotOf({ key, captured, digests }: KnownKey): Slot {
+  return { key, captured, digests: () => digests };
 }
 
 /** What those who wait are told. */
