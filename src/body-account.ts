@@ -54,7 +54,7 @@ export interface RequestShare {
  * It is a ceiling: what is counted here and in tier 1 is never more than both limits together, and what reading one
  * request takes. What tier 1 drops while it is sent moves to this account, which may then hold more than its own limit.
  *
- * Requests of one user wait in their order, and users have their turns, so that nobody waits for what another user
+ * Requests of one user wait in their order, and users have their turns, so that no user waits for what another one
  * queues. No user can take all room alone, or all of the queue.
  *
  * Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait with
@@ -64,7 +64,7 @@ export interface BodyAccount {
   /** @param announced how long its body is, as far as it says so (bytes) */
   request(user: string, announced?: number): RequestShare;
   /** For what can be done without. */
-  open(use: Exclude<BodyUse, 'request' | 'sending'>): Share;
+  open(use: 'fill' | 'value'): Share;
   /** Counts what is in memory already, or no longer (a negative number of bytes), whether there is room or not. */
   countSending(bytes: number): void;
   /** Bytes now and the limit, and how many requests wait for room. */
@@ -80,27 +80,20 @@ interface Held {
   small: number;
   large: number;
 }
-
 interface User extends Held {
   requests: number;
-  readonly waiting: Set<Waiting>;
+  readonly queue: Set<Waiting>;
 }
-
 interface Waiting {
-  readonly share: object;
+  readonly share: RequestShare;
   readonly bytes: number;
   /** Takes the room. */
   readonly enter: () => void;
 }
 
-/** @param limits asked each time, since a reload may change them */
+/** @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait */
 export function createBodyAccount(
-  limits: () => {
-    /** Bytes of all bodies. */
-    readonly in_flight: number;
-    /** Requests that may wait for room. */
-    readonly queue: number;
-  },
+  limits: () => { readonly in_flight: number; readonly queue: number },
 ): BodyAccount {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
@@ -108,42 +101,36 @@ export function createBodyAccount(
   const users = new Map<string, User>();
   let waiting = 0;
   /** The request that may go beyond the limit. */
-  let beyond: { readonly share: object; readonly user: User } | undefined;
+  let beyond: { readonly share: RequestShare; readonly user: User } | undefined;
 
+  const part = (of: number) => limits().in_flight * of;
+  const ofOthers = () => others.fill + others.value + others.sending;
   /** All but the part for small requests. */
-  const total = () => requests.large + others.fill + others.value + others.sending;
+  const total = () => requests.large + ofOthers();
+  const fitsUser = (user: User, more: number) => user.large + more <= part(1 - OF_SMALL) * OF_ONE;
 
-  const hasSmallRoom = (user: User, more: number) =>
-    within(requests.small + more, user.small + more, limits().in_flight * OF_SMALL);
+  function hasSmallRoom(user: User, more: number): boolean {
+    return requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
+  }
 
   function hasRoom(user: User, more: number): boolean {
-    const limit = limits().in_flight;
-    const ofUser = user.large + more;
-    return (
-      within(requests.large + more, ofUser, limit * (OF_REQUESTS - OF_SMALL)) ||
-      within(total() + more, ofUser, limit * (1 - OF_SMALL))
-    );
+    const own = part(OF_REQUESTS - OF_SMALL);
+    const fitsOwn = requests.large + more <= own && user.large + more <= own * OF_ONE;
+    return fitsOwn || (total() + more <= part(1 - OF_SMALL) && fitsUser(user, more));
   }
 
-  /** Whether it is the user's part that leaves no room, whatever others give back. */
-  function hasItsPart(user: User, more: number): boolean {
-    return user.large + more > limits().in_flight * (1 - OF_SMALL) * OF_ONE;
-  }
-
-  /** Makes it the one that may go beyond the limit, where it needs that and nobody is. */
-  function isLetIn(share: object, user: User, more: number): boolean {
-    if (hasRoom(user, more) || beyond?.share === share) return true;
-    if (beyond !== undefined) return false;
-    beyond = { share, user };
-    return true;
+  /** Makes it the one that may go beyond the limit, where it needs that and there is none. */
+  function isLetIn(share: RequestShare, user: User, more: number): boolean {
+    if (hasRoom(user, more)) return true;
+    beyond ??= { share, user };
+    return beyond.share === share;
   }
 
   /** After bytes were given back. */
   function serve(): void {
     if (beyond !== undefined && hasRoom(beyond.user, 0)) beyond = undefined;
-    if (waiting === 0) return;
-    for (const [name, user] of users) {
-      const [next] = user.waiting;
+    for (const [name, user] of waiting === 0 ? [] : users) {
+      const [next] = user.queue;
       if (next === undefined || !isLetIn(next.share, user, next.bytes)) continue;
       next.enter();
       // Its next turn is after those of all others; this loop comes to it again.
@@ -152,12 +139,12 @@ export function createBodyAccount(
     }
   }
 
-  /** @throws GatewayError `overloaded` */
-  function refuseCrowd({ waiting: own }: User): void {
+  /** Why one more request of the user may not wait. */
+  function crowd({ queue: own }: User): GatewayError | undefined {
     const { queue } = limits();
-    if (waiting >= queue) throw overloaded('Too many requests wait for memory; try again.');
-    if (own.size < queue - Math.floor(queue * (1 - OF_ONE))) return;
-    throw overloaded('Too many of your requests wait for memory; try again.');
+    if (waiting >= queue) return overloaded('Too many requests wait for memory; try again.');
+    const isFair = own.size < queue - Math.floor(queue * (1 - OF_ONE));
+    return isFair ? undefined : overloaded('Too many of your requests wait for memory; try again.');
   }
 
   function wait(
@@ -166,114 +153,112 @@ export function createBodyAccount(
     patience: number,
     signal: AbortSignal,
   ): Promise<void> {
-    return new Promise((resolve, reject) => {
-      refuseCrowd(user);
-      const leave = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onAbort);
-        user.waiting.delete(next);
-        waiting -= 1;
-      };
-      const refuse = (reason: Error) => {
+    const refusal = crowd(user);
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    function leave(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      user.queue.delete(next);
+      waiting -= 1;
+    }
+    function refuse(reason: unknown): void {
+      leave();
+      reject(reason);
+      serve();
+    }
+    const onAbort = () => refuse(signal.reason);
+    const late = () => refuse(overloaded('No memory came free in time; try again.'));
+    const timer = setTimeout(late, patience);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const next: Waiting = {
+      share,
+      bytes,
+      enter() {
         leave();
-        reject(reason);
+        enter();
+        resolve();
+      },
+    };
+    user.queue.add(next);
+    waiting += 1;
+    return promise;
+  }
+
+  function request(name: string, announced = 0): RequestShare {
+    const user = users.get(name) ?? { requests: 0, small: 0, large: 0, queue: new Set() };
+    users.set(name, user);
+    user.requests += 1;
+    const own: Held = { small: 0, large: 0 };
+    let patience = LONGEST_WAIT;
+
+    function take(where: keyof Held, more: number): void {
+      for (const held of [own, user, requests]) held[where] += more;
+    }
+
+    const share: RequestShare = {
+      grow(more, signal) {
+        if (signal.aborted) return Promise.reject(signal.reason as Error);
+        const isSmall = Math.max(announced, own.small + own.large + more) <= SMALL;
+        if (isSmall && hasSmallRoom(user, more)) return void take('small', more);
+        const isNext = user.queue.size === 0 || beyond?.share === share;
+        if (isNext && isLetIn(share, user, more)) return void take('large', more);
+        const since = systemClock.now();
+        const enter = () => {
+          patience -= systemClock.now() - since;
+          take('large', more);
+        };
+        return wait(user, { share, bytes: more, enter }, patience, signal);
+      },
+      shrinkTo(left) {
+        const less = Math.max(0, own.small + own.large - left);
+        const ofLarge = Math.min(less, own.large);
+        take('large', -ofLarge);
+        take('small', ofLarge - less);
         serve();
-      };
-      const onAbort = () => refuse(signal.reason as Error);
-      const late = () => refuse(overloaded('No memory came free in time; try again.'));
-      const timer = setTimeout(late, patience);
-      signal.addEventListener('abort', onAbort, { once: true });
-      const next: Waiting = {
-        share,
-        bytes,
-        enter() {
-          leave();
-          enter();
-          resolve();
-        },
-      };
-      user.waiting.add(next);
-      waiting += 1;
-    });
+      },
+      release() {
+        if (beyond?.share === share) beyond = undefined;
+        user.requests -= 1;
+        if (user.requests === 0) users.delete(name);
+        share.shrinkTo(0);
+      },
+      isInTheWay() {
+        if (beyond?.share === share) return waiting > 0;
+        return [...users.values()].some((other) => {
+          const next = other.queue.values().find((one) => one.share !== share);
+          // Where it is the part of another user that is used up, what this one gives back is of no use.
+          return next !== undefined && (other === user || fitsUser(other, next.bytes));
+        });
+      },
+    };
+    return share;
+  }
+
+  function open(use: 'fill' | 'value'): Share {
+    let own = 0;
+    const share: Share = {
+      grow(more) {
+        const fits = ofOthers() + more <= part(1 - OF_REQUESTS);
+        if (!fits || total() + more > part(1 - OF_SMALL)) return false;
+        others[use] += more;
+        own += more;
+        return true;
+      },
+      shrink(less) {
+        const given = Math.min(less, own);
+        own -= given;
+        others[use] -= given;
+        serve();
+      },
+      release: () => share.shrink(own),
+    };
+    return share;
   }
 
   return {
-    request(name, announced = 0) {
-      const user = users.get(name) ?? { requests: 0, small: 0, large: 0, waiting: new Set() };
-      users.set(name, user);
-      user.requests += 1;
-      const own: Held = { small: 0, large: 0 };
-      let patience = LONGEST_WAIT;
-      let released = false;
-
-      function take(part: keyof Held, more: number): void {
-        for (const held of [own, user, requests]) held[part] += more;
-      }
-
-      const share: RequestShare = {
-        grow(more, signal) {
-          if (signal.aborted) return Promise.reject(signal.reason as Error);
-          const isSmall = Math.max(announced, own.small + own.large + more) <= SMALL;
-          if (isSmall && hasSmallRoom(user, more)) return void take('small', more);
-          const isNext = user.waiting.size === 0 || beyond?.share === share;
-          if (isNext && isLetIn(share, user, more)) return void take('large', more);
-          const since = systemClock.now();
-          const enter = () => {
-            patience -= systemClock.now() - since;
-            take('large', more);
-          };
-          return wait(user, { share, bytes: more, enter }, patience, signal);
-        },
-        shrinkTo(left) {
-          const less = Math.max(0, own.small + own.large - left);
-          const ofLarge = Math.min(less, own.large);
-          take('large', -ofLarge);
-          take('small', ofLarge - less);
-          serve();
-        },
-        release() {
-          if (released) return;
-          released = true;
-          if (beyond?.share === share) beyond = undefined;
-          user.requests -= 1;
-          if (user.requests === 0) users.delete(name);
-          share.shrinkTo(0);
-        },
-        isInTheWay() {
-          if (beyond?.share === share) return waiting > 0;
-          for (const other of users.values()) {
-            const next = [...other.waiting].find((one) => one.share !== share);
-            if (next === undefined) continue;
-            if (other === user || !hasItsPart(other, next.bytes)) return true;
-          }
-          return false;
-        },
-      };
-      return share;
-    },
-    open(use) {
-      let own = 0;
-      const share: Share = {
-        grow(more) {
-          const limit = limits().in_flight;
-          const beside = total() - requests.large + more;
-          const room =
-            beside <= limit * (1 - OF_REQUESTS) && total() + more <= limit * (1 - OF_SMALL);
-          if (!room) return false;
-          others[use] += more;
-          own += more;
-          return true;
-        },
-        shrink(less) {
-          const given = Math.min(less, own);
-          own -= given;
-          others[use] -= given;
-          serve();
-        },
-        release: () => share.shrink(own),
-      };
-      return share;
-    },
+    request,
+    open,
     countSending(more) {
       others.sending += more;
       if (more < 0) serve();
@@ -284,11 +269,6 @@ export function createBodyAccount(
       waiting,
     }),
   };
-}
-
-/** Whether all together stay below a limit, and one user below what is one user's of it. */
-function within(all: number, ofUser: number, limit: number): boolean {
-  return all <= limit && ofUser <= limit * OF_ONE;
 }
 
 function overloaded(message: string): GatewayError {

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { createBodies } from './composition/bodies.ts';
 import { createInvalidation } from './composition/invalidation.ts';
-import { cacheSettings } from './composition/cache-backend.ts';
+import { cacheLimits, cacheSettings } from './composition/cache-backend.ts';
 import { createCache, type Cache } from './composition/cache.ts';
 import { configWarnings } from './composition/config-warnings.ts';
 import type { Parts } from './composition/parts.ts';
@@ -110,7 +110,8 @@ export async function createGateway(
 
   let current = initial;
   const bodies = createBodies(() => current.limits);
-  let cache = await createCache(cacheSettings(initial), parts, bodies, engineClearing);
+  const limits = () => cacheLimits(current);
+  let cache = await createCache(cacheSettings(initial), limits, parts, bodies, engineClearing);
   let storage: Storage | undefined;
   let runtime: Runtime;
   try {
@@ -161,7 +162,7 @@ export async function createGateway(
     const sameStorage = isDeepStrictEqual(config.storage, current.storage);
     const newCache = sameCache
       ? cache
-      : await createCache(newSettings, parts, bodies, engineClearing, cache);
+      : await createCache(newSettings, limits, parts, bodies, engineClearing, cache);
     let newStorage: Storage | undefined;
     let newRuntime: Runtime | undefined;
     try {

@@ -1,6 +1,6 @@
 import { createBodyAccount, type BodyAccount } from '../body-account.ts';
 import type { LimitsConfig } from '../config/config.ts';
-import { createBodiesInUse, type BodiesInUse } from '../query-cache/entries/bodies-in-use.ts';
+import { createBodiesInUse, type BodiesInUse } from '../query-cache/bodies-in-use.ts';
 
 /** What counts the bodies of this process. It outlives every reload. */
 export interface Bodies {

@@ -4,28 +4,32 @@ import { createMemoryEpochStore } from '../query-cache/purge/memory-epoch-store.
 import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
 import type { FlightPlaces } from '../query-cache/shared-flights.ts';
 import type { SweepStore } from '../query-cache/purge/sweep.ts';
-import type { ValueTier } from '../query-cache/entries/value-tier.ts';
+import type { ValueTier } from '../query-cache/shared-entries.ts';
 import { createMemorySessionStore } from '../sessions/memory-session-store.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../sealing.ts';
 import { SESSION_LIFE, type SessionStore } from '../sessions/session-store.ts';
 import { newToken, type Parts } from './parts.ts';
 
 /** The part of the configuration that a cache is built from; when it changes, a new one is built. */
-export function cacheSettings(config: Config) {
-  const { memory, max_entry, lease, key_secret, redis } = config.cache;
-  const projects = [...config.projects.values()];
-  return {
-    memory,
-    max_entry,
-    lease,
-    key_secret,
-    redis,
-    longestTtl: Math.max(config.cache.ttl, ...projects.map(({ ttl }) => ttl)),
-    longestTimeout: Math.max(config.engine.timeout, ...projects.map((p) => p.engine.timeout)),
-  };
+export function cacheSettings({ cache }: Config) {
+  const { memory, lease, key_secret, redis } = cache;
+  return { memory, lease, key_secret, redis };
 }
 
 export type CacheSettings = ReturnType<typeof cacheSettings>;
+
+/** The part that may change while the cache lives; its entries stay. */
+export function cacheLimits({ cache, engine, projects }: Config) {
+  const all = [...projects.values()];
+  return {
+    maxEntry: cache.max_entry,
+    longestTtl: Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
+    longestTimeout: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
+  };
+}
+
+/** Those in force now. */
+export type CacheLimits = () => ReturnType<typeof cacheLimits>;
 
 /**
  * Whether both lead to the same keys, as far as the configuration shows it. One sentinel or node that both name is

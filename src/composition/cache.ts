@@ -1,8 +1,7 @@
-import { LRUCache } from 'lru-cache';
 import type { RedisConfig } from '../config/config.ts';
 import { createEpochs } from '../query-cache/purge/epochs.ts';
-import { createFlights } from '../query-cache/flight.ts';
-import { createMemoryTier } from '../query-cache/entries/memory-tier.ts';
+import { createFlights } from '../query-cache/flights.ts';
+import { createMemoryTier } from '../query-cache/memory-tier.ts';
 import { createPurges, type EngineClearing, type OwingPurges } from '../query-cache/purge/purge.ts';
 import { createMemoryPurgeLog } from '../query-cache/purge/memory-purge-log.ts';
 import type { PurgeLog } from '../query-cache/purge/purge-log.ts';
@@ -12,11 +11,12 @@ import {
 } from '../query-cache/purge/shared-purge-log.ts';
 import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
 import type { Scope } from '../query-cache/purge/scopes.ts';
-import { createSharedEntries } from '../query-cache/entries/shared-entries.ts';
+import { createSharedEntries } from '../query-cache/shared-entries.ts';
 import { createSharedFlights } from '../query-cache/shared-flights.ts';
 import { createSweep } from '../query-cache/purge/sweep.ts';
 import { createSessions } from '../sessions/registry.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import { createOwnedTable } from '../owned-table.ts';
 import type { Sealer } from '../sealing.ts';
 import type { Bodies } from './bodies.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -26,11 +26,12 @@ import {
   isSameRedis,
   sealerOf,
   type Backend,
+  type CacheLimits,
   type CacheSettings,
 } from './cache-backend.ts';
 import { inPrimary } from './worker-backend.ts';
 
-/** Keys that are remembered as not shareable. */
+/** Keys that are remembered as not shareable, all of one length. */
 const MAX_UNSHAREABLE = 10_000;
 
 /** The query cache with everything it stands on. It outlives a reload that does not change it. */
@@ -77,6 +78,7 @@ export interface Cache {
  */
 export async function createCache(
   settings: CacheSettings,
+  limits: CacheLimits,
   parts: Parts,
   bodies: Bodies,
   engineClearing: EngineClearing,
@@ -86,7 +88,8 @@ export async function createCache(
   const hasRedis = settings.redis.url.length > 0;
   const isAlone = !hasRedis && parts.primary === undefined;
   const sealer = sealerOf(settings);
-  const backend = await backendOf(settings, parts, sealer);
+  const backend = await backendOf(settings, limits, parts, sealer);
+  const maxEntry = () => limits().maxEntry;
   const epochs = createEpochs({
     store: backend.epochStore,
     clock,
@@ -94,7 +97,7 @@ export async function createCache(
     onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
   });
   const memory = createMemoryTier({ maxBytes: settings.memory, clock, inUse: bodies.inUse });
-  const flights = createFlights({ clock, deadline: settings.longestTimeout });
+  const flights = createFlights({ clock, deadline: () => limits().longestTimeout });
   const queryCache = createQueryCache({
     epochs,
     memory,
@@ -107,8 +110,7 @@ export async function createCache(
         values: backend.values,
         sealer,
         clock,
-        maxEntry: settings.max_entry,
-        randomBytes: parts.randomBytes,
+        maxEntry,
         account: bodies.account,
         emit,
       }),
@@ -119,13 +121,13 @@ export async function createCache(
         clock,
         sleep: parts.sleep,
         newToken: () => newToken(parts),
-        longestWait: settings.longestTimeout,
+        longestWait: () => limits().longestTimeout,
         emit,
       }),
-    unshareable: new LRUCache({ max: MAX_UNSHAREABLE }),
+    unshareable: createOwnedTable(MAX_UNSHAREABLE),
     random: parts.random,
     purgeTakes: backend.purgeTakes,
-    maxEntry: settings.max_entry,
+    maxEntry,
     processSecret: newToken(parts),
     ...bodies,
   });
@@ -212,10 +214,15 @@ export async function createCache(
 }
 
 /** What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter. */
-async function backendOf(settings: CacheSettings, parts: Parts, sealer: Sealer): Promise<Backend> {
+async function backendOf(
+  settings: CacheSettings,
+  limits: CacheLimits,
+  parts: Parts,
+  sealer: Sealer,
+): Promise<Backend> {
   if (settings.redis.url.length > 0) {
     const { inRedis } = await import('./redis-backend.ts');
-    return inRedis(settings, parts, sealer);
+    return inRedis(settings, limits, parts, sealer);
   }
   return parts.primary === undefined
     ? inProcess(settings, parts)

@@ -11,7 +11,7 @@ import { createRedisSweepStore } from '../redis/redis-sweep-store.ts';
 import { createRedisSessionStore } from '../redis/redis-session-store.ts';
 import type { Sealer } from '../sealing.ts';
 import { SESSION_LIFE } from '../sessions/session-store.ts';
-import type { Backend, CacheSettings } from './cache-backend.ts';
+import type { Backend, CacheLimits, CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
 import { redisTarget } from './redis.ts';
 
@@ -22,7 +22,12 @@ const START_WAIT = 2_000;
 const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: false });
 
 /** Of gateways that share a Redis. */
-export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): Backend {
+export function inRedis(
+  settings: CacheSettings,
+  limits: CacheLimits,
+  parts: Parts,
+  sealer: Sealer,
+): Backend {
   const { emit } = parts;
   const { namespace } = settings.redis;
   const replica = newToken(parts);
@@ -53,7 +58,9 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
     replica,
     lease: settings.lease,
     longestLease: LEASE_LIMITS.longest,
-    unusedAfter: 2 * settings.longestTtl,
+    get unusedAfter() {
+      return 2 * limits().longestTtl;
+    },
     newToken: () => newToken(parts),
     keySecret: { configured: settings.key_secret, fresh: newToken(parts) },
     onError,

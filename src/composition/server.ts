@@ -18,7 +18,6 @@ import {
   type Connections,
 } from '../http/connections.ts';
 import { createLingeringClose } from '../http/lingering-close.ts';
-import { createTransientMap } from '../transient-map.ts';
 import type { Parts } from './parts.ts';
 
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
@@ -81,7 +80,7 @@ export function createGatewayServer(
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
-  const unanswered = createTransientMap<ServerResponse, true>();
+  const unanswered = new Map<ServerResponse, true>();
   const lingering = createLingeringClose();
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 import type { Emit, Outcome } from '../events.ts';
 import { sendStored } from '../http/stored-reply.ts';
-import type { BodiesInUse } from '../query-cache/entries/bodies-in-use.ts';
-import type { GzipMaker } from '../query-cache/entries/gzip-maker.ts';
-import { GZIP_FROM } from '../query-cache/entries/gzip-variant.ts';
-import type { KnownAnswers, Recalled } from '../query-cache/known-answers.ts';
+import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
+import type { GzipMaker } from '../query-cache/gzip.ts';
+import { GZIP_FROM } from '../query-cache/gzip.ts';
+import type { KnownAnswers, Recalled } from '../query-cache/query.ts';
 import type { KnownKey } from '../query-cache/query.ts';
 import type { KnownHead } from './known-queries.ts';
 

@@ -1,17 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { Outcome } from '../events.ts';
 import type { HitSource } from '../reasons.ts';
-import {
-  GZIP_FROM,
-  gzipWithSession,
-  type GzipVariant,
-} from '../query-cache/entries/gzip-variant.ts';
-import { withSession } from '../query-cache/entries/session-place.ts';
+import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../query-cache/gzip.ts';
+import { withSession } from '../query-cache/stored-answer.ts';
 import {
   HEADER_VALUE,
   type SessionPlace,
   type StoredAnswer,
-} from '../query-cache/entries/stored-answer.ts';
+} from '../query-cache/stored-answer.ts';
 
 export const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 export const NO_TRANSPORT_CAPS = '0,0,0,0,0';

@@ -1,19 +1,21 @@
 import type { Clock } from '../clock.ts';
 import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
-import type { Flights } from './flight.ts';
-import { queryKey, type KeyPartName } from './key/key.ts';
-import type { MemoryTier } from './entries/memory-tier.ts';
+import type { Flights } from './flights.ts';
 import {
   describeParts,
   differingParts,
   partDigests,
+  partTexts,
+  queryKey,
   tokenDigest,
+  type KeyPartName,
   type PartDigests,
-} from './key/part-digests.ts';
-import type { Query } from './query.ts';
+} from './key.ts';
+import type { MemoryTier } from './memory-tier.ts';
 import type { Scope } from './purge/scopes.ts';
-import type { StoredAnswer } from './entries/stored-answer.ts';
-import type { SharedEntries } from './entries/shared-entries.ts';
+import type { Query } from './query.ts';
+import type { SharedEntries } from './shared-entries.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** An entry of a tier. Times in milliseconds. */
 export interface EntryFacts {
@@ -38,7 +40,7 @@ export interface Explanation {
   readonly flight: boolean;
   /**
    * Where it would miss: the usable entry in memory, among the most recently used ones, whose key differs in the
-   * fewest parts; of several the youngest. After a purge that is the entry of before, which differs in `epochs`.
+   * fewest parts; of several the youngest. After a purge that is the earlier entry, which differs in `epochs`.
    * Null when none has a part in common.
    */
   readonly nearest: { readonly differs: readonly KeyPartName[]; readonly age: number } | null;
@@ -59,56 +61,51 @@ export function createExplain(options: {
   /** No purge is acknowledged in less (ms): the age up to which flights are shared without epochs. */
   purgeTakes: number;
   /** Stands for the epochs while they are not known. */
-  withoutEpochs: CapturedEpochs;
-  /** Milliseconds for which an answer may be used for the query. */
-  timeLeft: (answer: StoredAnswer, query: Pick<Query, 'ttl'>) => number;
+  noEpochs: CapturedEpochs;
+  /** Milliseconds for which an answer may be used under a ttl. */
+  timeLeft: (answer: StoredAnswer, ttl: number) => number;
 }): Explain {
-  const { epochs, memory, entries, flights, clock, withoutEpochs } = options;
+  const { epochs, memory, entries, flights, clock, noEpochs, timeLeft } = options;
 
   const ageOf = (answer: StoredAnswer) => Math.max(0, clock.wall() - answer.requestedAt);
 
-  function facts(answer: StoredAnswer, left: number): EntryFacts {
-    return {
-      age: ageOf(answer),
-      ttl: Math.max(0, left),
-      bytes: answer.body.length,
-      engineMilliseconds: answer.engineMilliseconds,
-    };
+  function facts(answer: StoredAnswer | undefined, left = 0): EntryFacts | null {
+    if (answer === undefined) return null;
+    const { body, engineMilliseconds } = answer;
+    const ttl = Math.max(0, left);
+    return { age: ageOf(answer), ttl, bytes: body.length, engineMilliseconds };
   }
 
-  async function inTier2(
-    key: string,
-    query: Pick<Query, 'ttl'>,
-  ): Promise<EntryFacts | null | 'off' | 'unavailable'> {
+  async function inTier2(key: string, ttl: number): Promise<Explanation['redis']> {
     if (entries === undefined) return 'off';
     try {
       const answer = await entries.peek(key);
-      return answer === undefined ? null : facts(answer, options.timeLeft(answer, query));
+      return facts(answer, answer && timeLeft(answer, ttl));
     } catch {
       return 'unavailable';
     }
   }
 
-  function nearest(digests: PartDigests): Explanation['nearest'] {
-    let best: { differs: KeyPartName[]; answer: StoredAnswer } | undefined;
-    for (const entry of memory.peekRecent(COMPARED)) {
-      const differs = entry.left > 0 ? differingParts(digests, entry.digests) : undefined;
-      if (differs === undefined) continue;
-      const nearer =
-        best === undefined ||
-        differs.length < best.differs.length ||
-        (differs.length === best.differs.length &&
-          entry.answer.requestedAt > best.answer.requestedAt);
-      if (nearer) best = { differs, answer: entry.answer };
-    }
-    return best === undefined ? null : { differs: best.differs, age: ageOf(best.answer) };
+  function inMemory(key: string, ttl: number): EntryFacts | null {
+    const entry = memory.peek(key);
+    return facts(entry?.answer, entry && Math.min(entry.left, timeLeft(entry.answer, ttl)));
   }
 
-  return async (query) => {
-    const held = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
-    const captured = held ?? withoutEpochs;
-    const key = queryKey(query.parts, captured);
-    const digests = partDigests(query.parts, captured);
+  function nearest(digests: PartDigests): Explanation['nearest'] {
+    const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
+      const differs = left > 0 ? differingParts(digests, others) : undefined;
+      return differs === undefined ? [] : { differs, age: ageOf(answer) };
+    });
+    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age - b.age);
+    return best ?? null;
+  }
+
+  return async ({ parts, scopes, ttl }) => {
+    const held = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+    const captured = held ?? noEpochs;
+    const texts = partTexts(parts, captured);
+    const key = queryKey(parts, captured, texts);
+    const digests = partDigests(captured, texts);
     const known = { key, parts: describeParts(digests) };
     if (held === undefined) {
       return {
@@ -120,28 +117,21 @@ export function createExplain(options: {
         nearest: null,
       };
     }
-    const redis = await inTier2(key, query);
-    const entry = memory.peek(key);
-    const inMemory =
-      entry === undefined
-        ? null
-        : facts(entry.answer, Math.min(entry.left, options.timeLeft(entry.answer, query)));
+    const found = { redis: await inTier2(key, ttl), memory: inMemory(key, ttl) };
     const flight = flights.underWay(key);
-    const hits = flight || [inMemory, redis].some(isUsable);
+    const hits = flight || isUsable(found.memory) || isUsable(found.redis);
     return {
       ...known,
+      ...found,
       epochs: held.scopes.map((scope, i) => ({
         scope,
         token: tokenDigest(held.keySecret, held.tokens[i] ?? ''),
       })),
-      memory: inMemory,
-      redis,
       flight,
       nearest: hits ? null : nearest(digests),
     };
   };
 }
 
-function isUsable(found: EntryFacts | null | string): boolean {
-  return found !== null && typeof found === 'object' && found.ttl > 0;
-}
+const isUsable = (found: Explanation['redis']) =>
+  found !== null && typeof found === 'object' && found.ttl > 0;

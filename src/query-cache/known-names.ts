@@ -1,12 +1,13 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
+import { createOwnedTable } from '../owned-table.ts';
 import { projectScope, type Scope } from './purge/scopes.ts';
 
 const HOUR = 3_600_000;
-/** Names that are remembered of each kind, and users whose new names are counted; the least recently used give way. */
-const MAX_NAMES = 10_000;
-const MAX_USERS = 10_000;
+/** For names, and for users whose new names are counted (bytes). */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** What an entry of these tables takes beside its texts (bytes, rounded up). */
+const ENTRY_OVERHEAD = 300;
 
 /** A name that is no invention. */
 export interface KnownName {
@@ -18,14 +19,14 @@ export interface KnownName {
 /**
  * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
  * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
- * are one name.
+ * are one name. It counts for the user who named it first, so that no user's names drive out those of others.
  */
 export interface KnownNames {
   /** Takes over the names of a configuration, and how many new ones a user may name within an hour. */
   configure(config: Pick<Config, 'projects' | 'limits'>): void;
   /**
    * Whether something may be kept under all of these names. New ones are charged to the user: not those of the
-   * configuration, those that the engine has answered, and those that were charged before, to whomever. Nothing is
+   * configuration, those that the engine has answered, and those that were charged to any user before. Nothing is
    * given back, since an engine may answer a name that it does not know with an empty rowset. A user whose new names
    * are too many is charged none.
    */
@@ -38,6 +39,13 @@ export interface KnownNames {
   find(name: string): KnownName | undefined;
 }
 
+interface Named {
+  /** Who named it first. */
+  readonly user: string;
+  /** In which the engine answered it; undefined as long as it did not. */
+  readonly spelling: string | undefined;
+}
+
 /** The new names of one user, from the first one on for an hour. */
 interface Charge {
   readonly since: number;
@@ -47,18 +55,16 @@ interface Charge {
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }): KnownNames {
   let limit = Infinity;
   let configured: ReadonlyMap<Scope, KnownName> = new Map();
-  const answered = new LRUCache<Scope, KnownName>(counted(MAX_NAMES));
-  const charged = new LRUCache<Scope, true>(counted(MAX_NAMES));
-  const charges = new LRUCache<string, Charge>(counted(MAX_USERS));
+  const named = createOwnedTable<Named>(MAX_BYTES, {
+    sizeOf: (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
+  });
+  const charges = createOwnedTable<Charge>(MAX_BYTES, {
+    sizeOf: (user) => 2 * user.length + ENTRY_OVERHEAD,
+  });
 
   function newOnes(names: readonly string[]): readonly Scope[] {
     const scopes = [...new Set(names.map(projectScope))];
-    return scopes.filter(
-      (scope) =>
-        !configured.has(scope) &&
-        answered.get(scope) === undefined &&
-        charged.get(scope) === undefined,
-    );
+    return scopes.filter((scope) => !configured.has(scope) && named.get(scope) === undefined);
   }
 
   /** What is charged to the user with so many more; undefined when that is too much. */
@@ -85,8 +91,8 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }): Know
       if (added.length === 0) return true;
       const charge = chargeWith(user, added.length);
       if (charge === undefined) return false;
-      charges.set(user, charge);
-      for (const scope of added) charged.set(scope, true);
+      charges.set(user, user, charge);
+      for (const scope of added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },
     wouldAdmit(user, names) {
@@ -96,17 +102,15 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }): Know
     answered(names) {
       for (const name of names) {
         const scope = projectScope(name);
-        if (answered.get(scope) !== undefined) continue;
-        answered.set(scope, { spelling: name, configured: false });
-        charged.delete(scope);
+        const { user, spelling } = named.get(scope) ?? { user: '', spelling: undefined };
+        if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
     find(name) {
       const scope = projectScope(name);
-      return configured.get(scope) ?? answered.get(scope);
+      const spelling = named.get(scope)?.spelling;
+      const answered = spelling === undefined ? undefined : { spelling, configured: false };
+      return configured.get(scope) ?? answered;
     },
   };
 }
-
-/** With `max` it would take the memory for all of them at once. */
-const counted = (most: number) => ({ maxSize: most, sizeCalculation: () => 1 });

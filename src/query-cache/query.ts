@@ -2,11 +2,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { Outcome } from '../events.ts';
 import type { CapturedEpochs } from './purge/epochs.ts';
-import type { GzipVariant } from './entries/gzip-variant.ts';
-import type { KeyParts } from './key/key.ts';
-import type { PartDigests } from './key/part-digests.ts';
+import type { GzipVariant } from './gzip.ts';
+import type { KeyParts, PartDigests } from './key.ts';
+import type { HitSource } from '../reasons.ts';
 import type { Scope } from './purge/scopes.ts';
-import type { StoredAnswer } from './entries/stored-answer.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** One cacheable request, understood and ready to be looked up or asked. */
 export interface Query {
@@ -43,8 +43,10 @@ export interface Query {
 }
 
 export interface QuerySession {
-  /** The caller's id, which stands in his answers instead of anybody else's. */
+  /** The caller's id, which stands in the caller's answers instead of any other. */
   readonly id: string;
+  /** The only replica that is asked in it; undefined where any is. */
+  readonly replica?: string | undefined;
   /** Whether the session is still the same and clean: else nothing that ran in it may be kept or shared. */
   confirm(): boolean | Promise<boolean>;
 }
@@ -75,9 +77,47 @@ export interface KnownKey {
   readonly digests: PartDigests;
 }
 
+/** What a client is told of an answer that is replayed; milliseconds. */
+export interface Recalled {
+  readonly answer: StoredAnswer;
+  readonly source: Exclude<HitSource, 'coalesced'>;
+  readonly ttl: number;
+  readonly age: number;
+}
+
+/** What of a query it takes to answer it under a key that was made before. */
+export interface FetchedQuery {
+  readonly ttl: number;
+  readonly session: { readonly id: string } | undefined;
+  readonly answered?: Query['answered'];
+}
+
+/** Finds answers under keys that were made before, without the query that they were made of. */
+export interface KnownAnswers {
+  /**
+   * The answer that memory holds under a key, else the one that was brought, where it may be used at this very moment.
+   * What was brought is kept in memory then. What it returns counts in this turn only.
+   */
+  recall(known: KnownKey, brought?: StoredAnswer): Recalled | undefined;
+  /**
+   * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
+   * {@link KnownAnswers.recall}. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+   * @param beside what the asker keeps in memory meanwhile (bytes)
+   * @returns never rejects
+   */
+  bring(known: KnownKey, beside: number): Promise<StoredAnswer | undefined> | undefined;
+  /**
+   * Answers a client from memory or tier 2, if the key still counts when the answer is there. False when the client is
+   * still to be answered.
+   */
+  fetch(known: KnownKey, query: FetchedQuery, client: Client): Promise<boolean>;
+  /** The compressed variant of what was recalled. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
+}
+
 /** The compressed variant of an answer in memory. */
 export interface GzipSource {
-  /** Undefined as long as nobody has made one. */
+  /** Undefined as long as none has been made. */
   readonly variant: GzipVariant | undefined;
   /** Keeps it beside the answer. Does nothing when that is no longer in memory. */
   keep(variant: GzipVariant): void;
@@ -96,7 +136,7 @@ export interface Client {
       readonly age: number;
       /** The id of the client's own session, to be put where the answer shows one. */
       readonly sessionId: string | undefined;
-      /** Undefined or left out where nobody would find a compressed variant again. */
+      /** Undefined or left out where a compressed variant would not be found again. */
       readonly gzip?: GzipSource | undefined;
     },
   ): void;

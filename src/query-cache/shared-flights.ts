@@ -1,7 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Emit } from '../events.ts';
-import type { Flight } from './flight.ts';
-import type { StoredAnswer } from './entries/stored-answer.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** Where the gateways meet that ask the same. */
 export interface FlightPlace {
@@ -28,7 +27,7 @@ export interface FlightPlaces {
   enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
   /** Holds the place for another while. False when it is no longer the token's. */
   beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
-  /** Frees the place; with `nothing` it says for so long (ms) that nobody need wait. Does nothing to that of others. */
+  /** Frees the place; with `nothing` it says for so long (ms) that no gateway need wait. Does nothing to that of others. */
   leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
   /** Notes for `life` (ms) that the engine needed so long (ms). */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
@@ -44,16 +43,15 @@ export interface Missed {
   readonly spent: number;
   /** Looks for its entry; undefined when there is none that may be used. Never rejects. */
   readonly find: () => Promise<StoredAnswer | undefined>;
-  /** Whether anybody still waits for the answer. */
+  /** Whether any client still waits for the answer. */
   readonly wanted: () => boolean;
 }
 
 /** Leave to ask the engine. */
 export interface EngineTurn {
-  /** The flight, of which the other gateways are told at once when nothing comes of it. */
-  watched(flight: Flight): Flight;
   /**
-   * Must be called when the answer is in tier 2 as far as it can be, or may not be kept (undefined). Never rejects.
+   * Must be called when the answer is in tier 2 as far as it can be, or as soon as it is known that it may not be kept
+   * (undefined). Calls after the first do nothing. Never rejects.
    * @param reachable whether the other gateways find it there
    */
   end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void>;
@@ -71,7 +69,7 @@ export interface SharedFlights {
 }
 
 /**
- * A query is slow from here on (ms): whoever waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
+ * A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
  * quarter of that, and a quicker query costs the engine little when each gateway asks once.
  */
 const SLOW = 1_000;
@@ -80,7 +78,7 @@ const SHORTEST_MARK = 24 * 3_600_000;
 /** A place whose holder is not heard of for so long is free (ms). */
 const PLACE_LIFE = 6_000;
 const BEAT = 2_000;
-/** For how long nobody waits after an answer that could not be shared (ms). */
+/** For how long no gateway waits after an answer that could not be shared (ms). */
 const NOTHING_FOR = 5_000;
 /** The pauses between two looks grow from the first to the longest (ms). */
 const FIRST_PAUSE = 25;
@@ -106,14 +104,14 @@ export function createSharedFlights(options: {
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
-  /** Nobody waits longer for another gateway (ms). */
-  longestWait: number;
+  /** No client waits longer for another gateway (ms). */
+  longestWait: () => number;
   emit: Emit;
 }): SharedFlights {
   const { places, clock, emit } = options;
   const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
 
-  /** Undefined when nobody can say. */
+  /** Undefined when that cannot be known. */
   async function look(
     place: FlightPlace,
     token: string,
@@ -137,7 +135,7 @@ export function createSharedFlights(options: {
     expected: number,
   ): Promise<StoredAnswer | Standing['kind'] | 'late' | 'unwanted'> {
     const began = clock.now();
-    const bound = Math.min(options.longestWait, 2 * expected + SPARE);
+    const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
     let failures = 0;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * PAUSE_GROWTH, LONGEST_PAUSE)) {
       await options.sleep(pause);
@@ -154,45 +152,30 @@ export function createSharedFlights(options: {
 
   /** Asks the engine without holding the place. */
   function alone(missed: Missed, knownSlow: boolean): Entrance {
-    return {
-      kind: 'ask',
-      turn: { watched: (flight) => flight, end: (answer) => note(missed, answer, knownSlow) },
-    };
+    return { kind: 'ask', turn: { end: (answer) => note(missed, answer, knownSlow) } };
   }
 
   /** Asks the engine for all gateways. */
   function leading(missed: Missed, token: string): Entrance {
     const { place } = missed;
-    const began = clock.now();
+    const until = clock.now() + options.longestWait();
     const beating = setInterval(() => {
-      // By then nobody waits for it any more.
-      if (clock.now() - began >= options.longestWait) return clearInterval(beating);
+      // By then no gateway waits for it any more.
+      if (clock.now() >= until) return clearInterval(beating);
       places.beat(place, token, PLACE_LIFE).then((held) => {
         if (!held) clearInterval(beating);
       }, told);
     }, BEAT).unref();
-    let left: Promise<void> | undefined;
-    function leave(nothing?: number): Promise<void> {
-      clearInterval(beating);
-      left ??= places.leave(place, token, nothing).catch(told);
-      return left;
-    }
+    let ended = false;
     return {
       kind: 'ask',
       turn: {
-        watched(flight) {
-          let landed = false;
-          return {
-            ...flight,
-            land(answer) {
-              flight.land(answer);
-              if (!landed && answer === undefined) void leave(NOTHING_FOR);
-              landed = true;
-            },
-          };
-        },
         async end(answer, reachable) {
-          await leave(answer !== undefined && reachable ? undefined : NOTHING_FOR);
+          if (ended) return;
+          ended = true;
+          clearInterval(beating);
+          const isThere = answer !== undefined && reachable;
+          await places.leave(place, token, isThere ? undefined : NOTHING_FOR).catch(told);
           await note(missed, answer, true);
         },
       },

@@ -83,12 +83,8 @@ export function createRedisSweepStore(options: {
         );
       }
     },
-    async drop(entries, chunks) {
+    async drop(entries) {
       const counts = await Promise.all(entries.map((name) => redis.unlink(name)));
-      for (const { fill, count } of chunks) {
-        const names = Array.from({ length: count }, (_, i) => `${namespace}:chunk:{${fill}}:${i}`);
-        await redis.unlink(names);
-      }
       return counts.reduce((sum, count) => sum + count, 0);
     },
   };

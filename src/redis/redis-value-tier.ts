@@ -1,5 +1,5 @@
-import type { ValueTier } from '../query-cache/entries/value-tier.ts';
-import { CircuitOpenError, type CircuitBreaker } from './circuit-breaker.ts';
+import type { ValueTier } from '../query-cache/shared-entries.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';
 
@@ -21,22 +21,14 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
-/**
- * Tier 2 in Redis: one string for each entry, which Redis drops when its time is over, and for long ones strings for
- * their parts. Those of one fill share a hash slot, so that one command can drop them.
- */
+/** Tier 2 in Redis: one string for each entry, which Redis drops when its time is over. */
 export function createRedisValueTier(options: {
-  connections: RedisConnections;
+  connections: Pick<RedisConnections, 'reader' | 'writer'>;
   breaker: CircuitBreaker;
   namespace: string;
 }): ValueTier {
   const { connections, breaker } = options;
   const redisKey = (key: string) => `${options.namespace}:entry:${key}`;
-  const chunkKey = (fill: string, index: number) => `${options.namespace}:chunk:{${fill}}:${index}`;
-  /** Chunks that are slow do not open the breaker: they are many and long, and say little of a look-up. */
-  function stopIfOpen(): void {
-    if (breaker.open) throw new CircuitOpenError('Redis is not asked for now');
-  }
 
   return {
     get: (key) => breaker.run(() => connections.reader.getBuffer(redisKey(key))),
@@ -50,16 +42,6 @@ export function createRedisValueTier(options: {
           [value, milliseconds, replace ? 'replace' : 'in-order'],
         ),
       );
-    },
-    async getChunk(fill, index) {
-      stopIfOpen();
-      return (await connections.bulk.getBuffer(chunkKey(fill, index))) ?? undefined;
-    },
-    async setChunk(fill, index, chunk, lifetime) {
-      const milliseconds = Math.ceil(lifetime);
-      if (milliseconds <= 0) return;
-      stopIfOpen();
-      await connections.writer.set(chunkKey(fill, index), chunk, 'PX', milliseconds);
     },
   };
 }

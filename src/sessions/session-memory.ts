@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { leaseHolds, type LeaseStart } from '../lease.ts';
-import { createOwnedTable } from './owned-table.ts';
+import { createOwnedTable } from '../owned-table.ts';
 import type { SessionRecord } from './session-store.ts';
 import type { FoundSession } from './sessions.ts';
 

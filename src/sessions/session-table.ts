@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { createOwnedTable } from './owned-table.ts';
+import { createOwnedTable } from '../owned-table.ts';
 import type { SessionRecord } from './session-store.ts';
 
 /**

@@ -4,7 +4,7 @@ import {
   sessionReader,
   tellEach,
   type SessionReader,
-} from '../query-cache/fill/answer-sessions.ts';
+} from '../query-cache/answer-sessions.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 

@@ -3,7 +3,7 @@ import type { EngineTraits } from '../engine-kinds.ts';
 import type { QueryHeaders } from '../engine/engine.ts';
 import { GatewayError } from '../errors.ts';
 import { acceptedType, canonicalContentType, userAgentClass } from '../http/request-head.ts';
-import { SESSION_HEADER } from '../query-cache/fill/answer-sessions.ts';
+import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
 import type { BypassReason } from '../reasons.ts';
 import { namedCatalogs, type NamedCatalogs } from '../xmla/request/catalogs.ts';
 import { classify, leavesState } from '../xmla/request/classify.ts';

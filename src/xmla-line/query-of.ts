@@ -91,6 +91,7 @@ export function createQueryOf(options: {
       engineTraits: traits,
       session: own && {
         id: own.name.id,
+        replica: own.record.replica,
         confirm: () => sessions.confirm(own.name, own.record),
       },
       fresh,

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { nameAsRead } from '../proxy/forwarded.ts';
-import { SESSION_HEADER } from '../query-cache/fill/answer-sessions.ts';
+import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
 
 /** The header by which a client asks SSAS for a token of its session. */
 const TOKEN_HEADER = 'x-as-getsessiontoken';

@@ -35,8 +35,6 @@ async function goesThrough({ hasty: { store, tier } }: House): Promise<void> {
     () => store.announce({ purge: randomUUID(), scopes: ['project:a'] }),
     () => tier.set(key, value, 60_000),
     () => tier.get(key),
-    () => tier.setChunk(key, 0, value, 60_000),
-    () => tier.getChunk(key, 0),
   ]) {
     await until(
       () => ending(work),

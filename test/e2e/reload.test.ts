@@ -31,10 +31,10 @@ describe('reloads that overtake each other', () => {
     await ask(gateway);
     const first = gateway.reload({
       ...settings,
-      cache: { ttl: '1h' },
+      cache: { lease: '900ms' },
       auth: { admins: ['ADMIN', 'alice'] },
     });
-    const second = gateway.reload({ ...settings, cache: { ttl: '1h' } });
+    const second = gateway.reload({ ...settings, cache: { lease: '900ms' } });
     await first;
     const purged = await purge(gateway);
     await second;
@@ -79,7 +79,7 @@ test('a purge that is owed stays owed across a reload of the cache', async () =>
     const refused = await purge(gateway);
     expect(refused.status).toBe(503);
     expect(refused.text).not.toContain('cleared');
-    await gateway.reload({ ...settings, cache: { ...settings.cache, ttl: '11h' } });
+    await gateway.reload({ ...settings, cache: { ...settings.cache, lease: '110ms' } });
     way.set('forward');
     let status = 'bypass epochs-unknown';
     while (status === 'bypass epochs-unknown') status = await ask(gateway);
@@ -111,7 +111,7 @@ describe('sessions, across a reload of the cache', () => {
     const { gateway, asked, reload, close } = await house({});
     const [clean, dirty] = [await beginSession(gateway.url), await beginSession(gateway.url)];
     await asked(dirty, 'CREATE SESSION MEMBER [a].[b] AS 1');
-    for (const changed of [{ ttl: '3h' }, { memory: '64MiB' }, { max_entry: '1MiB' }]) {
+    for (const changed of [{ lease: '900ms' }, { memory: '64MiB' }]) {
       await reload(changed);
       expect([await asked(clean), await asked(dirty)]).toEqual([
         'miss stored',
@@ -125,10 +125,10 @@ describe('sessions, across a reload of the cache', () => {
   test('are dirty for requests of after it when they became so in one of before it', async () => {
     const { gateway, asked, reload, close } = await house({});
     const id = await beginSession(gateway.url);
-    await reload({ ttl: '3h' });
+    await reload({ lease: '900ms' });
     expect(await asked(id)).toBe('miss stored');
     await asked(id, 'CREATE SESSION MEMBER [a].[b] AS 1');
-    await reload({ ttl: '4h' });
+    await reload({ lease: '800ms' });
     expect(await asked(id)).toBe('bypass dirty-session');
     await close();
   });
@@ -140,7 +140,7 @@ test('a request of before a reload does not hold a shutdown up beyond its deadli
   const gateway = await startTestGateway(settings);
   const asked = askXmla(gateway.url, query).catch(() => 'broken off');
   await until(() => silent.seen.length === 1);
-  await gateway.reload({ ...settings, cache: { ttl: '1h' } });
+  await gateway.reload({ ...settings, cache: { lease: '900ms' } });
   await gateway.gateway.close(100);
   expect(await asked).toBeDefined();
   await silent.close();
@@ -153,7 +153,7 @@ test('reloads leave nothing on the server', async () => {
   const onWarning = ({ name }: Error) => void warnings.push(name);
   process.on('warning', onWarning);
   for (let reloads = 0; reloads < 12; reloads += 1) {
-    await gateway.reload({ ...settings, cache: { ttl: `${reloads + 1}h` } });
+    await gateway.reload({ ...settings, cache: { lease: `${reloads + 900}ms` } });
     expect(shortStatus(await askXmla(gateway.url, Buffer.from('<a/>')))).toBe(
       'bypass unknown-shape',
     );

@@ -84,7 +84,7 @@ interface Sizes {
   readonly crowdInFlight: number;
   readonly crowdCeiling: number;
   /** Long values that go through a Redis in chunks, and as many that are spoilt there. */
-  readonly chunkedValues: number;
+  readonly longValues: number;
   /** Entries in Redis that a sweep drops, and as many that it leaves. */
   readonly sweptEntries: number;
   /** Requests to two versions of the gateway that share a Redis. */
@@ -160,7 +160,7 @@ const SMALL: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
-  chunkedValues: 20,
+  longValues: 20,
   sweptEntries: 200,
   upgradeRequests: 300,
   purgedEntries: 3_000,
@@ -222,7 +222,7 @@ const CHAOS: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
-  chunkedValues: 40,
+  longValues: 40,
   sweptEntries: 700,
   upgradeRequests: 2_000,
   purgedEntries: 20_000,
@@ -284,7 +284,7 @@ const FULL: Sizes = {
   crowdMemory: 256,
   crowdInFlight: 128,
   crowdCeiling: 768,
-  chunkedValues: 1_000,
+  longValues: 1_000,
   sweptEntries: 20_000,
   upgradeRequests: 50_000,
   purgedEntries: 1_000_000,

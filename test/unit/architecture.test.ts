@@ -54,7 +54,7 @@ const COMMON = [
   'lease',
   'sealing',
   'fold-case',
-  'transient-map',
+  'owned-table',
   'invalidation',
   'engine-kinds',
 ];
@@ -130,7 +130,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   lease: { values: [] },
   sealing: { values: [] },
   'fold-case': { values: [] },
-  'transient-map': { values: [] },
+  'owned-table': { values: [] },
   invalidation: { values: [] },
   'engine-kinds': { values: [] },
 };

@@ -1,8 +1,8 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { RequestShare, Share } from '../../src/body-account.ts';
-import { createBodiesInUse } from '../../src/query-cache/entries/bodies-in-use.ts';
-import { createMemoryTier } from '../../src/query-cache/entries/memory-tier.ts';
+import { createBodiesInUse } from '../../src/query-cache/bodies-in-use.ts';
+import { createMemoryTier } from '../../src/query-cache/memory-tier.ts';
 import { sizes } from '../support/sizes.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from './query-cache/fakes.ts';
 

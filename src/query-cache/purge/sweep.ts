@@ -1,13 +1,6 @@
 import type { Clock } from '../../clock.ts';
 import type { Emit } from '../../events.ts';
-import {
-  chunksOf,
-  HEAD_LIMIT,
-  markOf,
-  readDirectory,
-  readHead,
-  readMarks,
-} from '../entries/entry-layout.ts';
+import { HEAD_LIMIT, markOf, readHead, readMarks } from '../entry-codec.ts';
 
 /** Between two batches, so that a sweep takes a small part of the time of Redis and of this process (ms). */
 const PAUSE = 20;
@@ -16,14 +9,6 @@ const LOCK_PAUSE = 1_000;
 /** No sweep looks at more entries, or takes longer (ms); what is left ends with its lifetime. */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
-/** More chunks than that no manifest of ours names. */
-const MOST_CHUNKS = 4_096;
-
-/** Where a long entry lies beside its manifest. */
-export interface SweptChunks {
-  readonly fill: string;
-  readonly count: number;
-}
 
 /** Port: what a sweep asks of tier 2. All of it rejects when that cannot be reached in time. */
 export interface SweepStore {
@@ -37,7 +22,7 @@ export interface SweepStore {
   /** The names of all entries with the first bytes of each, in batches of a bounded size. */
   heads(bytes: number): AsyncIterable<readonly { readonly name: string; readonly head: Buffer }[]>;
   /** @returns how many of the entries were still there */
-  drop(entries: readonly string[], chunks: readonly SweptChunks[]): Promise<number>;
+  drop(entries: readonly string[]): Promise<number>;
 }
 
 /**
@@ -58,15 +43,14 @@ export function createSweep(options: {
   emit: Emit;
 }): Sweep {
   const { store, clock, emit } = options;
-  const closing = new AbortController();
-  const isClosed = () => closing.signal.aborted;
-  const closed = new Promise<void>((resolve) => {
-    closing.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  const closing = Promise.withResolvers<void>();
+  let closed = false;
+  const isClosed = () => closed;
   let requests = 0;
   let running: Promise<void> | undefined;
 
-  const pause = (milliseconds: number) => Promise.race([options.sleep(milliseconds), closed]);
+  const pause = (milliseconds: number) =>
+    Promise.race([options.sleep(milliseconds), closing.promise]);
 
   async function obtainLock(): Promise<boolean> {
     // Counted, too: a clock may stand still.
@@ -94,7 +78,7 @@ export function createSweep(options: {
         if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
     } while (requests > seen && !isClosed());
-    // In the turn of that look: who asks from here on begins another.
+    // In the turn of that look: a request from here on begins another.
     running = undefined;
   }
 
@@ -118,17 +102,9 @@ export function createSweep(options: {
       if (!(await goesOn())) return;
     }
     for await (const batch of store.heads(HEAD_LIMIT)) {
-      const found = batch.flatMap(({ name, head }) => {
-        const unreachable = judge(head, marks, before);
-        return unreachable === undefined ? [] : [{ name, ...unreachable }];
-      });
+      const unreachable = batch.filter(({ head }) => isUnreachable(head, marks, before));
       scanned += batch.length;
-      if (found.length > 0) {
-        unlinked += await store.drop(
-          found.map(({ name }) => name),
-          found.flatMap(({ chunks }) => chunks ?? []),
-        );
-      }
+      if (unreachable.length > 0) unlinked += await store.drop(unreachable.map(({ name }) => name));
       if (!(await goesOn())) break;
     }
     emit({ type: 'swept', scanned, unlinked });
@@ -141,26 +117,19 @@ export function createSweep(options: {
       running ??= run();
     },
     async close() {
-      closing.abort();
+      closed = true;
+      closing.resolve();
       await running;
     },
   };
 }
 
 /**
- * Undefined for an entry that may still be reached, that is of another layout, or that began since the sweep did: its
- * epoch may be newer than those that the sweep knows.
+ * Not an entry that is of another layout, or that began since the sweep did: its epoch may be newer than those that the
+ * sweep knows.
  */
-function judge(
-  bytes: Buffer,
-  marks: ReadonlySet<string>,
-  before: number,
-): { readonly chunks?: SweptChunks } | undefined {
+function isUnreachable(bytes: Buffer, marks: ReadonlySet<string>, before: number): boolean {
   const head = readHead(bytes);
-  if (typeof head === 'string' || head.requestedAt >= before) return undefined;
-  if (readMarks(bytes, head).every((mark) => marks.has(mark))) return undefined;
-  const directory = head.kind === 'manifest' ? readDirectory(bytes, head) : undefined;
-  if (directory === undefined) return {};
-  const count = Math.min(chunksOf(directory), MOST_CHUNKS);
-  return Number.isNaN(count) ? {} : { chunks: { fill: directory.fill, count } };
+  if (typeof head === 'string' || head.requestedAt >= before) return false;
+  return !readMarks(bytes, head).every((mark) => marks.has(mark));
 }

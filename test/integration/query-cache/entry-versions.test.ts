@@ -3,9 +3,8 @@ import { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/clock.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { createFillOrder } from '../../../src/query-cache/fill/fill-order.ts';
-import { createSharedEntries } from '../../../src/query-cache/entries/shared-entries.ts';
-import { CHUNK } from '../../../src/query-cache/entries/value-chunks.ts';
+import { createFillOrder } from '../../../src/query-cache/fill-order.ts';
+import { createSharedEntries } from '../../../src/query-cache/shared-entries.ts';
 import { createSealer, NO_SEALER } from '../../../src/sealing.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { storedAnswer } from '../../unit/query-cache/fakes.ts';
@@ -54,8 +53,7 @@ function entriesOf(sealer = NO_SEALER) {
     values: one.tier,
     sealer,
     clock: { ...systemClock, wall: () => BEGAN + 10_000 },
-    maxEntry: 8 * 1024 * 1024,
-    randomBytes,
+    maxEntry: () => 8 * 1024 * 1024,
     emit: (event) => events.push(event),
   });
   const order = createFillOrder();
@@ -76,8 +74,8 @@ const SEALER = createSealer('a secret of more than thirty-two letters');
 const KINDS = [
   ['short', 100, NO_SEALER],
   ['sealed', 100, SEALER],
-  ['in chunks', 2 * CHUNK, NO_SEALER],
-  ['sealed and in chunks', 2 * CHUNK, SEALER],
+  ['long', 1_000_000, NO_SEALER],
+  ['sealed and long', 1_000_000, SEALER],
 ] as const;
 
 describe('old and new gateways at one Redis', () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EpochStore } from '../../../src/query-cache/purge/epoch-store.ts';
-import type { ValueTier } from '../../../src/query-cache/entries/value-tier.ts';
+import type { ValueTier } from '../../../src/query-cache/shared-entries.ts';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
@@ -72,8 +72,6 @@ export async function house(
     tier: {
       get: (key) => patiently(() => tier.get(key)),
       set: (...value) => patiently(() => tier.set(...value)),
-      getChunk: (...chunk) => patiently(() => tier.getChunk(...chunk)),
-      setChunk: (...chunk) => patiently(() => tier.setChunk(...chunk)),
     },
     hasty: { store, tier },
     connections,

@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
-import { createRedisValueTier } from '../../../src/redis/redis-value-tier.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until, type House } from './redis-house.ts';
 
@@ -127,30 +125,6 @@ describe('the tier in Redis', () => {
       await expect(lonely.tier.get('key')).rejects.toThrow('writeable');
       await expect(lonely.store.renew(['everything'])).rejects.toThrow('writeable');
       expect(lonely.connections.ready()).toBe(false);
-    } finally {
-      await lonely.close();
-    }
-  });
-
-  test('asks for no chunk while the breaker is open, and none of them opens it', async () => {
-    const lonely = await house('redis://127.0.0.1:1', { patience: 1 });
-    try {
-      const { connections } = lonely;
-      const breaker = createCircuitBreaker({
-        failures: 1,
-        pause: 1_000,
-        probe: () => Promise.reject(new Error('away')),
-        sleep: () => new Promise(() => {}),
-        isSilence: () => false,
-        onChange: () => {},
-      });
-      const tier = createRedisValueTier({ connections, breaker, namespace: 'test' });
-      await expect(tier.getChunk('fill', 0)).rejects.toThrow('writeable');
-      await expect(tier.setChunk('fill', 0, Buffer.of(1), 1_000)).rejects.toThrow('writeable');
-      expect(breaker.open).toBe(false);
-      await expect(tier.get('key')).rejects.toThrow('writeable');
-      await expect(tier.getChunk('fill', 0)).rejects.toThrow('not asked');
-      await expect(tier.setChunk('fill', 0, Buffer.of(1), 1_000)).rejects.toThrow('not asked');
     } finally {
       await lonely.close();
     }

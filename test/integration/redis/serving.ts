@@ -33,8 +33,6 @@ export async function serves(target: RedisTarget): Promise<void> {
     await here.tier.set(key, Buffer.from(`value of ${key}`), 60_000);
     expect(String(await there.tier.get(key))).toBe(`value of ${key}`);
   }
-  await here.tier.setChunk('fill', 0, Buffer.from('part'), 60_000);
-  expect(String(await there.tier.getChunk('fill', 0))).toBe('part');
 
   const before = await here.store.read(['everything', 'project:a']);
   expect(await there.store.read(['everything', 'project:a'])).toEqual(before);

@@ -59,9 +59,10 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'query-cache/query-cache.ts',
-        find: `memory.set(key, latest, digests, replace ? 'fresh' : 'usual');`,
-        put: `const late = epochs.held(query.scopes) ?? captured;
-      memory.set(queryKey(query.parts, late), latest, partDigests(query.parts, late), replace ? 'fresh' : 'usual');`,
+        find: `memory.set(slot.key, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');`,
+        put: `const late = epochs.held(query.scopes);
+    const lateKey = late === undefined ? slot.key : queryKey(query.parts, late);
+    memory.set(lateKey, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');`,
       },
     ],
   },
@@ -77,15 +78,16 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'entries in memory do not carry epochs': {
     replacements: [
       {
-        file: 'query-cache/key/key.ts',
-        find: '  return hmac(epochs.keySecret, `${encoded}]`);',
-        put: `  const digest = (text: string) => hmac(epochs.keySecret, text);
-  const key = digest(encoded + ']');
+        file: 'query-cache/key.ts',
+        find: "  return createHmac('sha256', epochs.keySecret).update(`[${encoded}]`).digest('base64url');",
+        put: `  const digest = (text: string) =>
+    createHmac('sha256', epochs.keySecret).update(text).digest('base64url');
+  const key = digest(encoded);
   (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify(texts.slice(0, -1))));
   return key;`,
       },
       {
-        file: 'query-cache/entries/memory-tier.ts',
+        file: 'query-cache/memory-tier.ts',
         find: `new LRUCache<string, Entry>({`,
         put: `new (class extends LRUCache<string, Entry> {
     override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import { makeGzip } from '../../../src/query-cache/entries/gzip-variant.ts';
+import { makeGzip } from '../../../src/query-cache/gzip.ts';
 import type { GzipSource } from '../../../src/query-cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { until } from '../../support/http-client.ts';

@@ -14,15 +14,20 @@ import { engineTraits } from '../../../src/engine-kinds.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
 import { createHotPath, type HotPath } from '../../../src/hot-path/hot-path.ts';
 import type { Lesson } from '../../../src/hot-path/learning.ts';
-import type { GzipVariant } from '../../../src/query-cache/entries/gzip-variant.ts';
-import { createKnownAnswers } from '../../../src/query-cache/known-answers.ts';
+import type { GzipVariant } from '../../../src/query-cache/gzip.ts';
 import type { GzipSource, KnownKey } from '../../../src/query-cache/query.ts';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { SessionRecord } from '../../../src/sessions/session-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { readAsked } from '../../../src/xmla-line/asked.ts';
 import { execute } from '../../support/envelopes.ts';
-import { checkpoint, handClock, type Checkpoint, type HandClock } from '../query-cache/fakes.ts';
+import {
+  checkpoint,
+  handClock,
+  type Checkpoint,
+  type HandClock,
+  knownAnswers,
+} from '../query-cache/fakes.ts';
 import { answerWith } from '../query-cache/entries/session-documents.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
@@ -134,7 +139,7 @@ export async function openHouse(): Promise<House> {
   };
   const hotPath = createHotPath({
     authenticator: { remembered: (header) => (header === LOGIN ? house.login : undefined) },
-    cache: createKnownAnswers({
+    cache: knownAnswers({
       epochs: {
         areCurrent: () => house.current,
         obtain: () => Promise.reject(new Error('the hot path reads no epochs')),
@@ -157,8 +162,6 @@ export async function openHouse(): Promise<House> {
         },
       },
       clock,
-      timeLeft: (answer, { ttl }) => answer.requestedAt + ttl - clock.wall(),
-      replay: () => expect('a replay').toBe('of the line only'),
     }),
     sessions: { handle: () => ({ find: () => house.session }) },
     roleSets: { heldName: () => house.roles },

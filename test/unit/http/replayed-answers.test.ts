@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { until } from '../../support/http-client.ts';
 import { gate } from '../../support/stub-engine.ts';
 import { quiet } from '../query-cache/fakes.ts';

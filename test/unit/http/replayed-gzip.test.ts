@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
-import { makeGzip } from '../../../src/query-cache/entries/gzip-variant.ts';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import { makeGzip } from '../../../src/query-cache/gzip.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { until } from '../../support/http-client.ts';
 import { gate } from '../../support/stub-engine.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { KeyParts } from '../../../src/query-cache/key/key.ts';
+import type { KeyParts } from '../../../src/query-cache/key.ts';
 import type { Query } from '../../../src/query-cache/query.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';

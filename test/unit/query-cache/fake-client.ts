@@ -1,7 +1,7 @@
 import type { Outcome } from '../../../src/events.ts';
 import type { Client, GzipSource } from '../../../src/query-cache/query.ts';
-import { withSession } from '../../../src/query-cache/entries/session-place.ts';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import { withSession } from '../../../src/query-cache/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 
 export interface FakeClient extends Client {
   /** Set by the first that says it: the head of an engine's answer, or a replay. */

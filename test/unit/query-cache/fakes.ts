@@ -1,12 +1,23 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/body-account.ts';
 import type { KnownNames } from '../../../src/query-cache/known-names.ts';
 import type { Clock } from '../../../src/clock.ts';
+import { createOwnedTable } from '../../../src/owned-table.ts';
+import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
+import { createFlights } from '../../../src/query-cache/flights.ts';
+import type { MemoryTier } from '../../../src/query-cache/memory-tier.ts';
+import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
+import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
+import type { SharedEntries, ValueTier } from '../../../src/query-cache/shared-entries.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
-import type { KeyParts } from '../../../src/query-cache/key/key.ts';
-import type { EngineAnswer, Query, QuerySession } from '../../../src/query-cache/query.ts';
+import type { KeyParts } from '../../../src/query-cache/key.ts';
+import type {
+  EngineAnswer,
+  KnownAnswers,
+  Query,
+  QuerySession,
+} from '../../../src/query-cache/query.ts';
 import { entryScopes } from '../../../src/query-cache/purge/scopes.ts';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
-import type { ValueTier } from '../../../src/query-cache/entries/value-tier.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
@@ -165,13 +176,9 @@ export function engineAnswer(
 
 export interface FakeTier extends ValueTier {
   readonly values: Map<string, Buffer>;
-  /** By `fill:index`. */
-  readonly chunks: Map<string, Buffer>;
   /** Held here before they look or write. */
   beforeGet: () => Promise<void>;
   beforeSet: () => Promise<void>;
-  beforeGetChunk: () => Promise<void>;
-  beforeSetChunk: () => Promise<void>;
   readonly gets: number;
   readonly sets: number;
 }
@@ -179,24 +186,12 @@ export interface FakeTier extends ValueTier {
 /** A tier outside the process; keeps what began later or is to replace the rest, as the port demands. */
 export function fakeTier(): FakeTier {
   const values = new Map<string, Buffer>();
-  const chunks = new Map<string, Buffer>();
   let gets = 0;
   let sets = 0;
   return {
     values,
-    chunks,
     beforeGet: async () => {},
     beforeSet: async () => {},
-    beforeGetChunk: async () => {},
-    beforeSetChunk: async () => {},
-    async getChunk(fill, index) {
-      await this.beforeGetChunk();
-      return chunks.get(`${fill}:${index}`);
-    },
-    async setChunk(fill, index, chunk) {
-      await this.beforeSetChunk();
-      chunks.set(`${fill}:${index}`, Buffer.from(chunk));
-    },
     async get(key) {
       gets += 1;
       await this.beforeGet();
@@ -247,3 +242,48 @@ export function bodyAccount(in_flight = 2 ** 30, queue = 10): BodyAccount {
 export const anyName: Pick<KnownNames, 'find'> = {
   find: (name) => ({ spelling: name, configured: false }),
 };
+
+/** The answers of a query cache whose engine is never asked, over these parts of it. */
+export function knownAnswers(options: {
+  epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
+  memory: Pick<MemoryTier, 'get' | 'set' | 'gzipOf'>;
+  entries: Pick<SharedEntries, 'find'>;
+  clock: Clock;
+}): KnownAnswers {
+  const never = () => {
+    throw new Error('not asked for by these answers');
+  };
+  const { clock } = options;
+  const account = bodyAccount();
+  return createQueryCache({
+    epochs: {
+      held: never,
+      renew: never,
+      owe: never,
+      owed: never,
+      age: never,
+      close: never,
+      ...options.epochs,
+    },
+    memory: {
+      peek: never,
+      peekRecent: never,
+      clear: never,
+      retire: never,
+      usage: never,
+      ...options.memory,
+    },
+    entries: { peek: never, keep: never, ...options.entries },
+    flights: createFlights({ clock, deadline: never }),
+    sharedFlights: undefined,
+    unshareable: createOwnedTable(1),
+    clock,
+    random: never,
+    purgeTakes: 0,
+    maxEntry: never,
+    processSecret: '',
+    account,
+    inUse: createBodiesInUse(account),
+    emit: never,
+  });
+}

@@ -1,4 +1,4 @@
-import { queryKey } from '../../../src/query-cache/key/key.ts';
+import { queryKey } from '../../../src/query-cache/key.ts';
 import type { Query } from '../../../src/query-cache/query.ts';
 import type { FlightPlace } from '../../../src/query-cache/shared-flights.ts';
 import { until } from '../../support/http-client.ts';

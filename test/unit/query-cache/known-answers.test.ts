@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { createKnownAnswers, type KnownAnswers } from '../../../src/query-cache/known-answers.ts';
-import type { KnownKey } from '../../../src/query-cache/query.ts';
-import type { StoredAnswer } from '../../../src/query-cache/entries/stored-answer.ts';
+import type { Client, KnownAnswers, KnownKey } from '../../../src/query-cache/query.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import { fakeClient } from './fake-client.ts';
-import { checkpoint, handClock, type Checkpoint, type HandClock } from './fakes.ts';
+import { checkpoint, handClock, knownAnswers, type Checkpoint, type HandClock } from './fakes.ts';
 import { answerWith } from './entries/session-documents.ts';
 
 const TTL = 1_000;
@@ -15,6 +14,10 @@ const KNOWN: KnownKey = {
   digests: 'digests',
 };
 const QUERY = { ttl: TTL, session: { id: 'mine' } };
+const client = (): Client => ({
+  ...fakeClient(),
+  replay: (answer, { outcome, sessionId }) => replayed.push([answer, outcome.detail, sessionId]),
+});
 
 let clock: HandClock;
 let memory: Map<string, StoredAnswer>;
@@ -39,6 +42,7 @@ beforeEach(() => {
     body: Buffer.from('stored'),
     session: undefined,
     requestedAt: clock.wall(),
+    lifetime: TTL,
   });
   clock.advance(AGE);
   [memory, shared] = [new Map(), new Map()];
@@ -47,7 +51,7 @@ beforeEach(() => {
   reads.release();
   [looked, obtained, replayed, kept, besides] = [0, [], [], [], []];
   [current, renewed] = [true, true];
-  answers = createKnownAnswers({
+  answers = knownAnswers({
     epochs: {
       areCurrent: (captured) => captured === KNOWN.captured && current,
       async obtain(scopes) {
@@ -75,8 +79,6 @@ beforeEach(() => {
       },
     },
     clock,
-    timeLeft: (answer, { ttl }) => answer.requestedAt + ttl - clock.wall(),
-    replay: (...replay) => replayed.push(replay),
   });
 });
 
@@ -165,20 +167,19 @@ describe('an answer that memory does not hold is brought from tier 2', () => {
 });
 
 describe('a client is answered', () => {
-  const client = fakeClient();
-  const fetched = () => answers.fetch(KNOWN, QUERY, client);
+  const fetched = () => answers.fetch(KNOWN, QUERY, client());
 
   test('from memory, in its own session, without a look at tier 2', async () => {
     memory.set('k', stored);
     expect(await fetched()).toBe(true);
-    expect(replayed).toEqual([[stored, 'memory', 'k', QUERY, client]]);
+    expect(replayed).toEqual([[stored, 'memory', 'mine']]);
     expect([looked, obtained, kept]).toEqual([0, [], []]);
   });
 
   test('from tier 2, which memory keeps', async () => {
     shared.set('k', stored);
     expect(await fetched()).toBe(true);
-    expect(replayed).toEqual([[stored, 'redis', 'k', QUERY, client]]);
+    expect(replayed).toEqual([[stored, 'redis', 'mine']]);
     expect(kept).toEqual([['k', stored, 'digests']]);
   });
 
@@ -199,13 +200,13 @@ describe('a client is answered', () => {
     memory.set('k', newer);
     looks.release();
     expect(await fetching).toBe(true);
-    expect(replayed).toEqual([[newer, 'memory', 'k', QUERY, client]]);
+    expect(replayed).toEqual([[newer, 'memory', 'mine']]);
     expect(kept).toEqual([]);
   });
 });
 
 describe('a client is still to be answered, and nothing is kept, when', () => {
-  const fetched = () => answers.fetch(KNOWN, QUERY, fakeClient());
+  const fetched = () => answers.fetch(KNOWN, QUERY, client());
   const nothingHappened = () => expect([replayed, kept]).toEqual([[], []]);
 
   test('nobody has the answer', async () => {

@@ -88,17 +88,43 @@ describe('names of the configuration, and those that the engine has answered', (
   });
 });
 
-test('of invented names, answered names and users a bounded number is remembered', () => {
-  configure(1_000_000, '{}');
-  names.answered(['first']);
-  const [one] = invented();
-  names.admit('a', [one ?? '']);
-  names.answered(invented(10_000));
-  names.admit('a', invented(10_000));
-  expect(names.find('first')).toBeUndefined();
+describe('names that one user invents', () => {
+  /** Of them a quarter of the table has no room for so many. */
+  const MANY = 4_000;
+
+  test("take the place of that user's own, and leave those of others known", () => {
+    configure(1_000_000, '{}');
+    names.admit('bob', ['Sales', 'Stock']);
+    names.answered(['Sales']);
+    const [first = '', ...rest] = invented(MANY);
+    names.admit('alice', [first]);
+    names.admit('alice', rest);
+    names.answered(rest);
+    expect(names.find('sales')).toEqual({ spelling: 'Sales', configured: false });
+    configure(1, '{}');
+    expect(names.admit('carol', ['Sales', 'Stock', rest.at(-1) ?? ''])).toBe(true);
+    // Which was forgotten is charged again.
+    expect(names.admit('carol', [first, ...invented()])).toBe(false);
+  });
+
+  test('are bounded by bytes, however long they are', () => {
+    configure(1_000_000, '{}');
+    const short = invented(MANY / 2);
+    const long = invented(MANY / 2).map((name) => `${name} ${'x'.repeat(200)}`);
+    for (const name of short) names.admit('alice', [name]);
+    for (const name of long) names.admit('bob', [name]);
+    configure(1, '{}');
+    const isKnown = (name = '') => names.wouldAdmit('carol', [name, ...invented()]);
+    expect([short[0], short.at(-1), long[0], long.at(-1)].map(isKnown)).toEqual([
+      ...[true, true],
+      ...[false, true],
+    ]);
+  });
+});
+
+test('of users a bounded number is remembered', () => {
   configure(1, '{}');
-  // What was charged long ago is charged again.
-  expect(names.wouldAdmit('a', [one ?? ''])).toBe(false);
-  for (let user = 0; user < 10_000; user += 1) names.admit(`user ${user}`, invented());
+  names.admit('a', invented());
+  for (let user = 0; user < 20_000; user += 1) names.admit(`user ${user}`, invented());
   expect(names.wouldAdmit('a', invented())).toBe(true);
 });

@@ -25,7 +25,7 @@ function alone({ longestWait = Infinity } = {}) {
     clock,
     sleep: night.sleep,
     newToken: () => `token ${(tokens += 1)}`,
-    longestWait,
+    longestWait: () => longestWait,
     emit: (event) => void events.push(event),
   });
   let finds = 0;
@@ -280,7 +280,7 @@ describe('a Redis that is away or slow', () => {
       clock,
       sleep: async () => {},
       newToken: () => 'token',
-      longestWait: Infinity,
+      longestWait: () => Infinity,
       emit: () => {},
     });
     const find = async () => undefined;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { createBodiesInUse } from '../../../../src/query-cache/entries/bodies-in-use.ts';
-import { createMemoryTier } from '../../../../src/query-cache/entries/memory-tier.ts';
+import { createBodiesInUse } from '../../../../src/query-cache/bodies-in-use.ts';
+import { createMemoryTier } from '../../../../src/query-cache/memory-tier.ts';
 import { bodyAccount, handClock, storedAnswer } from '../fakes.ts';
 
 const KEYS = ['one', 'two', 'three'];

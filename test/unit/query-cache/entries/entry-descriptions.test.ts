@@ -4,9 +4,9 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Counter } from 'prom-client';
 import { cacheStatus } from '../../../../src/http/stored-reply.ts';
-import { decodeEntry } from '../../../../src/query-cache/entries/entry-codec.ts';
-import { withSession } from '../../../../src/query-cache/entries/session-place.ts';
-import { remaining, type StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
+import { decodeEntry } from '../../../../src/query-cache/entry-codec.ts';
+import { withSession } from '../../../../src/query-cache/stored-answer.ts';
+import { remaining, type StoredAnswer } from '../../../../src/query-cache/stored-answer.ts';
 import { NO_SEALER } from '../../../../src/sealing.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';
@@ -72,7 +72,6 @@ describe('the description of a value of tier 2', () => {
       ['in no encoding', { at: 3 }],
       ['in a list of one encoding', { at: 3, encoding: ['utf-8'] }],
       ['that is a text', 'at 3'],
-      ['of which nothing is said', undefined],
     ].map(
       ([what, session]) =>
         [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { createGzipMaker } from '../../../../src/query-cache/entries/gzip-maker.ts';
-import type { GzipVariant } from '../../../../src/query-cache/entries/gzip-variant.ts';
-import type { StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
+import { createGzipMaker } from '../../../../src/query-cache/gzip.ts';
+import type { GzipVariant } from '../../../../src/query-cache/gzip.ts';
+import type { StoredAnswer } from '../../../../src/query-cache/stored-answer.ts';
 import { gate } from '../../../support/stub-engine.ts';
 import { bodyAccount, quiet } from '../fakes.ts';
 import { answerWith } from './session-documents.ts';

@@ -9,8 +9,8 @@ import {
   gzipWithSession,
   makeGzip,
   type GzipVariant,
-} from '../../../../src/query-cache/entries/gzip-variant.ts';
-import { withSession } from '../../../../src/query-cache/entries/session-place.ts';
+} from '../../../../src/query-cache/gzip.ts';
+import { withSession } from '../../../../src/query-cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../../support/answers.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { answerWith, ENCODINGS, sessionIds } from './session-documents.ts';

@@ -8,13 +8,11 @@ export const TOKENS = ['token of everything', 'token of the project'];
 export const ENCODINGS = ['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii'] as const;
 
 export const DESCRIPTION = {
+  sessionHeader: false,
   contentType: 'text/xml',
-  contentLanguage: null,
   lifetime: 60_000,
   engineMilliseconds: 5,
   bodyLength: 7,
-  session: null,
-  sessionHeader: false,
 };
 
 /** As an HTTP parser hands it on: Latin-1 without control characters, and without white space at its ends. */
@@ -26,26 +24,10 @@ export const headerValue = fc
   })
   .map((text) => text.replaceAll(/^[ \t]+|[ \t]+$/g, ''));
 
-/** Numbers as doubles, then the texts as JSON; a text stands for these. */
+/** A text stands for itself. */
 function describe(description: object | string): Buffer {
-  const said = { ...DESCRIPTION, ...(typeof description === 'object' && description) };
-  const { contentType, contentLanguage, sessionHeader } = said;
-  const session: unknown = said.session;
-  const place = typeof session === 'object' && session !== null ? session : undefined;
-  const at = place !== undefined && 'at' in place ? place.at : session === null ? 0 : NaN;
-  const encoding = place === undefined ? session : 'encoding' in place ? place.encoding : undefined;
-  const numbers = Buffer.alloc(32);
-  for (const [i, number] of [
-    said.lifetime,
-    said.engineMilliseconds,
-    said.bodyLength,
-    at,
-  ].entries()) {
-    numbers.writeDoubleBE(typeof number === 'number' ? number : NaN, 8 * i);
-  }
-  const texts = { contentType, contentLanguage, sessionHeader, sessionEncoding: encoding };
-  const text = typeof description === 'string' ? description : JSON.stringify(texts);
-  return Buffer.concat([numbers, Buffer.from(text)]);
+  if (typeof description === 'string') return Buffer.from(description);
+  return Buffer.from(JSON.stringify({ ...DESCRIPTION, ...description }));
 }
 
 /** A value made by hand, with a checksum that fits. */
@@ -70,7 +52,7 @@ export function value(
   const counted = Buffer.alloc(2);
   counted.writeUInt16BE(changed.marks ?? TOKENS.length);
   head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
-  head.writeUInt8(changed.version ?? 4, 4);
+  head.writeUInt8(changed.version ?? 5, 4);
   head.writeUInt8(changed.coding ?? 0, 5);
   head.writeUInt16BE(changed.describedLength ?? described.length, 6);
   head.writeBigUInt64BE(1_700_000_000_000n, 8);

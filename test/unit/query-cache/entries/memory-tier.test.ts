@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { GzipVariant } from '../../../../src/query-cache/entries/gzip-variant.ts';
-import { createMemoryTier } from '../../../../src/query-cache/entries/memory-tier.ts';
+import type { GzipVariant } from '../../../../src/query-cache/gzip.ts';
+import { createMemoryTier } from '../../../../src/query-cache/memory-tier.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { handClock, storedAnswer } from '../fakes.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { decodeEntry, encodeEntry } from '../../../../src/query-cache/entries/entry-codec.ts';
-import { ownBytes } from '../../../../src/query-cache/entries/own-bytes.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/query-cache/entry-codec.ts';
+import { ownBytes } from '../../../../src/query-cache/stored-answer.ts';
 import { createSealer, NO_SEALER } from '../../../../src/sealing.ts';
 import {
   engineAnswer,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { decodeEntry, encodeEntry } from '../../../../src/query-cache/entries/entry-codec.ts';
-import { readHead, readMarks } from '../../../../src/query-cache/entries/entry-layout.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/query-cache/entry-codec.ts';
+import { readHead, readMarks } from '../../../../src/query-cache/entry-codec.ts';
 import { createSealer, NO_SEALER } from '../../../../src/sealing.ts';
 import { storedAnswer } from '../fakes.ts';
 import { BEGAN, KEY as OLD_KEY, PACKED, PLAIN } from './older-entries.ts';
@@ -114,7 +114,7 @@ describe('the head of an entry', () => {
     );
     const head = readHead(value);
     if (typeof head === 'string') throw new Error(head);
-    expect(head).toMatchObject({ kind: 'entry', requestedAt: 1_700_000_000_000 });
+    expect(head).toMatchObject({ requestedAt: 1_700_000_000_000 });
     expect(readMarks(value, head)).toEqual(marks);
   });
 

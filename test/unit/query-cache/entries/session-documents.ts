@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import type { StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
+import type { StoredAnswer } from '../../../../src/query-cache/stored-answer.ts';
 import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import type { AnswerSession } from '../../../../src/xmla/answer/answer-session.ts';
 

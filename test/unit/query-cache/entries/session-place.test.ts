@@ -1,12 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlElement } from 'libxml2-wasm';
-import {
-  cutElement,
-  cutSession,
-  sessionBytes,
-  withSession,
-} from '../../../../src/query-cache/entries/session-place.ts';
+import { cutElement, cutSession } from '../../../../src/query-cache/answer-sessions.ts';
+import { sessionBytes, withSession } from '../../../../src/query-cache/stored-answer.ts';
 import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { documentWith, ENCODINGS, sessionIds, type DocumentForm } from './session-documents.ts';

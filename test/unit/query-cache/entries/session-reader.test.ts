@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { sessionReader } from '../../../../src/query-cache/fill/answer-sessions.ts';
+import { sessionReader } from '../../../../src/query-cache/answer-sessions.ts';
 import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
 import { sizes } from '../../../support/sizes.ts';
 

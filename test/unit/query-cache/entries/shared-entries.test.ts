@@ -2,9 +2,12 @@ import { describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { createBodyAccount } from '../../../../src/body-account.ts';
 import type { GatewayEvent } from '../../../../src/events.ts';
-import { createFillOrder } from '../../../../src/query-cache/fill/fill-order.ts';
-import { createSharedEntries } from '../../../../src/query-cache/entries/shared-entries.ts';
-import { CHUNK } from '../../../../src/query-cache/entries/value-chunks.ts';
+import { createFillOrder } from '../../../../src/query-cache/fill-order.ts';
+import {
+  createSharedEntries,
+  LONG,
+  LONGEST_VALUE,
+} from '../../../../src/query-cache/shared-entries.ts';
 import { NO_SEALER } from '../../../../src/sealing.ts';
 import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from '../fakes.ts';
 
@@ -13,55 +16,74 @@ const IN_FLIGHT = 64 * 1024 * 1024;
 
 const newKey = () => randomBytes(32).toString('base64url');
 
-function house() {
+function house(inFlight = IN_FLIGHT) {
   const values = fakeTier();
   const clock = handClock();
   const events: GatewayEvent[] = [];
-  const account = createBodyAccount(() => ({ in_flight: IN_FLIGHT, queue: 0 }));
+  const account = createBodyAccount(() => ({ in_flight: inFlight, queue: 0 }));
   const entries = createSharedEntries({
     values,
     sealer: NO_SEALER,
     clock,
-    maxEntry: 8 * 1024 * 1024,
-    randomBytes,
+    maxEntry: () => 64 * 1024 * 1024,
     account,
     emit: (event) => events.push(event),
   });
   const order = createFillOrder();
   const longAnswer = (ago = 0) =>
-    storedAnswer({ body: randomBytes(CHUNK + 1), requestedAt: clock.wall() - ago });
+    storedAnswer({ body: randomBytes(LONG + 1), requestedAt: clock.wall() - ago });
   return { values, clock, events, account, entries, order, longAnswer };
 }
 
 describe('a long answer on its way to tier 2', () => {
   test.each([false, true])(
-    'is not written over one that began later and landed while its chunks were: replace %s',
+    'is not written over one that began later and landed while others were written: replace %s',
     async (replace) => {
       const { values, entries, order, longAnswer } = house();
-      const key = newKey();
+      const [key, before] = [newKey(), newKey()];
       const held = checkpoint();
-      values.beforeSetChunk = held.arrive;
+      values.beforeSet = held.arrive;
+      const first = entries.keep(before, {
+        fill: order.enter(before),
+        answer: longAnswer(),
+        tokens: ['a'],
+        replace: false,
+      });
+      await held.arrived;
       const [fill, later] = [order.enter(key), order.enter(key)];
       // By the wall clock, which was set back meanwhile, the later one is the older.
       const [mine, theirs] = [longAnswer(), longAnswer(5_000)];
       const keeping = entries.keep(key, { fill, answer: mine, tokens: ['a'], replace });
-      await held.arrived;
       later.landed(theirs, 2_000);
       fill.landed(mine, 1_000);
       held.release();
-      await keeping;
+      await Promise.all([first, keeping]);
       const found = await entries.peek(key);
       // Without `replace` the fill of the later one writes it.
       if (replace) expect(found?.body.equals(theirs.body)).toBe(true);
-      else expect(values.values.size).toBe(0);
+      else expect(found).toBeUndefined();
     },
   );
+
+  test('stays in memory alone where its value would hold up Redis, which is no failure', async () => {
+    const { values, clock, entries, events, order, account } = house(4 * LONGEST_VALUE);
+    const keep = (length: number) =>
+      entries.keep(newKey(), {
+        fill: order.enter('key'),
+        answer: storedAnswer({ body: randomBytes(length), requestedAt: clock.wall() }),
+        tokens: ['a'],
+        replace: false,
+      });
+    expect([await keep(LONGEST_VALUE - 1_000), values.sets]).toEqual([true, 1]);
+    expect([await keep(LONGEST_VALUE), values.sets]).toEqual([false, 1]);
+    expect([events, account.usage().bytes.value]).toEqual([[], 0]);
+  });
 
   test('waits for those before it, so that nothing piles up in front of Redis', async () => {
     const { values, entries, order, longAnswer } = house();
     let inside = 0;
     let most = 0;
-    values.beforeSetChunk = async () => {
+    values.beforeSet = async () => {
       inside += 1;
       most = Math.max(most, inside);
       await quiet();
@@ -85,7 +107,10 @@ describe('a long answer on its way to tier 2', () => {
   test('is done without when too many wait, and short ones go on', async () => {
     const { values, clock, entries, events, order, longAnswer } = house();
     const held = checkpoint();
-    values.beforeSetChunk = held.arrive;
+    values.beforeSet = () => {
+      values.beforeSet = async () => {};
+      return held.arrive();
+    };
     const keep = (answer = longAnswer()) => {
       const key = newKey();
       return entries.keep(key, { fill: order.enter(key), answer, tokens: ['a'], replace: false });
@@ -106,27 +131,27 @@ describe('a long answer on its way to tier 2', () => {
 
   test('that Redis does not take keeps none of the next ones from being written', async () => {
     const { values, entries, events, order, longAnswer } = house();
-    values.beforeSetChunk = () => Promise.reject(new Error('Redis is away'));
+    values.beforeSet = () => Promise.reject(new Error('Redis is away'));
     const key = newKey();
     const filled = { answer: longAnswer(), tokens: ['a'], replace: false };
     await entries.keep(key, { fill: order.enter(key), ...filled });
     expect(events).toMatchObject([{ type: 'redis-failed', operation: 'set' }]);
-    values.beforeSetChunk = async () => {};
+    values.beforeSet = async () => {};
     await entries.keep(key, { fill: order.enter(key), ...filled });
     expect((await entries.find(key))?.body.equals(filled.answer.body)).toBe(true);
   });
 });
 
-test('an entry that lost a chunk is told once as refused, and not at all to who only looks', async () => {
+test('an entry that was damaged is told once as refused, and not at all when it is only looked at', async () => {
   const { values, entries, events, order, longAnswer } = house();
   const key = newKey();
   const fill = order.enter(key);
   await entries.keep(key, { fill, answer: longAnswer(), tokens: ['a'], replace: false });
-  values.chunks.delete([...values.chunks.keys()][1] ?? '');
+  values.values.get(key)?.fill(0, 100);
   expect(await entries.peek(key)).toBeUndefined();
   expect(events).toEqual([]);
   expect(await entries.find(key)).toBeUndefined();
-  expect(events).toEqual([{ type: 'entry-rejected', why: 'a chunk is missing' }]);
+  expect(events).toEqual([{ type: 'entry-rejected', why: 'wrong checksum' }]);
 });
 
 describe('what the asker keeps while tier 2 is asked', () => {

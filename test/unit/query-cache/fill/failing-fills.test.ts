@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { GatewayError } from '../../../../src/errors.ts';
-import type { EngineAnswer } from '../../../../src/query-cache/query.ts';
+import type { EngineAnswer, QuerySession } from '../../../../src/query-cache/query.ts';
+import type { GatewayReason } from '../../../../src/reasons.ts';
 import { faultAnswer } from '../../../support/answers.ts';
+import { until } from '../../../support/http-client.ts';
 import { fakeClient, told } from '../fake-client.ts';
 import {
   checkpoint,
@@ -11,6 +13,7 @@ import {
   queryOf,
   quiet,
   rowset,
+  sessionOf,
   type HandClock,
 } from '../fakes.ts';
 import { sharedEpochs } from '../purge/fake-epoch-stores.ts';
@@ -20,19 +23,29 @@ const MAX_ENTRY = 16 * 1024;
 
 type Fail = (clock: HandClock) => EngineAnswer | Promise<EngineAnswer>;
 
-const unreachable: Fail = () =>
-  Promise.reject(new GatewayError('engine-unreachable', 'No engine.'));
+function failed(reason: GatewayReason): Fail {
+  return () => Promise.reject(new GatewayError(reason, 'It failed.'));
+}
+const unreachable = failed('engine-unreachable');
+const mistake: Fail = () => Promise.reject(new TypeError('a mistake'));
 const fault: Fail = (clock) => engineAnswer(Buffer.from(faultAnswer()), clock);
 
-/** The ways in which the answer that others wait for can turn out to be of no use to them. */
-const FAILURES: readonly (readonly [what: string, leader: string, fail: Fail])[] = [
-  ['no answer', 'failure', unreachable],
+/** The ways in which the engine can fail a request. */
+const ENGINE_FAILURES: readonly (readonly [what: string, fail: Fail])[] = [
+  ['no answer', unreachable],
+  ['no answer in time', failed('engine-timeout')],
+  ['no answer without another login', failed('engine-login')],
   [
     'an answer that breaks off',
-    'failure',
     (clock) =>
       engineAnswer(rowset('broken'), clock, { half: () => Promise.reject(new Error('reset')) }),
   ],
+];
+
+/** The ways in which an answer that others wait for can turn out to be of no use to them. */
+const FAILURES: readonly (readonly [what: string, leader: string, fail: Fail])[] = [
+  ['no answer because its user has too many at the engine', 'failure', failed('overloaded')],
+  ['no answer because of a mistake of the gateway', 'failure', mistake],
   [
     'an answer with status 500',
     'miss:engine-status',
@@ -52,7 +65,12 @@ const FAILURES: readonly (readonly [what: string, leader: string, fail: Fail])[]
 ];
 
 /** One request that is held at the engine and will fail; so many others joined it, and ask `engine` later. */
-async function crowd(fail: Fail, respond: Fail, size: number) {
+async function crowd(
+  fail: Fail,
+  respond: Fail,
+  size: number,
+  sessions: readonly QuerySession[] = [],
+) {
   const clock = handClock();
   const held = checkpoint();
   const one = replica({ clock, maxEntry: MAX_ENTRY });
@@ -61,9 +79,15 @@ async function crowd(fail: Fail, respond: Fail, size: number) {
     return fail(clock);
   });
   const engine = fakeEngine(() => respond(clock));
-  const leader = one.answer(queryOf(failing.ask));
+  const inSession = (i: number) => {
+    const session = sessions[i % sessions.length];
+    return session === undefined ? {} : { session };
+  };
+  const leader = one.answer(queryOf(failing.ask, inSession(0)));
   await held.arrived;
-  const others = Array.from({ length: size }, () => one.answer(queryOf(engine.ask)));
+  const others = Array.from({ length: size }, (_, i) =>
+    one.answer(queryOf(engine.ask, inSession(i + 1))),
+  );
   await quiet();
   return { ...one, engine, held, leader, others };
 }
@@ -107,6 +131,36 @@ describe.each(FAILURES)('a flight that brings %s', (_what, toldToLeader, fail) =
     await Promise.all(others);
     expect(waves).toEqual([4, 4, 2]);
     expect([engine.most, engine.asked]).toEqual([4, 10]);
+  });
+});
+
+describe.each(ENGINE_FAILURES)('a flight that brings %s', (_what, fail) => {
+  const good: Fail = (clock) => engineAnswer(rowset('good'), clock);
+
+  test('fails all who wait for it alike: the engine was asked for them, and is not asked again', async () => {
+    const { held, leader, others, engine, answer } = await crowd(fail, good, 20);
+    held.release();
+    const { failure } = await leader;
+    expect(failure).toBeInstanceOf(GatewayError);
+    const clients = await Promise.all(others);
+    expect(new Set(clients.map((client) => client.failure))).toEqual(new Set([failure]));
+    expect(engine.asked).toBe(0);
+    // It is never replayed as if it were an answer.
+    expect(told(await answer(queryOf(engine.ask)))).toBe('miss');
+  });
+
+  test('fails those only whose session is kept by the replica that was asked', async () => {
+    const keptBy = (id: string, replica: string) => Object.assign(sessionOf(id), { replica });
+    const sessions = [
+      keptBy('one', 'http://dead'),
+      keptBy('two', 'http://dead'),
+      keptBy('other', 'http://other'),
+    ];
+    const { held, leader, others, engine } = await crowd(fail, good, 2, sessions);
+    held.release();
+    await leader;
+    const clients = await Promise.all(others);
+    expect([clients.map(told), engine.asked]).toEqual([['failure', 'miss'], 1]);
   });
 });
 
@@ -158,7 +212,7 @@ describe('an answer that may not be shared', () => {
   });
 
   test('is not what a failing engine gave: the next ones share one request', async () => {
-    for (const [, , fail] of FAILURES.slice(0, 2)) {
+    for (const [, fail] of ENGINE_FAILURES) {
       const one = replica();
       await one.answer(queryOf(fakeEngine(() => fail(one.clock)).ask));
       expect(await atEngine(one)).toBe(1);
@@ -208,22 +262,29 @@ describe('those who wait for others', () => {
     await leader;
   });
 
-  test('go on by themselves when a flight does not land before its deadline', async () => {
+  test('for a flight that does not land before its deadline wait for another one, which one of them leads', async () => {
     const clock = handClock();
     const one = replica({ clock });
-    const held = checkpoint();
+    const [held, again] = [checkpoint(), checkpoint()];
     const engine = fakeEngine(async (call) => {
-      if (call === 1) await held.arrive();
+      await (call === 1 ? held : again).arrive();
       return engineAnswer(rowset(`answer ${call}`), clock);
     });
     const first = one.answer(queryOf(engine.ask));
     await held.arrived;
     // All but a millisecond of the deadline has passed.
     clock.advance(FLIGHT_DEADLINE - 1);
-    const late = await one.answer(queryOf(engine.ask));
-    expect([told(late), late.body]).toEqual(['miss', `${rowset('answer 2')}`]);
+    const late = Array.from({ length: 20 }, () => one.answer(queryOf(engine.ask)));
+    await again.arrived;
+    await until(() => one.flights.usage().flights === 1 && one.flights.usage().waiters === 19);
+    expect(engine.inside).toBe(2);
+    again.release();
+    const clients = await Promise.all(late);
+    expect(new Set(clients.map(({ body }) => body))).toEqual(new Set([`${rowset('answer 2')}`]));
+    expect(clients.map(told).sort()).toEqual([...Array(19).fill('hit:coalesced'), 'miss']);
     held.release();
     expect((await first).body).toBe(`${rowset('answer 1')}`);
+    expect(engine.asked).toBe(2);
   });
 
   test('leave the queue for the engine when their client goes away', async () => {
@@ -232,7 +293,7 @@ describe('those who wait for others', () => {
       await release.arrive();
       return engineAnswer(rowset('good'), clock);
     };
-    const { held, leader, others, engine, answer } = await crowd(unreachable, good, 4);
+    const { held, leader, others, engine, answer } = await crowd(fault, good, 4);
     const client = fakeClient();
     const waiting = answer(queryOf(engine.ask), client);
     await quiet();
@@ -258,7 +319,7 @@ describe('those who wait for others', () => {
     const engine = fakeEngine(async (call) => {
       if (call > 1) return engineAnswer(rowset('new'), clock);
       await held.arrive();
-      throw new GatewayError('engine-timeout', 'Too slow.');
+      return fault(clock);
     });
     const shorter = queryOf(engine.ask, { ttl: 10_000 });
     const [first, second] = [one.answer(shorter), one.answer(shorter)];
@@ -278,7 +339,7 @@ describe('those who wait for others', () => {
     const engine = fakeEngine(async (call) => {
       if (call > 1) return engineAnswer(rowset('good'), clock);
       await held.arrive();
-      throw new GatewayError('engine-timeout', 'Too slow.');
+      return fault(clock);
     });
     const all = Array.from({ length: 20 }, () => fakeClient());
     const answered = all.map((client) => one.answer(queryOf(engine.ask), client));
@@ -287,7 +348,7 @@ describe('those who wait for others', () => {
     held.release();
     await writing.arrived;
     await quiet();
-    expect(all.filter(({ ended }) => ended)).toHaveLength(19);
+    expect(all.filter(({ ended }) => ended)).toHaveLength(20);
     writing.release();
     await Promise.all(answered);
   });

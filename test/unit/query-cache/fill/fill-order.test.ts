@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createFillOrder, type OrderedFill } from '../../../../src/query-cache/fill/fill-order.ts';
-import type { StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
+import { createFillOrder, type OrderedFill } from '../../../../src/query-cache/fill-order.ts';
+import type { StoredAnswer } from '../../../../src/query-cache/stored-answer.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { queryKey } from '../../../../src/query-cache/key/key.ts';
+import { queryKey } from '../../../../src/query-cache/key.ts';
 import { sharedEpochs } from '../purge/fake-epoch-stores.ts';
 import { told } from '../fake-client.ts';
 import {

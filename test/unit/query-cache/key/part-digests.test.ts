@@ -5,12 +5,17 @@ import {
   describeParts,
   differingParts,
   partDigests,
+  partTexts,
   tokenDigest,
-} from '../../../../src/query-cache/key/part-digests.ts';
+  type KeyParts,
+} from '../../../../src/query-cache/key.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { keyParts } from '../fakes.ts';
 
 const EPOCHS: CapturedEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
+
+const digestsOf = (parts: KeyParts, epochs = EPOCHS) =>
+  partDigests(epochs, partTexts(parts, epochs));
 
 const { request } = keyParts();
 const execute = keyParts({
@@ -36,7 +41,7 @@ describe('the digests of the parts of a key', () => {
       fc.property(texts, texts, (a, b) => {
         const names = ['engine', 'project', 'identity', 'accept', 'session'] as const;
         expect(
-          differingParts(partDigests(keyParts(a), EPOCHS), partDigests(keyParts(b), EPOCHS)),
+          differingParts(digestsOf(keyParts(a), EPOCHS), digestsOf(keyParts(b), EPOCHS)),
         ).toEqual(names.filter((name) => a[name] !== b[name]));
       }),
       { numRuns: sizes.propertyRuns },
@@ -46,7 +51,7 @@ describe('the digests of the parts of a key', () => {
   test('are as short whatever was asked, and are one byte for each character', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (identity) => {
-        const digests = partDigests(keyParts({ identity }), EPOCHS);
+        const digests = digestsOf(keyParts({ identity }), EPOCHS);
         expect(Buffer.from(digests, 'latin1').toString('latin1')).toBe(digests);
         expect(digests).toHaveLength(120);
       }),
@@ -55,13 +60,13 @@ describe('the digests of the parts of a key', () => {
   });
 
   test('tell a Discover from an Execute by the parts that only one of them has', () => {
-    expect(differingParts(partDigests(keyParts(), EPOCHS), partDigests(execute, EPOCHS))).toEqual([
+    expect(differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(execute, EPOCHS))).toEqual([
       'statement',
       'request-type',
       'restrictions',
       'parameters',
     ]);
-    expect(describeParts(partDigests(execute, EPOCHS)).map(({ name }) => name)).toEqual([
+    expect(describeParts(digestsOf(execute, EPOCHS)).map(({ name }) => name)).toEqual([
       'engine',
       'project',
       'query',
@@ -80,14 +85,14 @@ describe('the digests of the parts of a key', () => {
 
   test('of equal values in two parts are two, so that nobody sees that they are equal', () => {
     const parts = keyParts({ engine: 'x', project: 'x', identity: 'x', accept: 'x', session: 'x' });
-    const digests = describeParts(partDigests(parts, EPOCHS)).map(({ digest }) => digest);
+    const digests = describeParts(digestsOf(parts, EPOCHS)).map(({ digest }) => digest);
     expect(new Set(digests).size).toBe(digests.length);
   });
 
   test('have nothing in common with those under another secret', () => {
     const other = { ...EPOCHS, keySecret: 'another' };
     expect(
-      differingParts(partDigests(keyParts(), EPOCHS), partDigests(keyParts(), other)),
+      differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(keyParts(), other)),
     ).toBeUndefined();
     expect(tokenDigest('secret', 'one')).not.toBe(tokenDigest('another', 'one'));
   });

@@ -1,28 +1,25 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { randomUUID } from 'node:crypto';
 import type { BodyAccount } from '../../../../src/body-account.ts';
 import type { Clock } from '../../../../src/clock.ts';
 import type { GatewayEvent } from '../../../../src/events.ts';
 import type { EpochStore } from '../../../../src/query-cache/purge/epoch-store.ts';
-import { createBodiesInUse } from '../../../../src/query-cache/entries/bodies-in-use.ts';
+import { createBodiesInUse } from '../../../../src/query-cache/bodies-in-use.ts';
 import type { ClearEngines } from '../../../../src/query-cache/purge/engine-clear.ts';
 import { createEpochs, type Epochs } from '../../../../src/query-cache/purge/epochs.ts';
-import { createFlights, type Flights } from '../../../../src/query-cache/flight.ts';
+import { createFlights, type Flights } from '../../../../src/query-cache/flights.ts';
 import { createMemoryEpochStore } from '../../../../src/query-cache/purge/memory-epoch-store.ts';
 import { createMemoryPurgeLog } from '../../../../src/query-cache/purge/memory-purge-log.ts';
-import {
-  createMemoryTier,
-  type MemoryTier,
-} from '../../../../src/query-cache/entries/memory-tier.ts';
+import { createMemoryTier, type MemoryTier } from '../../../../src/query-cache/memory-tier.ts';
 import { createPurges, type Purge } from '../../../../src/query-cache/purge/purge.ts';
 import { createQueryCache, type QueryCache } from '../../../../src/query-cache/query-cache.ts';
 import type { EngineAnswer, Query } from '../../../../src/query-cache/query.ts';
-import { createSharedEntries } from '../../../../src/query-cache/entries/shared-entries.ts';
+import { createSharedEntries } from '../../../../src/query-cache/shared-entries.ts';
 import {
   createSharedFlights,
   type FlightPlaces,
 } from '../../../../src/query-cache/shared-flights.ts';
-import type { ValueTier } from '../../../../src/query-cache/entries/value-tier.ts';
+import type { ValueTier } from '../../../../src/query-cache/shared-entries.ts';
+import { createOwnedTable } from '../../../../src/owned-table.ts';
 import { NO_SEALER } from '../../../../src/sealing.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import { type FakeClient, fakeClient } from '../fake-client.ts';
@@ -83,7 +80,7 @@ export function replica(
   const account = bodyAccount(inFlight);
   const inUse = createBodiesInUse(account);
   const memory = createMemoryTier({ maxBytes: maxMemory, clock, inUse });
-  const flights = createFlights({ clock, deadline: FLIGHT_DEADLINE });
+  const flights = createFlights({ clock, deadline: () => FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
     memory,
@@ -96,8 +93,7 @@ export function replica(
         values: options.values,
         sealer: NO_SEALER,
         clock,
-        maxEntry,
-        randomBytes,
+        maxEntry: () => maxEntry,
         account,
         emit,
       }),
@@ -108,13 +104,13 @@ export function replica(
         clock,
         sleep: options.sleep ?? (async (milliseconds) => clock.advance(milliseconds)),
         newToken: randomUUID,
-        longestWait: FLIGHT_DEADLINE,
+        longestWait: () => FLIGHT_DEADLINE,
         emit,
       }),
-    unshareable: new LRUCache({ max: 100 }),
+    unshareable: createOwnedTable(100),
     random: options.random ?? (() => 0.5),
     purgeTakes: store === undefined ? 0 : lease,
-    maxEntry,
+    maxEntry: () => maxEntry,
     processSecret: 'of this process',
     account,
     inUse,

@@ -1,11 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import type { GatewayEvent } from '../../../../src/events.ts';
-import { encodeEntry } from '../../../../src/query-cache/entries/entry-codec.ts';
+import { encodeEntry } from '../../../../src/query-cache/entry-codec.ts';
 import { createSweep, type SweepStore } from '../../../../src/query-cache/purge/sweep.ts';
-import { createValueChunks } from '../../../../src/query-cache/entries/value-chunks.ts';
 import { NO_SEALER } from '../../../../src/sealing.ts';
-import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from '../fakes.ts';
+import { checkpoint, handClock, quiet, storedAnswer } from '../fakes.ts';
 import { PLAIN } from '../entries/older-entries.ts';
 
 const BATCH = 3;
@@ -13,8 +12,6 @@ const BATCH = 3;
 interface HandStore extends SweepStore {
   readonly entries: Map<string, Buffer>;
   readonly tokensInForce: Set<string>;
-  /** Chunks that were dropped, as `fill:count`. */
-  readonly droppedChunks: string[];
   /** What was asked of it, in order. */
   readonly asked: string[];
   locked: boolean;
@@ -26,7 +23,6 @@ function handStore(): HandStore {
   const asked: string[] = [];
   const entries = new Map<string, Buffer>();
   const tokensInForce = new Set(['everything', 'Sales', 'HR']);
-  const droppedChunks: string[] = [];
   const inBatches = function* <T>(all: readonly T[]) {
     for (let at = 0; at < all.length; at += BATCH) yield all.slice(at, at + BATCH);
   };
@@ -34,7 +30,6 @@ function handStore(): HandStore {
     asked,
     entries,
     tokensInForce,
-    droppedChunks,
     locked: false,
     beforeBatch: async () => {},
     async lock() {
@@ -61,9 +56,8 @@ function handStore(): HandStore {
         yield batch.map(([name, value]) => ({ name, head: value.subarray(0, bytes) }));
       }
     },
-    async drop(names, chunks) {
+    async drop(names) {
       asked.push(`drop ${names.length}`);
-      droppedChunks.push(...chunks.map(({ fill, count }) => `${fill}:${count}`));
       return names.filter((name) => entries.delete(name)).length;
     },
   };
@@ -129,28 +123,6 @@ describe('a sweep', () => {
     sweep.request();
     await quiet();
     expect(left()).toHaveLength(4);
-  });
-
-  test('drops the chunks of a long entry with its manifest', async () => {
-    const { store, clock, sweep, left } = house();
-    const tier = fakeTier();
-    const fill = randomBytes(16);
-    const chunks = createValueChunks({ values: tier, maxEntry: 8e6, newFill: () => fill });
-    const answer = storedAnswer({
-      body: randomBytes(2_000_000),
-      requestedAt: clock.wall() - 1_000,
-    });
-    for (const [name, token] of [
-      ['gone', 'of before'],
-      ['stays', 'HR'],
-    ] as const) {
-      const entry = await encodeEntry('key', answer, [token], NO_SEALER);
-      store.entries.set(name, await chunks.lay(entry, () => 1));
-    }
-    sweep.request();
-    await quiet();
-    expect(left()).toEqual(['stays']);
-    expect(store.droppedChunks).toEqual([`${fill.toString('base64url')}:4`]);
   });
 
   test('rests between its batches', async () => {

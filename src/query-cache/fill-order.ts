@@ -1,5 +1,4 @@
-import { createTransientMap } from '../../transient-map.ts';
-import type { StoredAnswer } from '../entries/stored-answer.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
 export interface OrderedFill {
@@ -35,7 +34,7 @@ interface Landed {
  * A fill that is entered after another one ended began later; so only those that are under way are held.
  */
 export function createFillOrder(): FillOrder {
-  const underWay = createTransientMap<string, Set<{ latest: Landed | undefined }>>();
+  const underWay = new Map<string, Set<{ latest: Landed | undefined }>>();
   let entered = 0;
 
   return {
@@ -47,7 +46,7 @@ export function createFillOrder(): FillOrder {
       return {
         landed(answer, began) {
           const landed = { answer, began, sequence };
-          for (const one of all) one.latest = later(one.latest, landed);
+          for (const one of all) if (isLater(landed, one.latest)) one.latest = landed;
         },
         latest: () => own.latest?.answer,
         end() {
@@ -59,8 +58,8 @@ export function createFillOrder(): FillOrder {
   };
 }
 
-function later(one: Landed | undefined, other: Landed): Landed {
-  if (one === undefined) return other;
-  const difference = other.began - one.began || other.sequence - one.sequence;
-  return difference > 0 ? other : one;
+/** One that is told again takes its own place. */
+function isLater(landed: Landed, than: Landed | undefined): boolean {
+  if (than === undefined) return true;
+  return (landed.began - than.began || landed.sequence - than.sequence) >= 0;
 }

@@ -1,8 +1,7 @@
-import type { BodyAccount } from '../../body-account.ts';
-import { createTransientMap } from '../../transient-map.ts';
+import type { BodyAccount } from '../body-account.ts';
 
 /**
- * Bodies of kept answers that somebody still needs. Each counts once, however many need it, and not while tier 1
+ * Bodies of kept answers that are still needed. Each counts once, however many clients need it, and not while tier 1
  * counts it: one that tier 1 drops, for others or by a purge, stays in memory until the last client has it.
  */
 export interface BodiesInUse {
@@ -15,23 +14,23 @@ export interface BodiesInUse {
 }
 
 interface Use {
-  holders: number;
+  readonly holders: number;
   /** How often tier 1 counts it. */
-  kept: number;
+  readonly kept: number;
 }
 
+const UNUSED: Use = { holders: 0, kept: 0 };
+
 export function createBodiesInUse(account: Pick<BodyAccount, 'countSending'>): BodiesInUse {
-  const uses = createTransientMap<Buffer, Use>();
+  const uses = new Map<Buffer, Use>();
 
   function change(body: Buffer, holders: number, kept: number): void {
-    const use = uses.get(body) ?? { holders: 0, kept: 0 };
-    const before = isCounted(use);
-    use.holders += holders;
-    use.kept += kept;
-    if (use.holders === 0 && use.kept === 0) uses.delete(body);
-    else uses.set(body, use);
-    const after = isCounted(use);
-    if (before !== after) account.countSending(after ? body.length : -body.length);
+    const before = uses.get(body) ?? UNUSED;
+    const after = { holders: before.holders + holders, kept: before.kept + kept };
+    if (after.holders === 0 && after.kept === 0) uses.delete(body);
+    else uses.set(body, after);
+    if (isCounted(before) === isCounted(after)) return;
+    account.countSending(isCounted(after) ? body.length : -body.length);
   }
 
   return {
@@ -48,6 +47,4 @@ export function createBodiesInUse(account: Pick<BodyAccount, 'countSending'>): B
   };
 }
 
-function isCounted({ holders, kept }: Use): boolean {
-  return holders > 0 && kept === 0;
-}
+const isCounted = ({ holders, kept }: Use) => holders > 0 && kept === 0;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
-import { createOwnedTable } from '../../../src/sessions/owned-table.ts';
-import { sessionName } from '../../../src/sessions/session-name.ts';
-import { sessionRecord } from '../../support/session-store-contract.ts';
-import { workerHouse } from '../../support/worker-house.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
-import { BEGUN, find, NAME, replica } from './replica.ts';
+import { createMemorySessionStore } from '../../src/sessions/memory-session-store.ts';
+import { createOwnedTable } from '../../src/owned-table.ts';
+import { sessionName } from '../../src/sessions/session-name.ts';
+import { sessionRecord } from '../support/session-store-contract.ts';
+import { workerHouse } from '../support/worker-house.ts';
+import { handClock, quiet } from './query-cache/fakes.ts';
+import { BEGUN, find, NAME, replica } from './sessions/replica.ts';
 
 function tableOf(max: number) {
   const table = createOwnedTable<{ readonly text: string }>(max);
@@ -45,6 +45,46 @@ describe('a table that is bounded in total and by owner', () => {
     expect(has('1', '2', '3', '4')).toBe('1 3 4');
     add('4', 'alice');
     expect(has('3', '4')).toBe('3 4');
+  });
+});
+
+describe('a table of bytes', () => {
+  const sizeOf = (_name: string, text: string) => text.length;
+
+  test('counts them in total and by owner', () => {
+    const table = createOwnedTable<string>(40, { sizeOf });
+    for (const owner of ['a', 'b', 'c', 'd']) table.set(owner, owner, '1234567890');
+    table.set('a2', 'a', '1');
+    const left = () => ['a', 'a2', 'b', 'c', 'd'].filter((name) => table.get(name) !== undefined);
+    expect(left()).toEqual(['a2', 'b', 'c', 'd']);
+    table.set('b', 'b', '12345678901');
+    expect(left()).toEqual(['a2', 'c', 'd']);
+    table.set('e', 'e', '1234567890');
+    table.set('f', 'f', '1234567890');
+    expect([...left(), table.get('e') !== undefined]).toEqual(['c', 'd', true]);
+  });
+});
+
+describe('what is not used', () => {
+  test('for so long is dropped, and that is told', () => {
+    const clock = handClock();
+    const dropped: string[] = [];
+    const table = createOwnedTable<number>(10, {
+      unusedFor: { milliseconds: 1_000, clock },
+      dropped: (name, value) => dropped.push(`${name} ${value}`),
+    });
+    table.set('used', '', 1);
+    table.set('unused', '', 2);
+    clock.advance(999);
+    expect(table.get('used')).toBe(1);
+    clock.advance(2);
+    table.dropUnused();
+    expect(dropped).toEqual(['unused 2']);
+    expect([table.get('used'), table.get('unused')]).toEqual([1, undefined]);
+    clock.advance(1_001);
+    expect(table.get('used')).toBeUndefined();
+    table.dropUnused();
+    expect(dropped).toEqual(['unused 2', 'used 1']);
   });
 });
 

@@ -1,11 +1,11 @@
-import type { XmlaRequest } from '../../xmla/request/xmla-request.ts';
-import { normalizeStatement } from '../../xmla/mdx/statement-policy.ts';
-import { keyedProperties } from '../../xmla/request/property-policy.ts';
-import type { CapturedEpochs } from '../purge/epochs.ts';
-import { hmac } from './hmac.ts';
+import { createHmac, hash } from 'node:crypto';
+import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import { keyedProperties } from '../xmla/request/property-policy.ts';
+import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
+import type { CapturedEpochs } from './purge/epochs.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 3;
+const KEY_VERSION = 4;
 
 /**
  * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
@@ -91,12 +91,18 @@ export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
   return KEY_PARTS.map(([, value]) => JSON.stringify(value(parts, epochs)) as string | undefined);
 }
 
+/** Stands for the epochs in the key of what does not depend on them. */
+export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
+  scopes: [],
+  tokens: [],
+  keySecret,
+});
+
 /**
- * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43
- * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of
- * parts look alike (lone surrogates are escaped; no part that is there is null where it could be absent). Keyed
- * with a secret of the deployment, so that somebody who can read the Redis keys cannot test guesses of what was
- * asked.
+ * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43 characters of
+ * base64url. The parts are encoded as one JSON array, in which no two different lists of parts look alike (lone
+ * surrogates are escaped; no part that is there is null where it could be absent). Keyed with a secret of the
+ * deployment, so that reading the Redis keys does not allow to test guesses of what was asked.
  * @param texts those of the parts, where they have been made already
  */
 export function queryKey(
@@ -104,7 +110,63 @@ export function queryKey(
   epochs: CapturedEpochs,
   texts: PartTexts = partTexts(parts, epochs),
 ): string {
-  let encoded = `[${KEY_VERSION}`;
-  for (const text of texts) encoded += `,${text ?? 'null'}`;
-  return hmac(epochs.keySecret, `${encoded}]`);
+  const encoded = [KEY_VERSION, ...texts.map((text) => text ?? 'null')].join(',');
+  return createHmac('sha256', epochs.keySecret).update(`[${encoded}]`).digest('base64url');
 }
+
+/** Of each digest: enough that no two parts in one memory meet by chance (bytes). */
+const DIGEST = 8;
+/** Stands for a part that requests of this method do not have. */
+const ABSENT = '\0'.repeat(DIGEST);
+
+/**
+ * The digests of all parts of a key, eight characters for each, all below U+0100: as a text they take a third of
+ * the memory that a Buffer would.
+ */
+export type PartDigests = string;
+
+/**
+ * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
+ * itself, so that neither a dump of the memory nor an explanation allows to test guesses.
+ */
+export function partDigests({ keySecret }: CapturedEpochs, texts: PartTexts): PartDigests {
+  const all = KEY_PARTS.map(([name], i) => {
+    const text = texts[i];
+    return text === undefined ? ABSENT : digest(keySecret, name, text);
+  });
+  // As one text: what was joined would keep a tree of texts alive.
+  return Buffer.from(all.join(''), 'latin1').toString('latin1');
+}
+
+/** The parts that are there, with their digests as base64url. */
+export function describeParts(
+  digests: PartDigests,
+): readonly { readonly name: KeyPartName; readonly digest: string }[] {
+  return KEY_PARTS.flatMap(([name], i) => {
+    const found = digestAt(digests, i);
+    return found === ABSENT ? [] : [{ name, digest: asBase64(found) }];
+  });
+}
+
+/** In which parts two keys differ; undefined when they have no part in common, as under another secret. */
+export function differingParts(a: PartDigests, b: PartDigests): KeyPartName[] | undefined {
+  const same = KEY_PARTS.map((_part, i) => digestAt(a, i) === digestAt(b, i));
+  const hasCommon = same.some((isSame, i) => isSame && digestAt(a, i) !== ABSENT);
+  return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
+}
+
+/** An epoch in a form that can be shown: equal for equal epochs, and of no other use. */
+export function tokenDigest(keySecret: string, token: string): string {
+  return asBase64(digest(keySecret, 'token', JSON.stringify(token)));
+}
+
+/**
+ * Keyed by the secret in front, which is enough for a digest that is cut off. It never meets the HMAC of a key, whose
+ * text begins with a block of its own.
+ */
+function digest(keySecret: string, name: string, text: string): string {
+  return hash('sha256', `${keySecret}\0["${name}",${text}]`, 'latin1').slice(0, DIGEST);
+}
+
+const digestAt = (digests: PartDigests, i: number) => digests.slice(i * DIGEST, (i + 1) * DIGEST);
+const asBase64 = (found: string) => Buffer.from(found, 'latin1').toString('base64url');

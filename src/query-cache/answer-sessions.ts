@@ -1,16 +1,15 @@
-import type { RefusalReason } from '../../reasons.ts';
-import type { AnswerSession } from '../../xmla/answer/answer-session.ts';
-import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../../xmla/answer/watch-answer.ts';
-import type { AnswerHead, Query } from '../query.ts';
-import { cutElement, cutSession } from '../entries/session-place.ts';
-import type { StoredAnswer } from '../entries/stored-answer.ts';
+import type { RefusalReason } from '../reasons.ts';
+import type { AnswerSession } from '../xmla/answer/answer-session.ts';
+import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
+import type { AnswerHead, Query } from './query.ts';
+import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 /** By which SSAS and its clients name a session, beside the SOAP header. */
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
  * Tells of each session that one answer names, once. An answer that names several may mean one session by all of
- * them, so whoever is told of a further one is told of those before it too.
+ * them, so a further one is told together with those before it.
  *
  * @returns to be called with every id that is found; undefined when there is nothing new to tell
  */
@@ -68,44 +67,27 @@ const NAME = Buffer.from('Session');
  */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): SessionReader {
   let watch: WatchedAnswer | undefined;
-  /** Pieces that do not hold the name; undefined when they need not be known any more. */
-  let passed: Buffer[] | undefined = [];
-  let size = 0;
-  /** The last bytes before, where the name may have begun. */
-  let before: Buffer | undefined;
-
-  function mayName(piece: Buffer): boolean {
-    if (piece.includes(0) || piece.includes(NAME)) return true;
-    let end = piece;
-    if (before !== undefined) {
-      const seam = Buffer.concat([before, piece.subarray(0, NAME.length - 1)]);
-      if (seam.includes(NAME)) return true;
-      if (piece.length < NAME.length) end = seam;
-    }
-    before = end.subarray(Math.max(0, end.length - NAME.length + 1));
-    return false;
-  }
-
-  function watchWith(watch: WatchedAnswer, pieces: readonly Buffer[]): void {
-    for (const piece of pieces) watch.write(piece);
-    reader.id = watch.session?.id;
-    reader.done = watch.headerRead;
-  }
+  /** What does not hold the name so far. */
+  let passed: Buffer = Buffer.alloc(0);
 
   const reader: { -readonly [Field in keyof SessionReader]: SessionReader[Field] } = {
     write(piece) {
-      if (watch !== undefined) return watchWith(watch, [piece]);
-      if (passed === undefined) return;
-      passed.push(piece);
-      size += piece.length;
-      if (mayName(piece)) {
+      if (reader.done) return;
+      let bytes = piece;
+      if (watch === undefined) {
+        // The name may have begun before.
+        const from = Math.max(0, passed.length - NAME.length);
+        passed = passed.length === 0 ? piece : Buffer.concat([passed, piece]);
+        if (!passed.includes(NAME, from) && !passed.includes(0, from)) {
+          reader.done = passed.length > LONGEST_WAIT;
+          return;
+        }
         watch = watchAnswer({ contentType: headers['content-type'] });
-        watchWith(watch, passed);
-        passed = undefined;
-      } else if (size > LONGEST_WAIT) {
-        passed = undefined;
-        reader.done = true;
+        bytes = passed;
       }
+      watch.write(bytes);
+      reader.id = watch.session?.id;
+      reader.done = watch.headerRead;
     },
     id: undefined,
     done: false,
@@ -128,7 +110,7 @@ export function refuseBySessionHeader(
 
 /**
  * Takes the session out of an answer, so that others may be given it: the id of the caller's own, whose place
- * stays known, or all of one that the engine began by itself, which nobody else is shown.
+ * stays known, or all of one that the engine began by itself, which is shown to no other.
  *
  * @param head one that `refuseBySessionHeader` lets pass
  * @param session what the inspection found in the body
@@ -150,6 +132,22 @@ export function withoutSession(
   if (session.id !== query.session.id) return undefined;
   const cut = cutSession(body, session);
   return { ...shared, body: cut.body, session: cut.place };
+}
+
+/** Takes the session id out from between its quotes, so that another can be put there. */
+export function cutSession(
+  body: Buffer,
+  { value, encoding }: Pick<AnswerSession, 'value' | 'encoding'>,
+): { body: Buffer; place: SessionPlace } {
+  return {
+    body: ownBytes([body.subarray(0, value.start), body.subarray(value.end)]),
+    place: { at: value.start, encoding },
+  };
+}
+
+/** Takes the whole element out. The header around it stays, also when nothing is left in it. */
+export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'element'>): Buffer {
+  return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
 }
 
 /** The session that the head of an answer names; several, which no engine sends, as one that nobody has. */

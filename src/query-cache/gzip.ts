@@ -1,8 +1,7 @@
 import { promisify } from 'node:util';
 import { crc32, gzip } from 'node:zlib';
-import { crcShift, joinCrc } from './crc-join.ts';
-import { ownSessionBytes } from './session-place.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { BodyAccount } from '../body-account.ts';
+import { ownSessionBytes, type StoredAnswer } from './stored-answer.ts';
 
 const compress = promisify(gzip);
 
@@ -21,7 +20,7 @@ const VARIANT_OVERHEAD = 256;
 /**
  * A stored answer as gzip, less the part that differs by session. What stands up to the session id is never
  * compressed: it is put in front as it is, so that the id can be exchanged, and so that the length tells nothing
- * of it to somebody who can add text to the answer.
+ * of it where others can add text to the answer.
  */
 export interface GzipVariant {
   /** Memory that it takes beside the answer. */
@@ -121,4 +120,93 @@ function stored(bytes: Buffer): Buffer[] {
 
 function storedLength(bytes: number): number {
   return bytes + Math.ceil(bytes / BLOCK_LIMIT) * BLOCK_HEADER;
+}
+
+/** Makes compressed answers in the background, for the next who ask. */
+export interface GzipMaker {
+  /**
+   * Makes one, and hands it to `keep`. Does nothing while others are being made, while there is no room, or when it
+   * was tried for this answer before: one that did not pay then would not pay now. Never throws.
+   */
+  prepare(answer: StoredAnswer, keep: (variant: GzipVariant) => void): void;
+}
+
+/**
+ * @param options.most how many are made at one time: logins need the threads that compress as well. One that is turned
+ *   away is asked for again by the next hit
+ */
+export function createGzipMaker(options: {
+  make: (answer: StoredAnswer) => Promise<GzipVariant | undefined>;
+  most: number;
+  account: Pick<BodyAccount, 'open'>;
+}): GzipMaker {
+  const tried = new WeakSet<StoredAnswer>();
+  let busy = 0;
+
+  return {
+    prepare(answer, keep) {
+      if (busy >= options.most || tried.has(answer)) return;
+      const room = options.account.open('value');
+      if (!room.grow(answer.body.length)) return;
+      tried.add(answer);
+      busy += 1;
+      const over = () => {
+        busy -= 1;
+        room.release();
+      };
+      // One that cannot be made or kept is done without: nothing depends on a shorter answer.
+      const made = options.make(answer).then((variant) => variant && keep(variant));
+      made.then(over, over);
+    },
+  };
+}
+
+/*
+ * The CRC-32 of two texts in a row, from the CRC-32 of each. Such a checksum is the remainder of a polynomial
+ * over GF(2); a text that follows shifts the one before by its length, which is to multiply by a power of x.
+ * Polynomials stand in 32 bits as CRC-32 has them (RFC 1952 section 8): the highest bit is x^0.
+ */
+
+/** What the remainders are of, less x^32. */
+const DIVISOR = 0xedb88320;
+const ONE = 0x80000000;
+const X = 0x40000000;
+/** x to the power of 2 ** index. x ** (2 ** 32) is x again, so there are no more. */
+const POWERS = powersOfX();
+
+/**
+ * What to multiply a checksum by when `length` bytes follow. Worth keeping where the same bytes follow again and
+ * again: it costs more than `joinCrc`.
+ */
+export function crcShift(length: number): number {
+  let shift = ONE;
+  // The powers that add up to 8 * length bits: the third stands for one byte.
+  for (let left = length, index = 3; left > 0; left = Math.floor(left / 2), index += 1) {
+    if (left % 2 === 1) shift = multiply(POWERS[index % POWERS.length] ?? ONE, shift);
+  }
+  return shift;
+}
+
+/** @param shift `crcShift` of the length of the second text */
+export function joinCrc(first: number, second: number, shift: number): number {
+  return (multiply(shift, first) ^ second) >>> 0;
+}
+
+function multiply(a: number, b: number): number {
+  let product = 0;
+  let shifted = b;
+  for (let bit = ONE; bit !== 0; bit >>>= 1) {
+    if ((a & bit) !== 0) product ^= shifted;
+    shifted = (shifted & 1) === 0 ? shifted >>> 1 : (shifted >>> 1) ^ DIVISOR;
+  }
+  return product >>> 0;
+}
+
+function powersOfX(): readonly number[] {
+  const powers = [X];
+  while (powers.length < 32) {
+    const last = powers.at(-1) ?? X;
+    powers.push(multiply(last, last));
+  }
+  return powers;
 }

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../clock.ts';
 import type { BodiesInUse } from './bodies-in-use.ts';
-import type { GzipVariant } from './gzip-variant.ts';
-import type { PartDigests } from '../key/part-digests.ts';
-import type { GzipSource } from '../query.ts';
+import type { GzipVariant } from './gzip.ts';
+import type { PartDigests } from './key.ts';
+import type { GzipSource } from './query.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 
 /**
@@ -26,7 +26,7 @@ export interface MemoryTier {
   /**
    * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
    * gateway, the wall clocks say so.
-   * @param digests those of the parts of its key, for who looks for similar ones
+   * @param digests those of the parts of its key, to look for similar entries
    * @param fill that of this process which brought it, and which began after all of this process that are there;
    *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
    */
@@ -44,18 +44,28 @@ export interface MemoryTier {
   usage(): { readonly entries: number; readonly bytes: number };
 }
 
+interface Entry {
+  readonly answer: StoredAnswer;
+  readonly digests: PartDigests;
+  /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
+  readonly until: number;
+  /** Whether a fill of this process brought it. */
+  readonly filledHere: boolean;
+  readonly variant: GzipVariant | undefined;
+}
+
 /** Tier 1: the answers in the memory of this process, the least recently used dropped first. */
 export function createMemoryTier(options: {
   /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
-  /** Told what is counted here; left out where nobody counts the rest. */
+  /** Told what is counted here; left out where the rest is not counted. */
   inUse?: Pick<BodiesInUse, 'kept' | 'dropped'>;
 }): MemoryTier {
-  const { maxBytes, clock, inUse } = options;
-  if (maxBytes === 0) return NO_MEMORY;
+  const { clock, inUse } = options;
   const entries = new LRUCache<string, Entry>({
-    maxSize: maxBytes,
+    // It knows no limit of 0; no entry is as small as this.
+    maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: bytesOf,
     dispose: (entry) => bodiesOf(entry).forEach((body) => inUse?.dropped(body)),
   });
@@ -77,14 +87,6 @@ export function createMemoryTier(options: {
     for (const body of bodiesOf(entry)) inUse?.dropped(body);
   }
 
-  function keepVariant(key: string, answer: StoredAnswer, variant: GzipVariant): void {
-    const entry = entries.peek(key);
-    if (entry?.answer !== answer) return;
-    const grown = { ...entry, variant };
-    // What is too large alone would be dropped, and the answer with it.
-    if (bytesOf(grown, key) <= maxBytes) put(key, grown);
-  }
-
   return {
     get(key) {
       const entry = entries.get(key);
@@ -104,9 +106,18 @@ export function createMemoryTier(options: {
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
     gzipOf(key, answer) {
-      const entry = entries.peek(key);
-      if (entry?.answer !== answer) return undefined;
-      return { variant: entry.variant, keep: (variant) => keepVariant(key, answer, variant) };
+      const found = entries.peek(key);
+      if (found?.answer !== answer) return undefined;
+      return {
+        variant: found.variant,
+        keep(variant) {
+          const entry = entries.peek(key);
+          if (entry?.answer !== answer) return;
+          const grown = { ...entry, variant };
+          // What is too large alone would be dropped, and the answer with it.
+          if (bytesOf(grown, key) <= options.maxBytes) put(key, grown);
+        },
+      };
     },
     peek(key) {
       const entry = entries.peek(key);
@@ -120,27 +131,6 @@ export function createMemoryTier(options: {
     },
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
-}
-
-const NO_MEMORY: MemoryTier = {
-  get: () => undefined,
-  set() {},
-  gzipOf: () => undefined,
-  peek: () => undefined,
-  peekRecent: () => [],
-  clear() {},
-  retire() {},
-  usage: () => ({ entries: 0, bytes: 0 }),
-};
-
-interface Entry {
-  readonly answer: StoredAnswer;
-  readonly digests: PartDigests;
-  /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
-  readonly until: number;
-  /** Whether a fill of this process brought it. */
-  readonly filledHere: boolean;
-  readonly variant: GzipVariant | undefined;
 }
 
 function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {

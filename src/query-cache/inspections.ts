@@ -1,4 +1,4 @@
-import { INSPECTION_SLICE, type AnswerInspector } from '../../xmla/answer/inspect-answer.ts';
+import { INSPECTION_SLICE, type AnswerInspector } from '../xmla/answer/inspect-answer.ts';
 
 /**
  * So much of an answer is inspected as it comes (bytes): the head of a short one, which is held back as long, says
@@ -40,11 +40,13 @@ export interface Inspections {
 
 /**
  * A client need not wait for the inspection of a long answer, which takes several times as long as to hand it on. What
- * waits is inspected in the order in which it came, some 64 KiB in a turn of the event loop whoever's they are: others are
- * never kept waiting for longer than that. A turn in which more of some answer came is left to those who wait for it.
+ * waits is inspected in the order in which it came, some 64 KiB of all answers together in a turn of the event loop, so
+ * that other requests never wait for longer than that. A turn in which more of some answer came is left to those who
+ * wait for it.
  */
 export function createInspections(): Inspections {
-  const queue: { readonly slice: Buffer; readonly inspect: (slice: Buffer) => boolean }[] = [];
+  /** Each inspects its slice, and returns the bytes that this was worth: 0 of an answer that was given up. */
+  const queue: (() => number)[] = [];
   let waiting = 0;
   let moreCame = false;
   let isPlanned = false;
@@ -53,33 +55,22 @@ export function createInspections(): Inspections {
   function plan(): void {
     if (isPlanned || queue.length === 0) return;
     isPlanned = true;
-    setImmediate(look);
+    setImmediate(work);
   }
 
-  function look(): void {
+  function work(): void {
     isPlanned = false;
-    if (moreCame && waiting <= AT_LEISURE) {
-      moreCame = false;
-      return plan();
-    }
+    const isLeftToOthers = moreCame && waiting <= AT_LEISURE;
     moreCame = false;
-    for (let inspected = 0; inspected < INSPECTION_SLICE;) {
+    for (let left = isLeftToOthers ? 0 : INSPECTION_SLICE; left > 0;) {
       const next = queue.shift();
       if (next === undefined) break;
-      waiting -= next.slice.length;
-      if (next.inspect(next.slice)) inspected += next.slice.length;
+      left -= next();
     }
     plan();
     if (waiting > MOST_WAITING) return;
     roomier?.resolve();
     roomier = undefined;
-  }
-
-  function later(slice: Buffer, inspect: (slice: Buffer) => boolean): void {
-    waiting += slice.length;
-    moreCame = true;
-    queue.push({ slice, inspect });
-    plan();
   }
 
   return {
@@ -91,37 +82,40 @@ export function createInspections(): Inspections {
       let end: PromiseWithResolvers<void> | undefined;
 
       function inspect(slice: Buffer): void {
-        if (stopped) return;
         inspector.write(slice);
         if (inspector.refusal !== undefined) refused(inspector.refusal);
       }
 
-      /** False when nothing had to be done. */
-      function inspectLater(slice: Buffer): boolean {
+      function inspectLater(slice: Buffer): number {
         const isWanted = !stopped;
         slices -= 1;
+        waiting -= slice.length;
         try {
-          inspect(slice);
+          if (isWanted) inspect(slice);
         } catch (error) {
           stopped = true;
-          failure ??= { error };
+          failure = { error };
         }
         if (slices === 0) end?.resolve();
-        return isWanted;
+        return isWanted ? slice.length : 0;
       }
 
       return {
         write(piece) {
+          if (stopped) return;
           if (slices === 0 && piece.length <= leftAtOnce) {
             leftAtOnce -= piece.length;
             return inspect(piece);
           }
           leftAtOnce = 0;
-          if (stopped) return;
           for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
+            const slice = piece.subarray(at, at + INSPECTION_SLICE);
             slices += 1;
-            later(piece.subarray(at, at + INSPECTION_SLICE), inspectLater);
+            waiting += slice.length;
+            queue.push(() => inspectLater(slice));
           }
+          moreCame = true;
+          plan();
         },
         done() {
           if (slices === 0 && failure === undefined) return undefined;
