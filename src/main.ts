@@ -82,19 +82,14 @@ async function run(words: readonly string[]): Promise<number> {
       ]);
       return hashPassword(command.name, { input, output, prompts, hash });
     }
-    case 'export-store': {
-      const { exportStore } = await import('./cli/copy-store.ts');
-      return exportStore(command.output, {
-        ...(await storeParts(command.config)),
-        output: process.stdout,
-      });
-    }
+    case 'export-store':
     case 'import-store': {
-      const { importStore } = await import('./cli/copy-store.ts');
-      return importStore(command.input, {
-        ...(await storeParts(command.config)),
-        input: process.stdin,
-      });
+      const { exportStore, importStore } = await import('./cli/copy-store.ts');
+      const { stdin: input, stdout: output } = process;
+      const given = await storeParts(command.config);
+      return command.kind === 'export-store'
+        ? exportStore(command.output, { ...given, output })
+        : importStore(command.input, { ...given, input });
     }
     case 'help':
       process.stdout.write(HELP);
