@@ -254,7 +254,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
   return createLog(config.log, output);
 }
 
-/** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */
+/** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
@@ -306,7 +306,7 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-// Keeps compiled code for the next start, beside the code itself: whoever can write there could change that as well. Where
+// Keeps compiled code for the next start, beside the code itself: a user who can write there could change that as well. Where
 // this process cannot, it does without.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await main(process.argv.slice(2));
