@@ -80,19 +80,14 @@ async function run(words: readonly string[]): Promise<number> {
       ]);
       return hashPassword(command.name, { input, output, prompts, hash });
     }
-    case 'export-store': {
-      const { exportStore } = await import('./cli/copy-store.ts');
-      return exportStore(command.output, {
-        ...(await storeParts(command.config)),
-        output: process.stdout,
-      });
-    }
+    case 'export-store':
     case 'import-store': {
-      const { importStore } = await import('./cli/copy-store.ts');
-      return importStore(command.input, {
-        ...(await storeParts(command.config)),
-        input: process.stdin,
-      });
+      const { exportStore, importStore } = await import('./cli/copy-store.ts');
+      const { stdin: input, stdout: output } = process;
+      const given = await storeParts(command.config);
+      return command.kind === 'export-store'
+        ? exportStore(command.output, { ...given, output })
+        : importStore(command.input, { ...given, input });
     }
     case 'help':
       process.stdout.write(HELP);
@@ -253,7 +248,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
   return createLog(config.log, output);
 }
 
-/** Most of the program is loaded here, so that what serves nobody is quick, and its compiled code is found again. */
+/** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
@@ -301,7 +296,7 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-// Keeps compiled code for the next start, beside the code itself: whoever can write there could change that as well. Where
+// Keeps compiled code for the next start, beside the code itself: a user who can write there could change that as well. Where
 // this process cannot, it does without.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await main(process.argv.slice(2));

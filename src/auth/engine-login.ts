@@ -27,7 +27,7 @@ const MAX_KNOWN = 10_000;
 const CHECKED_FOR = 3_600_000;
 
 const UNCHECKED =
-  'nobody is let in: the engine accepts every login, so that auth.provider: engine proves nothing';
+  'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
 /**
  * Checks HTTP Basic logins by trying them at the engine. Names are those of the credentials, exactly as sent:

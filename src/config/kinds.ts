@@ -110,29 +110,30 @@ export const sizes = amounts(
 const within = (value = NaN, min = NaN, max = NaN) =>
   value >= min && value <= max ? value : undefined;
 
+function amount(
+  type: string,
+  such: string,
+  { parse, format: write }: ReturnType<typeof amounts>,
+  range: readonly [min: string, max: string],
+  off?: 'off',
+): Kind<number> {
+  const [min, max] = range.map(parse);
+  const allowed = `a ${type} such as ${such}, ${off ? '0 or ' : ''}between ${range.join(' and ')}`;
+  const read = (text: string) => {
+    const value = parse(text);
+    return off && value === 0 ? 0 : within(value, min, max);
+  };
+  return kind(type, allowed, read, { types: ['string', 'number'], write });
+}
+
 /** Milliseconds, between two as they are written. `off` says that 0 is allowed too and switches something off. */
 export function duration(min: string, max: string, off?: 'off'): Kind<number> {
-  const [least, most] = [min, max].map(durations.parse);
-  return kind(
-    'duration',
-    `a duration such as 12h, 30m or 45s, ${off ? '0 or ' : ''}between ${min} and ${max}`,
-    (text) => {
-      const value = durations.parse(text);
-      return off && value === 0 ? 0 : within(value, least, most);
-    },
-    { types: ['string', 'number'], write: durations.format },
-  );
+  return amount('duration', '12h, 30m or 45s', durations, [min, max], off);
 }
 
 /** Bytes, between two as they are written. */
 export function size(min: string, max: string): Kind<number> {
-  const [least, most] = [min, max].map(sizes.parse);
-  return kind(
-    'size',
-    `a size such as 256MiB, 64KiB or a number of bytes, between ${min} and ${max}`,
-    (text) => within(sizes.parse(text), least, most),
-    { types: ['string', 'number'], write: sizes.format },
-  );
+  return amount('size', '256MiB, 64KiB or a number of bytes', sizes, [min, max]);
 }
 
 export function integer(min: number, max: number): Kind<number> {
@@ -144,14 +145,12 @@ export function integer(min: number, max: number): Kind<number> {
   );
 }
 
-const BOOLEANS = new Map([
-  ['true', true],
-  ['false', false],
-]);
-
-export const flag = kind('boolean', 'true or false', (text) => BOOLEANS.get(text), {
-  types: ['boolean'],
-});
+export const flag = kind(
+  'boolean',
+  'true or false',
+  (text) => text === 'true' || (text === 'false' ? false : undefined),
+  { types: ['boolean'] },
+);
 
 /** One word of a closed list. */
 export function choice<const T extends string>(...words: readonly T[]): Kind<T> {

@@ -55,7 +55,7 @@ export interface ReplayEngine {
 }
 
 /**
- * An engine on loopback that knows a few questions by heart. A POST whose body is, byte for byte, that of a
+ * An engine on loopback that knows a few questions. A POST whose body is, byte for byte, that of a
  * recording gets the recorded answer after the recorded time. Anything else gets a SOAP Fault that names the
  * known questions; its status is 200, as Mondrian's is.
  * @param sleep waits that many milliseconds: as long as the real engine took

@@ -6,6 +6,7 @@ import express, { type RequestHandler, type Router } from 'express';
 import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
 import { openApiDocument } from '../openapi/openapi.ts';
 
+const OWN_FILES = new URL('./docs/', import.meta.url);
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
 /** Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images. */
@@ -30,55 +31,6 @@ const HEADERS = {
   'cache-control': 'no-cache',
 };
 
-/** Without an icon of its own the browser would ask for /favicon.ico. */
-const PAGE = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>MDX gateway</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-</head>
-<body>
-<div id="docs"></div>
-<noscript>This page needs JavaScript. What it shows is at <a href="/openapi.json">/openapi.json</a>.</noscript>
-<script src="/docs/swagger-ui-bundle.js"></script>
-<script src="/docs/initialise.js"></script>
-</body>
-</html>
-`;
-
-/**
- * Only what reads can be tried out. A browser adds the credentials that it remembers, so a page that is there to
- * be read would change roles, or empty every cache by one wrong click; clearCache does that by GET too. XMLA needs
- * an envelope, and a GET there reaches the engine.
- */
-const INITIALISER = `// Not relative: a page that was opened with a password in its address could not fetch it.
-const description = new URL('/openapi.json', location.origin).href;
-
-const readsOnly = () => ({
-  statePlugins: {
-    spec: {
-      wrapSelectors: {
-        allowTryItOutFor: () => (_state, path, method) =>
-          method === 'get' && !path.startsWith('/mdx/'),
-      },
-    },
-  },
-});
-
-SwaggerUIBundle({
-  url: description,
-  dom_id: '#docs',
-  plugins: [readsOnly],
-  supportedSubmitMethods: ['get'],
-  validatorUrl: null,
-  deepLinking: true,
-  defaultModelsExpandDepth: 0,
-});
-`;
-
 /** `GET /openapi.json`: the interface in OpenAPI 3.1. */
 export function openApiPage(): RequestHandler {
   return page('application/json', () => {
@@ -91,16 +43,14 @@ export function openApiPage(): RequestHandler {
 export function docsPages(): Router {
   return express
     .Router({ caseSensitive: true })
-    .get(
-      '/',
-      page('text/html; charset=utf-8', () => PAGE),
-    )
-    .get(
-      '/initialise.js',
-      page(SCRIPT, () => INITIALISER),
-    )
+    .get('/', page('text/html; charset=utf-8', own('page.html')))
+    .get('/initialise.js', page(SCRIPT, own('initialise.js')))
     .get('/swagger-ui-bundle.js', page(SCRIPT, ofSwagger('swagger-ui-bundle.js')))
     .get('/swagger-ui.css', page('text/css; charset=utf-8', ofSwagger('swagger-ui.css')));
+}
+
+function own(name: string): () => Promise<Buffer> {
+  return () => readFile(new URL(name, OWN_FILES));
 }
 
 function ofSwagger(name: string): () => Promise<Buffer> {

@@ -151,7 +151,7 @@ describe('with auth.provider: engine', () => {
     expect((await ask(authorization('ADMIN', 'anything'))).status).toBe(502);
     expect(gateway.events).toContainEqual({
       type: 'warning',
-      message: expect.stringContaining('nobody is let in'),
+      message: expect.stringContaining('all logins are refused'),
     });
     expect(queriesAtEngine()).toBe(0);
   });

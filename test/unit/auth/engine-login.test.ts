@@ -111,7 +111,7 @@ describe('an engine that checks no logins', () => {
     expect(events).toEqual([
       {
         type: 'warning',
-        message: expect.stringMatching(/^nobody is let in: the engine accepts every login/),
+        message: expect.stringMatching(/^all logins are refused: the engine accepts every login/),
       },
     ]);
   });

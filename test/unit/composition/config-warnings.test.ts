@@ -60,3 +60,9 @@ test('a project whose name is too long to be reached is warned of', () => {
     expect.stringMatching(/^projects\.x{40}…: a name of more than 255 bytes; /),
   ]);
 });
+
+test('a key of a former version is warned of', () => {
+  expect(configWarnings({ ...load({ yaml: '' }), withdrawn: ['listen.hot_path'] })).toEqual([
+    'listen.hot_path: this key was withdrawn and has no effect',
+  ]);
+});
