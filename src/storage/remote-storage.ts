@@ -17,7 +17,6 @@ import { parameterName } from '../proxy/forwarded-query.ts';
 import { acceptsConnections } from '../proxy/probe.ts';
 import { endOnSilence } from '../proxy/silence.ts';
 import { createUpstreamAgent } from '../proxy/upstream-agent.ts';
-import { NoAnswer } from '../proxy/upstream-failure.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/upstream-login.ts';
 
 /**
@@ -60,32 +59,11 @@ export interface HeldAnswer {
   readonly body: Buffer;
 }
 
-/** A remote server that speaks the interface of the gateway's own API. */
-export interface RemoteStorage {
-  /**
-   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
-   * client has it.
-   * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
-   * @throws GatewayError `client-gone`
-   */
-  read(
-    request: RemoteRequest,
-    client: { readonly request: IncomingMessage; readonly response: ServerResponse },
-  ): Promise<void>;
-  /**
-   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
-   * its client.
-   * @throws StorageUnavailable when no whole answer came
-   */
-  change(request: RemoteRequest): Promise<HeldAnswer>;
-  /** Whether a connection to it can be made. Never rejects. */
-  reachable(): Promise<boolean>;
-  /** Breaks off what is under way. */
-  close(): void;
-}
-
-/** Connects when it is asked, anew for each request: on a kept connection it cannot be known whether a change was read. */
-export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
+/**
+ * A remote server that speaks the interface of the gateway's own API. It is connected to anew for each request: on a
+ * kept connection it cannot be known whether a change was read.
+ */
+export function createRemoteStorage(config: RemoteConfig) {
   const origin = new URL(new URL(config.url).origin);
   const { agent } = createUpstreamAgent(config, false);
   const isSecure = origin.protocol === 'https:';
@@ -110,7 +88,7 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
       request.once('response', resolve);
       request.on('error', reject);
       // Nothing else tells of a server that changes the protocol without being asked to.
-      request.once('close', () => reject(new NoAnswer()));
+      request.once('close', () => reject(new Error('the connection ended without an answer')));
     });
     request.end(body);
     return { request, answer, reached: () => reached };
@@ -142,7 +120,16 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
   }
 
   return {
-    async read(given, { request, response }) {
+    /**
+     * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
+     * client has it.
+     * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
+     * @throws GatewayError `client-gone`
+     */
+    async read(
+      given: RemoteRequest,
+      { request, response }: { request: IncomingMessage; response: ServerResponse },
+    ): Promise<void> {
       if (response.destroyed) throw clientGone();
       const sent = send(given);
       const leave = () => sent.request.destroy();
@@ -171,7 +158,12 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
       }
     },
 
-    async change(given) {
+    /**
+     * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
+     * its client.
+     * @throws StorageUnavailable when no whole answer came
+     */
+    async change(given: RemoteRequest): Promise<HeldAnswer> {
       const sent = send(given);
       try {
         const answer = await sent.answer;
@@ -185,7 +177,9 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
       }
     },
 
+    /** Whether a connection to it can be made. Never rejects. */
     reachable: () => acceptsConnections(origin),
+    /** Breaks off what is under way. */
     close: () => agent.destroy(),
   };
 }
@@ -221,7 +215,7 @@ async function wholeBody(answer: IncomingMessage): Promise<Buffer> {
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
  * @param known names of the operation's query parameters
  */
-export function remoteTarget(url: string, below: string, known: readonly string[]): string {
+function remoteTarget(url: string, below: string, known: readonly string[]): string {
   const base = new URL(url).pathname.replace(/\/+$/, '');
   const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
   const [path = '', ...rest] = originForm.split('?');
