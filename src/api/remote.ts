@@ -35,13 +35,7 @@ export function createRemoteOperations(options: {
   readonly documents: DocumentGate;
   /** Largest body of a role request, and largest dataset document, in bytes. */
   readonly limits: { readonly body: number; readonly dataset: number };
-}): {
-  readonly handlers: ApiHandlers;
-  /** Never rejects. */
-  reachable(): Promise<boolean>;
-  /** Breaks off what is under way. */
-  close(): void;
-} {
+}) {
   const { invalidate, documents, limits } = options;
   const remote = createRemoteStorage(options.config);
 

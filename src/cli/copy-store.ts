@@ -191,28 +191,13 @@ function reasonOf(error: unknown): string {
 }
 
 /** How far a long command is. */
-export interface Progress {
-  /** How many records there will be. */
-  expectRecords(total: number): void;
-  /** How many bytes there will be. */
-  expectBytes(total: number): void;
-  /** Those that came to those before. */
-  add(what: { readonly records?: number; readonly bytes?: number }): void;
-  /** Says how far it came in the end. */
-  show(): void;
-  /** Leaves the line, so that something else can be written. */
-  leave(): void;
-}
+export type Progress = ReturnType<typeof createProgress>;
 
 /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
 const EVERY = { terminal: 100, log: 5_000 } as const;
 
 /** @param now milliseconds of a clock that never steps back */
-export function createProgress(
-  command: string,
-  output: ProgressOutput,
-  now: () => number,
-): Progress {
+export function createProgress(command: string, output: ProgressOutput, now: () => number) {
   const terminal = output.isTTY === true;
   const every = EVERY[terminal ? 'terminal' : 'log'];
   const records = { done: 0, total: undefined as number | undefined };
@@ -231,15 +216,18 @@ export function createProgress(
   }
 
   return {
-    expectRecords: (total) => (records.total = total),
-    expectBytes: (total) => (bytes.total = total),
-    add(what) {
+    expectRecords: (total: number) => void (records.total = total),
+    expectBytes: (total: number) => void (bytes.total = total),
+    /** Those that came to those before. */
+    add(what: { readonly records?: number; readonly bytes?: number }): void {
       records.done += what.records ?? 0;
       bytes.done += what.bytes ?? 0;
       if (now() - last >= every) show();
     },
+    /** Says how far it came in the end. */
     show,
-    leave() {
+    /** Leaves the line, so that something else can be written. */
+    leave(): void {
       if (terminal && shown) output.write('\n');
     },
   };

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { checkDocument, type DocumentCheck } from './check-document.ts';
+import type { WorkerAnswer } from './document-worker.ts';
 
 /** The document's bytes, and what was read from them. */
 export type ReadDocument = DocumentCheck & { readonly document: Buffer };
@@ -27,10 +28,4 @@ export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
   const thread = new Worker(WORKER, options);
   const [{ check, document }] = (await once(thread, 'message')) as [WorkerAnswer];
   return { ...check, document: Buffer.from(document.buffer) };
-}
-
-/** What the thread answers: the document comes back. */
-export interface WorkerAnswer {
-  readonly document: Uint8Array<ArrayBuffer>;
-  readonly check: DocumentCheck;
 }

@@ -7,7 +7,6 @@ import {
   readRoles,
   setRolesToken,
   textOf,
-  type Session,
   type SqlDatabase,
 } from './sql-database.ts';
 import { OperatorError, type StorageRecord } from './storage.ts';
@@ -16,9 +15,9 @@ import { OperatorError, type StorageRecord } from './storage.ts';
 const PAGE = 100;
 
 /** Everything in the storage, of one moment. */
-export async function* dumpRecords<S extends Session>(
-  { dialect }: Pick<SqlDatabase<S>, 'dialect'>,
-  begin: () => ReturnType<SqlDatabase<S>['long']>,
+export async function* dumpRecords(
+  { dialect }: Pick<SqlDatabase, 'dialect'>,
+  begin: () => ReturnType<SqlDatabase['long']>,
 ): AsyncGenerator<StorageRecord, void> {
   const { tables, documents } = dialect;
   const { session, end } = await begin();
@@ -62,8 +61,8 @@ export async function* dumpRecords<S extends Session>(
 }
 
 /** @throws OperatorError when the storage holds something, or the records are not in order */
-export async function restoreRecords<S extends Session>(
-  { dialect, long }: SqlDatabase<S>,
+export async function restoreRecords(
+  { dialect, long }: SqlDatabase,
   records: AsyncIterable<StorageRecord>,
   rolesToken: string,
 ): Promise<void> {

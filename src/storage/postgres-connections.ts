@@ -14,15 +14,6 @@ import {
 } from './sql-database.ts';
 import { OperatorError } from './storage.ts';
 
-/** A session whose statements may carry a piece of a document. */
-export interface PostgresSession extends Session {
-  /**
-   * Runs a statement that carries a piece of a document. It gets more time, and the time of the operation
-   * begins anew after it: the connection has proved alive.
-   */
-  carry(text: string, values: readonly Value[]): Promise<readonly Row[]>;
-}
-
 /** What a statement that carries a piece of a document gets beside `timeout` (ms). */
 const PIECE_TIME = 1_000;
 /** A connection that says nothing is asked by the kernel whether it lives, first after this long (ms). */
@@ -66,25 +57,15 @@ class NoAnswer extends Error {
 
 const noAnswer = () => new NoAnswer('PostgreSQL did not answer in time.');
 
-/** The time that is left to an operation. */
-class Budget {
-  readonly #timeout: number;
-  #deadline = 0;
+type Budget = ReturnType<typeof createBudget>;
 
-  /** @param timeout milliseconds */
-  constructor(timeout: number) {
-    this.#timeout = timeout;
-    this.renew();
-  }
-
-  renew(): void {
-    this.#deadline = performance.now() + this.#timeout;
-  }
-
-  /** Milliseconds. */
-  left(): number {
-    return this.#deadline - performance.now();
-  }
+/** The time that is left to an operation. @param timeout milliseconds */
+function createBudget(timeout: number) {
+  let deadline = performance.now() + timeout;
+  return {
+    left: (): number => deadline - performance.now(),
+    renew: () => void (deadline = performance.now() + timeout),
+  };
 }
 
 /**
@@ -97,10 +78,10 @@ class Budget {
  */
 export function connectPostgres(options: {
   readonly config: PostgresConfig;
-  readonly dialect: Dialect<PostgresSession>;
-  readonly prepare: (session: PostgresSession) => Promise<'done'>;
+  readonly dialect: Dialect;
+  readonly prepare: (session: Session) => Promise<'done'>;
   readonly onError: (error: unknown) => void;
-}): SqlDatabase<PostgresSession> {
+}): SqlDatabase {
   const { config } = options;
   const settings = clientSettings(config);
   const pool = new Pool({ ...settings, max: config.connections, idleTimeoutMillis: IDLE });
@@ -136,7 +117,7 @@ export function connectPostgres(options: {
   async function attempt<T>(
     kind: Kind,
     budget: Budget,
-    work: (session: PostgresSession) => Promise<T>,
+    work: (session: Session) => Promise<T>,
   ): Promise<T> {
     const client = await connection(budget);
     const first = !used.has(client);
@@ -154,7 +135,7 @@ export function connectPostgres(options: {
 
   /** Waits for the schema before an operation. */
   async function operate<T>(run: (budget: Budget) => Promise<T>): Promise<T> {
-    const budget = new Budget(config.timeout);
+    const budget = createBudget(config.timeout);
     try {
       await prepareOnce();
     } catch (error) {
@@ -174,7 +155,7 @@ export function connectPostgres(options: {
   /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepareOnce(): Promise<void> {
     if (prepared) return;
-    preparation ??= attempt('write', new Budget(config.timeout), options.prepare).finally(() => {
+    preparation ??= attempt('write', createBudget(config.timeout), options.prepare).finally(() => {
       preparation = undefined;
     });
     await preparation;
@@ -230,7 +211,7 @@ export function connectPostgres(options: {
 }
 
 /** @param patient whether each statement has the time of a whole operation */
-function createSession(client: Client, budget: Budget, patient = false): PostgresSession {
+function createSession(client: Client, budget: Budget, patient = false): Session {
   async function run(text: string, values?: readonly Value[], more = 0): Promise<readonly Row[]> {
     if (patient) budget.renew();
     try {

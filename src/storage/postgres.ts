@@ -1,12 +1,7 @@
 import type { PostgresConfig } from '../config/config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
-import {
-  connectPostgres,
-  oneLine,
-  sqlState,
-  type PostgresSession,
-} from './postgres-connections.ts';
-import { bringUpToDate, bytesOf, only, type Dialect } from './sql-database.ts';
+import { connectPostgres, oneLine, sqlState } from './postgres-connections.ts';
+import { bringUpToDate, bytesOf, only, type Dialect, type Session } from './sql-database.ts';
 import { createSqlStorage } from './sql-storage.ts';
 import { OperatorError, type Storage, type StorageParts } from './storage.ts';
 
@@ -74,7 +69,7 @@ const MIGRATIONS = [FIRST_MIGRATION];
 const takeId = (kind: 'role' | 'dataset') =>
   `UPDATE mdx_gateway_counters SET next = next + 1 WHERE kind = '${kind}' RETURNING next - 1 AS id`;
 
-const POSTGRES: Dialect<PostgresSession> = {
+const POSTGRES: Dialect = {
   migrations: MIGRATIONS,
   begin: {
     snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
@@ -126,7 +121,6 @@ const POSTGRES: Dialect<PostgresSession> = {
   // In pieces, so that neither side holds a document more than once in memory.
   documents: {
     columns: ['document', 'octets'],
-    dropped: ['document'],
     async keep(session, document) {
       const [row] = await session.rows(`SELECT nextval('mdx_gateway_documents') AS id`);
       const id = String(row?.['id']);
@@ -156,8 +150,9 @@ const POSTGRES: Dialect<PostgresSession> = {
       }
       return whole;
     },
-    async drop(session, { document }) {
-      await session.rows('DELETE FROM mdx_gateway_pieces WHERE document = ?1', [String(document)]);
+    async drop(session, id) {
+      const old = 'SELECT document FROM mdx_gateway_datasets WHERE id = ?1';
+      await session.rows(`DELETE FROM mdx_gateway_pieces WHERE document = (${old})`, [id]);
     },
   },
 };
@@ -181,7 +176,7 @@ export function createPostgresStorage({
 }
 
 /** @throws OperatorError */
-async function prepare(session: PostgresSession, parts: StorageParts): Promise<'done'> {
+async function prepare(session: Session, parts: StorageParts): Promise<'done'> {
   try {
     return await bringUpToDate(session, POSTGRES, parts);
   } catch (error) {

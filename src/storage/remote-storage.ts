@@ -58,32 +58,11 @@ export interface HeldAnswer {
   readonly body: Buffer;
 }
 
-/** A remote server that speaks the interface of the gateway's own API. */
-export interface RemoteStorage {
-  /**
-   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
-   * client has it.
-   * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
-   * @throws GatewayError `client-gone`
-   */
-  read(
-    request: RemoteRequest,
-    client: { readonly request: IncomingMessage; readonly response: ServerResponse },
-  ): Promise<void>;
-  /**
-   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
-   * its client.
-   * @throws StorageUnavailable when no whole answer came
-   */
-  change(request: RemoteRequest): Promise<HeldAnswer>;
-  /** Whether a connection to it can be made. Never rejects. */
-  reachable(): Promise<boolean>;
-  /** Breaks off what is under way. */
-  close(): void;
-}
-
-/** Connects when it is asked, anew for each request: on a kept connection it could not be told whether a change was read. */
-export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
+/**
+ * A remote server that speaks the interface of the gateway's own API. It is connected to anew for each request: on a
+ * kept connection it cannot be known whether a change was read.
+ */
+export function createRemoteStorage(config: RemoteConfig) {
   const upstream = createUpstream(config, false);
   const forward = createForward(upstream);
   const { timeout } = config;
@@ -134,7 +113,16 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
   }
 
   return {
-    async read(sent, { request, response }) {
+    /**
+     * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
+     * client has it.
+     * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
+     * @throws GatewayError `client-gone`
+     */
+    async read(
+      sent: RemoteRequest,
+      { request, response }: { request: IncomingMessage; response: ServerResponse },
+    ): Promise<void> {
       const gone = new AbortController();
       const leave = () => gone.abort();
       if (response.destroyed) throw clientGone();
@@ -160,7 +148,12 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
         response.off('close', leave);
       }
     },
-    async change(sent) {
+    /**
+     * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
+     * its client.
+     * @throws StorageUnavailable when no whole answer came
+     */
+    async change(sent: RemoteRequest): Promise<HeldAnswer> {
       let answer: IncomingMessage | undefined;
       try {
         answer = await send(sent);
@@ -175,7 +168,9 @@ export function createRemoteStorage(config: RemoteConfig): RemoteStorage {
         throw new StorageUnavailable(outcome, reasonOf(error));
       }
     },
+    /** Whether a connection to it can be made. Never rejects. */
     reachable: upstream.reachable,
+    /** Breaks off what is under way. */
     close: upstream.close,
   };
 }
@@ -191,7 +186,7 @@ function clientGone(): GatewayError {
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
  * @param known names of the operation's query parameters
  */
-export function remoteTarget(url: string, below: string, known: readonly string[]): string {
+function remoteTarget(url: string, below: string, known: readonly string[]): string {
   const base = new URL(url).pathname.replace(/\/+$/, '');
   const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
   const [path = '', ...rest] = originForm.split('?');

@@ -15,6 +15,11 @@ export interface Session {
    * @throws StorageUnavailable `nothing-done`: what it is part of is undone
    */
   rows(text: string, values?: readonly Value[]): Promise<readonly Row[]>;
+  /**
+   * Runs a statement that carries a piece of a document. It gets more time, and the time of the operation
+   * begins anew after it: the connection has proved alive.
+   */
+  carry(text: string, values: readonly Value[]): Promise<readonly Row[]>;
   /** Runs several statements that give nothing back. @throws as {@link Session.rows} */
   script(text: string): Promise<void>;
   /** @throws StorageUnavailable `unknown` when it was sent, and it is not known what became of it */
@@ -28,22 +33,22 @@ export interface Session {
 export type Kind = 'read' | 'snapshot' | 'write';
 
 /** Port: a database that runs statements. Methods reject with StorageUnavailable when it cannot be used. */
-export interface SqlDatabase<S extends Session> {
-  readonly dialect: Dialect<S>;
+export interface SqlDatabase {
+  readonly dialect: Dialect;
   /** Within how many milliseconds it says that it can be reached. */
   readonly longestCheck: number;
   /** Brings the schema up to date. @throws OperatorError when only an operator can make that possible */
   open(): Promise<void>;
   /** The work may be done twice, if the first time was in vain. */
-  run<T>(kind: Kind, work: (session: S) => Promise<T>): Promise<T>;
+  run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
   /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
-  long(kind: 'snapshot' | 'write'): Promise<{ readonly session: S; end(): Promise<void> }>;
+  long(kind: 'snapshot' | 'write'): Promise<{ readonly session: Session; end(): Promise<void> }>;
   /** Called when no operation is under way. Ends long work. */
   close(): Promise<void>;
 }
 
 /** What the SQL of two databases differs in. */
-export interface Dialect<S extends Session> {
+export interface Dialect {
   /**
    * What makes each version of the schema from the one before; the first one is made from nothing. One that was
    * released is never changed, a new version is added at the end.
@@ -52,7 +57,7 @@ export interface Dialect<S extends Session> {
   /** Begins what sees one moment, and a transaction that writes. */
   readonly begin: Readonly<Record<'snapshot' | 'write', string>>;
   /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
-  version(session: S): Promise<number>;
+  version(session: Session): Promise<number>;
   setVersion(version: number): string;
   /** What an operator is told of a schema of a newer program. */
   newer(version: number): string;
@@ -85,13 +90,12 @@ export interface Dialect<S extends Session> {
   /** Where documents are: the columns of a dataset that lead to its document. */
   readonly documents: {
     readonly columns: readonly string[];
-    /** Those of them that `drop` needs. */
-    readonly dropped: readonly string[];
     /** Keeps a document that belongs to nothing yet. @returns the values of the columns */
-    keep(session: S, document: Buffer): Promise<readonly Value[]>;
+    keep(session: Session, document: Buffer): Promise<readonly Value[]>;
     /** @param row with the columns */
-    load(session: S, row: Row): Promise<Buffer>;
-    drop(session: S, row: Row): Promise<void>;
+    load(session: Session, row: Row): Promise<Buffer>;
+    /** Removes what dataset `id` has, before it gets another one. */
+    drop(session: Session, id: number): Promise<void>;
   };
 }
 
@@ -100,11 +104,11 @@ export const isRefusal = (result: unknown): boolean =>
   typeof result === 'string' && result !== 'done';
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
-export async function perform<S extends Session, T>(
-  { begin }: Dialect<S>,
-  session: S,
+export async function perform<T>(
+  { begin }: Dialect,
+  session: Session,
   kind: Kind,
-  work: (session: S) => Promise<T>,
+  work: (session: Session) => Promise<T>,
 ): Promise<T> {
   if (kind === 'read') return await work(session);
   await session.script(begin[kind]);
@@ -150,9 +154,9 @@ export function only(rows: readonly Row[]): Row {
  * so at one time.
  * @throws OperatorError
  */
-export async function bringUpToDate<S extends Session>(
-  session: S,
-  dialect: Dialect<S>,
+export async function bringUpToDate(
+  session: Session,
+  dialect: Dialect,
   parts: StorageParts,
 ): Promise<'done'> {
   const latest = dialect.migrations.length;
@@ -170,9 +174,9 @@ export async function bringUpToDate<S extends Session>(
 }
 
 /** Adds a role with its members, each once. */
-export async function insertRole<S extends Session>(
-  dialect: Dialect<S>,
-  session: S,
+export async function insertRole(
+  dialect: Dialect,
+  session: Session,
   { id, name, description, contains }: Role,
 ): Promise<'done' | 'name-taken'> {
   const rows = await session.rows(
@@ -186,9 +190,9 @@ export async function insertRole<S extends Session>(
 }
 
 /** @param document the values of the columns of its document */
-export async function insertDataset<S extends Session>(
-  { documents: { columns }, tables }: Dialect<S>,
-  session: S,
+export async function insertDataset(
+  { documents: { columns }, tables }: Dialect,
+  session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
   document: readonly Value[],
 ): Promise<'done' | 'exists'> {
@@ -206,18 +210,18 @@ export async function insertDataset<S extends Session>(
  * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
  * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
  */
-export async function setRolesToken<S extends Session>(
-  { tables }: Dialect<S>,
-  session: S,
+export async function setRolesToken(
+  { tables }: Dialect,
+  session: Session,
   token: string,
 ): Promise<void> {
   await session.rows(`UPDATE ${tables.storage} SET roles_token = ?1`, [token]);
 }
 
 /** Reads roles with their members. @param which conditions, order, limit */
-export async function readRoles<S extends Session>(
-  { tables, roleOfMember }: Dialect<S>,
-  session: S,
+export async function readRoles(
+  { tables, roleOfMember }: Dialect,
+  session: Session,
   which: string,
   values: readonly Value[],
 ): Promise<readonly Role[]> {

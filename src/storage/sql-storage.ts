@@ -25,8 +25,8 @@ import {
 import type { Storage, StorageParts } from './storage.ts';
 
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
-export function createSqlStorage<S extends Session>(
-  given: SqlDatabase<S>,
+export function createSqlStorage(
+  given: SqlDatabase,
   parts: Pick<StorageParts, 'randomBytes' | 'wallClock'>,
 ): Storage {
   const underWay = new Set<Promise<unknown>>();
@@ -44,7 +44,7 @@ export function createSqlStorage<S extends Session>(
   }
 
   const { dialect } = given;
-  const database: SqlDatabase<S> = {
+  const database: SqlDatabase = {
     ...given,
     run: (kind, work) => finishing(() => given.run(kind, work)),
   };
@@ -76,10 +76,7 @@ export function createSqlStorage<S extends Session>(
  * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
  * shared for a change of one member, alone for every other change; the row with the token, last.
  */
-function createRoleStore<S extends Session>(
-  { dialect, run }: SqlDatabase<S>,
-  makeToken: () => string,
-): RoleStore {
+function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string): RoleStore {
   const { storage, roles, members } = dialect.tables;
 
   /** One statement, so that all that it gives is of one moment. */
@@ -87,7 +84,7 @@ function createRoleStore<S extends Session>(
     run('read', (session) => session.rows(text, values));
 
   /** A change that succeeds makes the role sets that were read earlier stale. */
-  const changing = <T>(change: (session: S) => Promise<T>): Promise<T> =>
+  const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
       if (!isRefusal(result)) await setRolesToken(dialect, session, makeToken());
@@ -95,7 +92,7 @@ function createRoleStore<S extends Session>(
     });
 
   /** Runs a change of one member while the role is neither removed nor renamed. */
-  const inRole = <T>(id: number, roleName: string, change: (session: S) => Promise<T>) =>
+  const inRole = <T>(id: number, roleName: string, change: (session: Session) => Promise<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
       const [role] = await session.rows(locked, [id]);
@@ -230,15 +227,12 @@ function createRoleStore<S extends Session>(
  * A document is kept before anything is locked, so that the locks, first those of the ids or the row of the dataset, are
  * held for a short time only.
  */
-function createDatasetStore<S extends Session>(
-  { dialect, run }: SqlDatabase<S>,
-  wallClock: () => number,
-): DatasetStore {
+function createDatasetStore({ dialect, run }: SqlDatabase, wallClock: () => number): DatasetStore {
   const { documents, tables } = dialect;
   const now = () => Math.floor(wallClock() / 1_000);
 
   async function find(
-    session: S,
+    session: Session,
     { project, name }: Pick<Dataset, 'project' | 'name'>,
     columns: readonly string[],
     lock = '',
@@ -265,16 +259,15 @@ function createDatasetStore<S extends Session>(
       run('write', async (session) => {
         if ((await find(session, dataset, ['id'])) === undefined) return 'no-such-dataset';
         const document = await documents.keep(session, dataset.document);
-        const known = ['id', ...documents.dropped];
-        const old = await find(session, dataset, known, dialect.forUpdate);
+        const old = await find(session, dataset, ['id'], dialect.forUpdate);
         if (old === undefined) return 'no-such-dataset';
         const id = Number(old['id']);
+        await documents.drop(session, id);
         const columns = documents.columns.map((column, i) => `, ${column} = ?${i + 4}`).join('');
         await session.rows(
           `UPDATE ${tables.datasets} SET type = ?2, last_modified = ?3${columns} WHERE id = ?1`,
           [id, toBytes(dataset.type), now(), ...document],
         );
-        await documents.drop(session, old);
         return { id };
       }),
 
@@ -304,9 +297,9 @@ function createDatasetStore<S extends Session>(
 }
 
 /** The next id. It is rolled back with its transaction: so ids are consecutive. */
-async function takeId<S extends Session>(
-  dialect: Dialect<S>,
-  session: S,
+async function takeId(
+  dialect: Dialect,
+  session: Session,
   kind: 'role' | 'dataset',
 ): Promise<number> {
   return Number(only(await session.rows(dialect.takeId[kind]))['id']);

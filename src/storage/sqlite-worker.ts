@@ -58,6 +58,12 @@ const OF_THE_STORAGE: ReadonlySet<number | undefined> = new Set([
   15,
 ]);
 
+/** With these there is no file that can be used; what an operator is told behind its name. */
+const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
+  [CANTOPEN, 'cannot be opened; it must be a file in a folder that this user may write to'],
+  [NOTADB, 'is no SQLite database; it must be one, or not be there'],
+]);
+
 /** Failures of the disk, or of the process, that may pass. Others are about the path. */
 const PASSING = new Set('ENOSPC EDQUOT EIO EMFILE ENFILE ENOMEM EINTR EAGAIN'.split(' '));
 
@@ -133,7 +139,7 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, 0o700);
   } catch (error) {
-    const code = systemCodeOf(error);
+    const { code } = error as ErrorWithCodes;
     if (code === 'EEXIST') return;
     if (code !== 'ENOENT' || existsSync(dirname(folder))) throw error;
     makeFolder(dirname(folder));
@@ -163,35 +169,27 @@ function documentsIn(rows: readonly Readonly<Record<string, unknown>>[]): ArrayB
 }
 
 function failureOf(error: unknown, text: string): Failure {
-  if (error instanceof PathProblem) return { failure: 'operator', message: error.message };
-  const system = systemCodeOf(error);
-  if (system !== undefined && !PASSING.has(system)) {
-    const what = `cannot be used (${system}); file and folder must be readable and writable, or possible to make`;
-    return { failure: 'operator', message: what };
+  const { syscall, code: system, errcode } = error as ErrorWithCodes;
+  // A primary result code.
+  const code = errcode === undefined ? undefined : errcode & 0xff;
+  const passes = syscall === undefined ? OF_THE_STORAGE.has(code) : PASSING.has(system ?? '');
+  let problem = NO_FILE.get(code);
+  if (error instanceof PathProblem) problem = error.message;
+  else if (syscall !== undefined && !passes) {
+    problem = `cannot be used (${system}); file and folder must be readable and writable, or possible to make`;
   }
-  const code = sqliteCodeOf(error);
-  if (code === NOTADB) {
-    const what = 'is no SQLite database; it must be one, or not be there';
-    return { failure: 'operator', message: what };
-  }
-  if (code === CANTOPEN) {
-    const what = 'cannot be opened; it must be a file in a folder that this user may write to';
-    return { failure: 'operator', message: what };
-  }
+  if (problem !== undefined) return { failure: 'operator', message: problem };
   // Properties of an error do not cross to another thread, its message does.
   if (code !== undefined && error instanceof Error) error.message += ` (SQLite ${code})`;
-  if (system === undefined && !OF_THE_STORAGE.has(code)) return { failure: 'bug', cause: error };
+  if (!passes) return { failure: 'bug', cause: error };
   // With these codes it is certain that COMMIT did not write its last frame, which a crash could bring back.
   const outcome = text !== 'COMMIT' || code === BUSY || code === FULL ? 'nothing-done' : 'unknown';
   return { failure: 'unavailable', outcome, busy: code === BUSY, cause: error };
 }
 
-function sqliteCodeOf(error: unknown): number | undefined {
-  if (!(error instanceof Error) || !('errcode' in error)) return undefined;
-  return typeof error.errcode === 'number' ? error.errcode & 0xff : undefined;
-}
-
-function systemCodeOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return undefined;
-  return String(error.code);
+/** What the system calls of Node.js and node:sqlite tell beside the message. */
+interface ErrorWithCodes {
+  readonly syscall?: string;
+  readonly code?: string;
+  readonly errcode?: number;
 }

@@ -86,7 +86,7 @@ const takeId = (column: string) =>
 function sqliteDialect(
   { path, wallClock }: SqliteStorageOptions,
   documents: WeakSet<Uint8Array>,
-): Dialect<Session> {
+): Dialect {
   const migrations = [FIRST_MIGRATION];
   return {
     migrations,
@@ -128,7 +128,6 @@ function sqliteDialect(
       ON CONFLICT (folded, role_id) DO NOTHING RETURNING 1`,
     documents: {
       columns: ['document'],
-      dropped: [],
       /** A copy, since its owner keeps it; never so much is copied in one turn that others wait. */
       async keep(_session, document) {
         const copy = new Uint8Array(document.length);
@@ -202,11 +201,14 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
       return reply.rows;
     }
 
+    const rows: Session['rows'] = (text, values = []) =>
+      ask({ text, values: values as Call['values'] });
     return {
       get ended() {
         return closing || ended !== undefined;
       },
-      rows: (text, values = []) => ask({ text, values: values as Call['values'] }),
+      rows,
+      carry: rows,
       script: async (text) => void (await ask({ text })),
       commit: async () => void (await ask({ text: 'COMMIT' })),
       close() {
@@ -300,7 +302,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const writer = createLine();
   const reader = createLine();
   const long = new Set<Connection>();
-  const database: SqlDatabase<Session> = {
+  const database: SqlDatabase = {
     dialect,
     longestCheck: PATIENCE,
     open: () => writer.use(async () => {}),

@@ -7,9 +7,11 @@ const PARTS = { firstMembers: [], wallClock: Date.now, randomBytes, onError: () 
 
 function house() {
   const database = new DatabaseSync(':memory:');
+  const rows: Session['rows'] = async (text, values = []) =>
+    database.prepare(text).all(...(values as readonly SQLInputValue[]));
   const session: Session = {
-    rows: async (text, values = []) =>
-      database.prepare(text).all(...(values as readonly SQLInputValue[])),
+    rows,
+    carry: rows,
     script: async (text) => database.exec(text),
     commit: async () => {},
   };
@@ -25,7 +27,7 @@ function house() {
       firstRows: 'INSERT INTO first VALUES (?1, ?2)',
       tables: { roles: 'roles' },
       insertMembers: 'SELECT 1 WHERE ?1 = ?2',
-    } as unknown as Dialect<Session>;
+    } as unknown as Dialect;
     const watched: Session = {
       ...session,
       script: async (text) => {
