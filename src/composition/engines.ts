@@ -29,7 +29,10 @@ interface MadeEngine extends ChosenEngine {
 }
 
 /** One engine for each distinct set of engine settings; projects that share the settings share it. */
-export function createEngines(config: Config, parts: Parts): Engines {
+export function createEngines(
+  config: Pick<Config, 'engine' | 'projects' | 'limits'>,
+  { clock, emit }: Pick<Parts, 'clock' | 'emit'>,
+): Engines {
   const admission = createAdmission(config.limits);
   const bySettings = new Map<string, MadeEngine>();
 
@@ -37,7 +40,6 @@ export function createEngines(config: Config, parts: Parts): Engines {
     const name = JSON.stringify(settings);
     const known = bySettings.get(name);
     if (known !== undefined) return known;
-    const { clock, emit } = parts;
     const made = {
       settings,
       engine: createHttpEngine({ config: settings, admission, clock, emit }),

@@ -34,7 +34,8 @@ export function answerHead(
   if (status < 200) throw new Error(`the upstream answered with the status ${status}`);
   check('reason phrase', statusMessage);
   for (const [name, value] of Object.entries(headers)) {
-    for (const one of [value ?? []].flat()) check(name, one);
+    if (typeof value === 'string') check(name, value);
+    else for (const one of value ?? []) check(name, one);
   }
   return { status, statusMessage, headers };
 }

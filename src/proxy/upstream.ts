@@ -35,7 +35,7 @@ export class Silence extends Error {
 }
 
 /** The connection ended without an error and without an answer. */
-export class NoAnswer extends Error {
+class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
 
