@@ -48,7 +48,7 @@ export function createGate(places: number): Gate {
   }
 
   function tryEnter(): (() => void) | undefined {
-    // Nobody waits then.
+    // None waits then.
     if (inside >= places) return undefined;
     inside += 1;
     return entered();

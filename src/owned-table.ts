@@ -7,7 +7,7 @@ const SHARE = 1 / 4;
 /** Values by name, each of an owner. */
 export interface OwnedTable<V> {
   get(name: string): V | undefined;
-  /** In the place of what stood under the name, whoever owned that. */
+  /** In the place of what stood under the name, of whichever owner. */
   set(name: string, owner: string, value: V): void;
   delete(name: string): void;
   /** Drops what was not used for `unusedFor`, which is not found any more as it is. */

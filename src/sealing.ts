@@ -10,7 +10,7 @@ import {
 
 /**
  * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
- * context only, so that nobody can put one value in the place of another.
+ * context only, so that one value cannot be put in the place of another.
  */
 export interface Sealer {
   readonly kind: 'none' | 'aes-256-gcm';
@@ -18,7 +18,7 @@ export interface Sealer {
   seal(plain: Buffer, context: Buffer | string): Buffer;
   /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
   open(sealed: Buffer, context: Buffer | string): Buffer | undefined;
-  /** Equal texts of one context give equal sealed texts, for whoever only compares them. */
+  /** Equal texts of one context give equal sealed texts, for those who only compare them. */
   sealText(text: string, context: string): string;
   openText(sealed: string, context: string): string | undefined;
 }

@@ -97,15 +97,15 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): Session
 
 /**
  * What the head of an answer says of sessions may forbid to store it: another one than the caller's. Of one that
- * the engine began by itself nobody else is told, and the rest of the answer is for all.
+ * the engine began by itself no other client is told, and the rest of the answer is for all.
  */
 export function refuseBySessionHeader(
   query: Pick<Query, 'session'>,
   head: AnswerHead,
 ): RefusalReason | undefined {
   const id = sessionHeader(head);
-  const isStrange = query.session !== undefined && id !== undefined && id !== query.session.id;
-  return isStrange ? 'session-in-answer' : undefined;
+  const isOther = query.session !== undefined && id !== undefined && id !== query.session.id;
+  return isOther ? 'session-in-answer' : undefined;
 }
 
 /**
@@ -114,7 +114,7 @@ export function refuseBySessionHeader(
  *
  * @param head one that `refuseBySessionHeader` lets pass
  * @param session what the inspection found in the body
- * @returns undefined when the answer belongs to nobody but the caller
+ * @returns undefined when the answer belongs to the caller alone
  */
 export function withoutSession(
   query: Pick<Query, 'session'>,
@@ -150,7 +150,7 @@ export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'eleme
   return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
 }
 
-/** The session that the head of an answer names; several, which no engine sends, as one that nobody has. */
+/** The session that the head of an answer names; several, which no engine sends, as one that no client has. */
 export function sessionHeader(head: AnswerHead): string | undefined {
   const value = head.headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;

@@ -224,50 +224,45 @@ function checksum(value: Buffer): number {
 /** What it says can be said in a head and in metrics without another look. */
 function readDescription(content: Buffer, length: number): Description | undefined {
   if (content.length < length) return undefined;
-  const read = readJson(content.toString('utf8', 0, length));
-  const { lifetime, engineMilliseconds, bodyLength, sessionHeader } = read;
-  const { contentType, contentLanguage, session } = read;
-  if (!isAmount(lifetime) || !isAmount(engineMilliseconds)) return undefined;
-  if (!isAmount(bodyLength) || !Number.isInteger(bodyLength)) return undefined;
-  if (typeof sessionHeader !== 'boolean' || !isHeaderValue(contentType)) return undefined;
-  // An engine may send a header with nothing in it.
-  const isLanguage = contentLanguage === '' || isHeaderValue(contentLanguage);
-  if (contentLanguage !== undefined && !isLanguage) return undefined;
-  if (session !== undefined && !isPlace(session, bodyLength)) return undefined;
-  return {
-    lifetime,
-    engineMilliseconds,
-    bodyLength,
-    sessionHeader,
-    contentType,
-    contentLanguage,
-    session,
-  };
-}
-
-function readJson(text: string): { readonly [Field in keyof Description]?: unknown } {
+  let read: { readonly [Field in keyof Description]?: unknown };
   try {
-    return Object(JSON.parse(text)) as object;
+    read = Object(JSON.parse(content.toString('utf8', 0, length))) as object;
   } catch {
-    return {};
+    return undefined;
   }
+  const isSound = Object.entries(SOUND).every(([field, isSo]) =>
+    isSo(read[field as keyof Description]),
+  );
+  if (!isSound) return undefined;
+  // Nothing that another gateway may have added.
+  const { lifetime, engineMilliseconds, bodyLength, sessionHeader, contentType } =
+    read as Description;
+  const { contentLanguage, session } = read as Description;
+  // An id stands between two quotes, never at an end of the body.
+  if (session !== undefined && (session.at <= 0 || session.at >= bodyLength)) return undefined;
+  const texts = { sessionHeader, contentType, contentLanguage, session };
+  return { lifetime, engineMilliseconds, bodyLength, ...texts };
 }
 
 /** Beyond the largest safe integer a number is not exact. */
-function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
-}
-
-function isHeaderValue(value: unknown): value is string {
-  return typeof value === 'string' && HEADER_VALUE.test(value);
-}
-
-/** An id stands between two quotes, never at an end of the body. */
-function isPlace(value: unknown, bodyLength: number): value is SessionPlace {
+const isAmount = (value: unknown) =>
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
+const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
+const isPlace = (value: unknown) => {
   const { at, encoding } = Object(value) as { readonly [Field in keyof SessionPlace]?: unknown };
-  const isEncoding = typeof encoding === 'string' && Object.hasOwn(ENCODINGS, encoding);
-  return isEncoding && isAmount(at) && Number.isInteger(at) && at > 0 && at < bodyLength;
-}
+  return Number.isSafeInteger(at) && Object.hasOwn(ENCODINGS, String(encoding));
+};
+
+/** What each field of a description may be. An engine may send a header with nothing in it. */
+const SOUND: { readonly [Field in keyof Description]: (value: unknown) => boolean } = {
+  lifetime: isAmount,
+  engineMilliseconds: isAmount,
+  bodyLength: (value) => isAmount(value) && Number.isInteger(value),
+  sessionHeader: (value) => typeof value === 'boolean',
+  contentType: isHeaderValue,
+  contentLanguage: (value) => value === undefined || value === '' || isHeaderValue(value),
+  session: (value) => value === undefined || isPlace(value),
+};
 
 /** The body in memory of its own; undefined when it is not what its coding and its length say. */
 function decodeBody(

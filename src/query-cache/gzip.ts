@@ -178,7 +178,7 @@ const POWERS = powersOfX();
  * What to multiply a checksum by when `length` bytes follow. Worth keeping where the same bytes follow again and
  * again: it costs more than `joinCrc`.
  */
-export function crcShift(length: number): number {
+function crcShift(length: number): number {
   let shift = ONE;
   // The powers that add up to 8 * length bits: the third stands for one byte.
   for (let left = length, index = 3; left > 0; left = Math.floor(left / 2), index += 1) {
@@ -188,7 +188,7 @@ export function crcShift(length: number): number {
 }
 
 /** @param shift `crcShift` of the length of the second text */
-export function joinCrc(first: number, second: number, shift: number): number {
+function joinCrc(first: number, second: number, shift: number): number {
   return (multiply(shift, first) ^ second) >>> 0;
 }
 

@@ -27,7 +27,7 @@ const TTL_JITTER = 0.1;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
 const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
-/** The engine failed whoever asked. */
+/** Failures of the engine, which any request would have met. */
 const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
   'engine-unreachable',
   'engine-timeout',

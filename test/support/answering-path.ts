@@ -6,8 +6,8 @@ export type AnsweringPath = 'hot path' | 'recognised' | 'line';
 
 /** By who asks for the time that an entry has left. Whoever answers a hit must. */
 const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
-  ['hot path', /\brecall \(.*known-answers\.ts/],
-  ['recognised', /\bfetch \(.*known-answers\.ts/],
+  ['hot path', /\brecall \(.*query-cache\.ts/],
+  ['recognised', /\bfetch \(.*query-cache\.ts/],
   ['line', /query-cache\.ts/],
 ];
 

@@ -136,7 +136,7 @@ describe('no answer of tier 2 is sent, and the line gets the body as it came, wh
   /** By the wall clock alone, so that no session needs a sign of life. */
   function expire(): void {
     house.inTier2 = undefined;
-    house.clock.stepWall(FOUND.ttl);
+    house.clock.stepWall(2 * FOUND.ttl);
     const forwardedAt = house.clock.wall();
     house.session = { kind: 'known', record: { ...house.record, forwardedAt } };
   }
