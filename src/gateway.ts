@@ -167,6 +167,7 @@ export async function createGateway(
       newStorage = sameStorage ? storage : await buildStorage(config);
       newRuntime = await buildRuntime(config, newCache, newStorage);
       server.change(config);
+      if (sameCache) cache.renewCertificates();
     } catch (error) {
       await newRuntime?.close();
       if (!sameStorage) await newStorage?.close();

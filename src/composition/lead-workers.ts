@@ -6,7 +6,7 @@ import type { createLog } from '../observability/log.ts';
 import { createHandover } from '../workers/handover.ts';
 import { messageOf } from '../workers/link.ts';
 import { createPrimary } from '../workers/primary.ts';
-import { createWorkerPool, type WorkerEvent, type WorkerProcess } from '../workers/worker-pool.ts';
+import { createWorkerPool, type WorkerProcess } from '../workers/worker-pool.ts';
 import { configWarnings } from './config-warnings.ts';
 import { newToken, type Parts } from './parts.ts';
 import { listenOn } from './server.ts';
@@ -46,6 +46,7 @@ export async function leadWorkers(options: {
   });
   const handover = createHandover();
   const server = createServer({ pauseOnConnect: true, noDelay: true }, handover.give);
+  let url = '';
   const pool = createWorkerPool({
     workers,
     text: initial.text,
@@ -54,10 +55,10 @@ export async function leadWorkers(options: {
     join: handover.join,
     clock: parts.clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
-    emit: tell,
+    log,
+    url: () => url,
   });
   warnOf(initial.config);
-  let url = '';
   const starting = start();
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -86,11 +87,6 @@ export async function leadWorkers(options: {
       await pool.stop(0);
       throw error;
     }
-  }
-
-  function tell({ type, ...event }: WorkerEvent): void {
-    if (type === 'worker-ended') log.error(event, type);
-    else log.info({ ...event, url }, type);
   }
 
   /** Workers do not: all would say the same. */
