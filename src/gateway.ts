@@ -169,6 +169,7 @@ export async function createGateway(
       newStorage = sameStorage ? storage : await buildStorage(config);
       newRuntime = await buildRuntime(config, newCache, newStorage);
       server.change(config);
+      if (sameCache) cache.renewCertificates();
     } catch (error) {
       await newRuntime?.close();
       if (!sameStorage) await newStorage?.close();

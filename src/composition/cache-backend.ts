@@ -60,6 +60,8 @@ export interface Backend {
   readonly lease: number;
   /** No purge is acknowledged in less (ms). */
   readonly purgeTakes: number;
+  /** Reads the certificates of its connections again. @throws where one cannot be read */
+  readonly renewCertificates?: () => void;
   readonly state: () => 'off' | 'up' | 'down';
   /** Why Redis cannot be used now; undefined where it can. */
   readonly why: () => string | undefined;

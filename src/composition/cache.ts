@@ -69,6 +69,8 @@ export interface Cache {
   readonly takeOver: (other: Cache) => boolean;
   /** Another one takes its place: it keeps nothing in memory from then on, for whatever requests of before it. */
   readonly retire: () => void;
+  /** Reads the certificates for Redis again. @throws where one cannot be read */
+  renewCertificates(): void;
   close(): Promise<void>;
 }
 
@@ -202,6 +204,7 @@ export async function createCache(
       return true;
     },
     retire: memory.retire,
+    renewCertificates: () => backend.renewCertificates?.(),
     async close() {
       await sweep?.close();
       sharedPurgeLog?.close();

@@ -7,7 +7,7 @@ import { whatWaits } from '../config/describe-config.ts';
 import { createHandover } from '../workers/handover.ts';
 import { messageOf } from '../workers/link.ts';
 import { createPrimary } from '../workers/primary.ts';
-import { createWorkerPool, type WorkerEvent, type WorkerProcess } from '../workers/worker-pool.ts';
+import { createWorkerPool, type WorkerProcess } from '../workers/worker-pool.ts';
 import { configWarnings } from './config-warnings.ts';
 import { newToken, type Parts } from './parts.ts';
 import { listenOn } from './server.ts';
@@ -47,6 +47,7 @@ export async function leadWorkers(options: {
   });
   const handover = createHandover();
   const server = createServer({ pauseOnConnect: true, noDelay: true }, handover.give);
+  let url = '';
   const pool = createWorkerPool({
     workers,
     text: initial.text,
@@ -55,10 +56,10 @@ export async function leadWorkers(options: {
     join: handover.join,
     clock: parts.clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
-    emit: tell,
+    log,
+    url: () => url,
   });
   warnOf(initial.config);
-  let url = '';
   const starting = start();
   /** One at a time, and none before all listen. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -88,11 +89,6 @@ export async function leadWorkers(options: {
       await pool.stop(0);
       throw error;
     }
-  }
-
-  function tell({ type, ...event }: WorkerEvent): void {
-    if (type === 'worker-ended') log.error(event, type);
-    else log.info({ ...event, url }, type);
   }
 
   /** Workers do not: all would say the same. */

@@ -89,6 +89,7 @@ export function inRedis(
     lease: settings.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
+    renewCertificates: target.renewCertificates,
     state: health.state,
     why: () => health.trouble()?.why,
     whyFailed: (error) => health.causeOf(error).why,

@@ -6,18 +6,29 @@ import type { RedisTarget } from '../redis/redis-connections.ts';
 export type RedisMode = 'none' | RedisConfig['mode'];
 
 /** Where Redis is, with the files that the configuration names. */
-export function redisTarget(redis: RedisConfig): RedisTarget {
+export interface ConfiguredRedis extends RedisTarget {
+  /** Reads certificates and key again, for connections that are made from now on. @throws where one cannot be read */
+  renewCertificates(): void;
+}
+
+export function redisTarget(redis: RedisConfig): ConfiguredRedis {
   const { url, mode, master, username, password } = redis;
+  const tls = readFiles(redis);
   return {
     url,
     mode,
     master,
     username,
     password,
-    tls: {
-      ...(redis.ca !== undefined && { ca: readFileSync(redis.ca) }),
-      ...(redis.certificate !== undefined && { cert: readFileSync(redis.certificate) }),
-      ...(redis.key !== undefined && { key: readFileSync(redis.key) }),
-    },
+    tls,
+    renewCertificates: () => void Object.assign(tls, readFiles(redis)),
   };
+}
+
+function readFiles({ ca, certificate, key }: RedisConfig) {
+  return { ca: readFile(ca), cert: readFile(certificate), key: readFile(key) };
+}
+
+function readFile(path: string | undefined): Buffer | undefined {
+  return path === undefined ? undefined : readFileSync(path);
 }

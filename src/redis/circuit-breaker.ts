@@ -14,7 +14,7 @@ export interface CircuitBreaker {
 /**
  * Keeps requests from waiting for a Redis that does not answer. A request asks Redis more than once, so after the first
  * silence nothing is asked for any request: a probe in the background finds out whether Redis answers, and is repeated
- * until it does. So no request waits for more than one deadline. Failures that come at once cost nobody time; nothing
+ * until it does. So no request waits for more than one deadline. Failures that come at once cost no time; nothing
  * is asked after so many of them in a row.
  */
 export function createCircuitBreaker(options: {
@@ -24,7 +24,7 @@ export function createCircuitBreaker(options: {
   /** Asks Redis for nothing; rejects when it did not answer in time. */
   probe: () => Promise<unknown>;
   sleep: (milliseconds: number) => Promise<void>;
-  /** Whether somebody waited for the failure. */
+  /** Whether a request waited for the failure. */
   isSilence: (error: unknown) => boolean;
   onChange: (open: boolean, error?: unknown) => void;
 }): CircuitBreaker {

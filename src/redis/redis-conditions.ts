@@ -144,7 +144,7 @@ async function replicationProblems(
 ): Promise<readonly string[]> {
   const problems: string[] = [];
   if (fieldOf(info, 'connected_slaves') === '0') {
-    problems.push(`${at} has no replica: when it fails, nobody takes its place`);
+    problems.push(`${at} has no replica: when it fails, no other server takes its place`);
   }
   const { setting, failover, known } =
     target.mode === 'sentinel' ? await toldBySentinels(target) : await toldByNode(server);

@@ -15,7 +15,7 @@ export interface RedisTarget {
   /** Of the servers; those of the URL are of the sentinels with `sentinel`, and count where these are left out. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** For `rediss://`. */
+  /** For `rediss://`. It is looked at for each connection that is made. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
@@ -147,7 +147,7 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
     connectionName: `mdx-gateway-${name}`,
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
-    ...(secure && { tls: { ...target.tls } }),
+    ...(secure && { tls: target.tls ?? {} }),
     connectTimeout: CONNECT_DEADLINE,
     socketTimeout: SILENCE,
     disconnectTimeout: FAREWELL,
@@ -242,7 +242,7 @@ export function sentinelClients(target: RedisTarget, deadline: number): Redis[] 
       port,
       ...(username !== undefined && { username }),
       ...(password !== undefined && { password }),
-      ...(secure && { tls: { ...target.tls } }),
+      ...(secure && { tls: target.tls ?? {} }),
       lazyConnect: true,
       retryStrategy: null,
       connectTimeout: deadline,
@@ -266,7 +266,7 @@ function sentinelOptions(target: RedisTarget) {
     name: target.master ?? '',
     ...(first?.username !== undefined && { sentinelUsername: first.username }),
     ...(first?.password !== undefined && { sentinelPassword: first.password }),
-    ...(first?.secure && { enableTLSForSentinelMode: true, sentinelTLS: { ...target.tls } }),
+    ...(first?.secure && { enableTLSForSentinelMode: true, sentinelTLS: target.tls ?? {} }),
     sentinelCommandTimeout: DISCOVERY_DEADLINE,
     sentinelRetryStrategy: retryDelay,
     sentinelReconnectStrategy: retryDelay,

@@ -12,7 +12,7 @@ export const LOGINS = 'logins';
 
 /**
  * The throttle of all workers, in the primary process: guesses at several workers are counted once. It outlives the
- * workers, so that a crash gives nobody more tries.
+ * workers, so that a crash gives no more tries.
  */
 export function loginsService(throttle: LoginThrottle): Service {
   return {

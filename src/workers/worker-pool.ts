@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import type { createLog } from '../observability/log.ts';
 import { messageOf, type Link } from './link.ts';
 
 /** One worker process, as the primary process sees it. */
@@ -11,21 +12,6 @@ export interface WorkerProcess {
   /** Its exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
 }
-
-/** What an operator is told of workers. */
-export type WorkerEvent =
-  | { readonly type: 'worker-listens'; readonly worker: number; readonly pid: number | undefined }
-  | {
-      readonly type: 'worker-ended';
-      /** Undefined when the system could not make it. */
-      readonly worker: number | undefined;
-      readonly pid: number | undefined;
-      readonly exit: number | string;
-      /** What it said itself, in one line. */
-      readonly problem: string | undefined;
-      /** Milliseconds until another one takes its place. */
-      readonly pause: number;
-    };
 
 /** The worker processes, whose number it keeps. */
 export interface WorkerPool {
@@ -69,9 +55,11 @@ export function createWorkerPool(options: {
   join: (link: Link) => () => void;
   clock: Pick<Clock, 'now'>;
   sleep: (milliseconds: number, signal: AbortSignal) => Promise<unknown>;
-  emit: (event: WorkerEvent) => void;
+  log: Pick<ReturnType<typeof createLog>, 'info' | 'error'>;
+  /** Where the workers can be reached. */
+  url: () => string;
 }): WorkerPool {
-  const { workers, clock, emit } = options;
+  const { workers, clock, log } = options;
   let { text } = options;
   const alive = new Set<WorkerProcess>();
   const stopping = new AbortController();
@@ -97,7 +85,7 @@ export function createWorkerPool(options: {
       ready() {
         leave = options.join(link);
         onReady();
-        if (started) emit({ type: 'worker-listens', worker: id, pid });
+        if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
       },
       failed: (said) => void (problem = String(said)),
     });
@@ -124,7 +112,8 @@ export function createWorkerPool(options: {
       quickDeaths = clock.now() - born < STEADY ? quickDeaths + 1 : 0;
       const pause =
         quickDeaths === 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (quickDeaths - 1));
-      emit({ type: 'worker-ended', ...end, pause });
+      // `worker` is undefined when the system could not make it; after `pause` ms another one takes its place.
+      log.error({ ...end, pause }, 'worker-ended');
       await options.sleep(pause, stopping.signal).catch(() => {});
     }
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
-import { NEEDED_COMMANDS } from '../../src/redis/redis-rights.ts';
+import { TRIALS } from '../../src/redis/redis-rights.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, startRedis } from '../support/redis-server.ts';
@@ -34,6 +34,15 @@ async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>)
   closers.push(one.close);
   return one;
 }
+
+/** Commands of the scripts, those that are sent by themselves, and what the connections need. */
+const NEEDED_COMMANDS = [
+  ...new Set([...TRIALS.map((trial) => trial.split(' ', 1).join()), 'EVAL', 'EVALSHA', 'PUBLISH']),
+  'SUBSCRIBE',
+  'PING',
+]
+  .map((name) => name.toLowerCase())
+  .toSorted();
 
 /** What docs/PURGE.md says that the user of the gateway needs, for the namespace mdx. */
 const RIGHTS = ['on', '>pw', '~mdx:*', '~{mdx}:*', 'resetchannels', '&{mdx}:*', '-@all'].concat(

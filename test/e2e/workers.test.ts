@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { makeAuthority, type Certificate } from '../support/certificates.ts';
-import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
+import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
 import { sendXml } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
 import {
@@ -85,6 +85,31 @@ describe('workers without Redis', () => {
       expect(text).toContain('Analysts');
     }
   });
+});
+
+test('workers close connections whose heads are late, and take a request that comes in pieces', async () => {
+  const { url } = await serve({
+    workers: 2,
+    engine: { url: engine.url },
+    limits: { head_timeout: '1s' },
+  });
+  // Each of the workers has one of them.
+  const late = Array.from({ length: 2 }, async () => {
+    const socket = connect(portOf(url), '127.0.0.1', () =>
+      socket.write('GET /health/live HTTP/1.1\r\n'),
+    );
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    await once(socket, 'close');
+    return String(answer);
+  });
+  for (const answer of await Promise.all(late)) expect(answer).toMatch(/^HTTP\/1\.1 408 /u);
+  const socket = connect({ port: portOf(url), host: '127.0.0.1', allowHalfOpen: true });
+  socket.write('GET /health/live HTTP/1.1\r\nhost: here\r\n');
+  await once(socket, 'connect');
+  // The end of what a client sends is not the end of its connection.
+  socket.end('connection: close\r\n\r\n');
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /u);
 });
 
 test('workers speak HTTPS, and a renewed certificate counts at all of them', async () => {

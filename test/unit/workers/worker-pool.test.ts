@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createWorkerPool, type WorkerEvent } from '../../../src/workers/worker-pool.ts';
+import { createWorkerPool } from '../../../src/workers/worker-pool.ts';
 import { createPoolMember, type PoolMember } from '../../../src/workers/worker.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { handClock, quiet } from '../query-cache/fakes.ts';
@@ -16,7 +16,7 @@ interface FakeWorker {
 function poolOf(workers: number, { text = 'text', reload = async (_text?: string) => {} } = {}) {
   const clock = handClock();
   const made: FakeWorker[] = [];
-  const events: WorkerEvent[] = [];
+  const lines: unknown[] = [];
   const attached = new Set<unknown>();
   const joined = new Set<unknown>();
   const pauses: { milliseconds: number; over: () => void }[] = [];
@@ -65,13 +65,17 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
         pauses.push({ milliseconds, over: () => resolve(undefined) });
         signal.addEventListener('abort', () => reject(new Error('aborted')));
       }),
-    emit: (event) => events.push(event),
+    log: {
+      info: (line: unknown, msg?: unknown) => void lines.push({ msg, ...(line as object) }),
+      error: (line: unknown, msg?: unknown) => void lines.push({ msg, ...(line as object) }),
+    },
+    url: () => 'http://here:1',
   });
   return {
     pool,
     clock,
     made,
-    events,
+    lines,
     attached,
     joined,
     pauses,
@@ -91,7 +95,7 @@ async function started(workers: number, options: Parameters<typeof poolOf>[1] = 
 
 describe('the start of workers', () => {
   test('is over when all of them listen', async () => {
-    const { pool, made, events } = poolOf(3);
+    const { pool, made, lines } = poolOf(3);
     let over = false;
     void pool.start().then(() => (over = true));
     for (const { member } of made.slice(1)) await member.ready(() => {});
@@ -99,7 +103,7 @@ describe('the start of workers', () => {
     expect(over).toBe(false);
     await made[0]?.member.ready(() => {});
     await quiet();
-    expect([over, events]).toEqual([true, []]);
+    expect([over, lines]).toEqual([true, []]);
   });
 
   test('gives each the same configuration, also where there is no file', async () => {
@@ -142,7 +146,7 @@ describe('the start of workers', () => {
 
 describe('a worker that ends', () => {
   test('is replaced, the first time after a second, and longer each time when it dies at once', async () => {
-    const { made, events, pauses, clock, attached, joined } = await started(1);
+    const { made, lines, pauses, clock, attached, joined } = await started(1);
     const expected = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
     for (const milliseconds of expected) {
       made.at(-1)?.end(1);
@@ -158,8 +162,8 @@ describe('a worker that ends', () => {
     await made.at(-1)?.member.failed('this time with words');
     made.at(-1)?.end('SIGKILL');
     await quiet();
-    expect(events.at(-1)).toEqual({
-      type: 'worker-ended',
+    expect(lines.at(-1)).toEqual({
+      msg: 'worker-ended',
       worker: 8,
       pid: 108,
       exit: 'SIGKILL',
@@ -169,7 +173,7 @@ describe('a worker that ends', () => {
     pauses.at(-1)?.over();
     await quiet();
     await made.at(-1)?.member.ready(() => {});
-    expect(events.at(-1)).toMatchObject({ type: 'worker-listens', worker: 9, pid: 109 });
+    expect(lines.at(-1)).toMatchObject({ msg: 'worker-listens', worker: 9, pid: 109 });
   });
 
   test('does not hold up another one', async () => {
@@ -182,13 +186,13 @@ describe('a worker that ends', () => {
   });
 
   test('is replaced also when the system makes none at first', async () => {
-    const { made, events, pauses, refuse } = await started(1);
+    const { made, lines, pauses, refuse } = await started(1);
     refuse(new Error('no more processes'));
     made[0]?.end('SIGKILL');
     await quiet();
     pauses.at(-1)?.over();
     await quiet();
-    expect(events.at(-1)).toMatchObject({ exit: 'not forked', problem: 'no more processes' });
+    expect(lines.at(-1)).toMatchObject({ exit: 'not forked', problem: 'no more processes' });
     expect(pauses.at(-1)?.milliseconds).toBe(2_000);
   });
 });
@@ -227,7 +231,7 @@ describe('a reload', () => {
 
 describe('a shutdown', () => {
   test('tells all to stop, waits for them, and replaces none', async () => {
-    const { pool, made, events } = await started(2);
+    const { pool, made, lines } = await started(2);
     let over = false;
     const stopping = pool.stop(60_000).then(() => (over = true));
     await Promise.all(made.map(({ member }) => member.stopped));
@@ -236,11 +240,7 @@ describe('a shutdown', () => {
     expect(over).toBe(false);
     made[1]?.end(0);
     await stopping;
-    expect([made.length, events, made.map(({ killed }) => killed)]).toEqual([
-      2,
-      [],
-      [false, false],
-    ]);
+    expect([made.length, lines, made.map(({ killed }) => killed)]).toEqual([2, [], [false, false]]);
   });
 
   test('starts nobody whose place is empty', async () => {
