@@ -123,3 +123,7 @@ export function readTree(utf8: Buffer): XmlReading {
     ? { kind: 'malformed', detail: 'no root element' }
     : { kind: 'tree', root, oddity };
 }
+
+export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {
+  return local === named && uri === inUri;
+}
