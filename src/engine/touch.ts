@@ -1,10 +1,9 @@
 import { bodyUpTo } from '../proxy/answer.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
-import { isElement } from '../xmla/request/element-shape.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
-import { readTree } from '../xml/read-tree.ts';
+import { isElement, readTree } from '../xml/read-tree.ts';
 import { decodeText } from '../xml/text-encoding.ts';
 import type { Engine, QueryHeaders, Touch } from './engine.ts';
 

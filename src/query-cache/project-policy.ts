@@ -1,6 +1,6 @@
 import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
 import { foldObjectName } from '../fold-case.ts';
-import type { NamedCubes } from '../xmla/request/cubes.ts';
+import type { NamedCubes } from '../xmla/request/named-objects.ts';
 import { projectScope } from './purge/scopes.ts';
 
 export interface QueryPolicy {

@@ -1,4 +1,5 @@
 import { withoutReferences } from './characters.ts';
+import { XSI } from './namespace-names.ts';
 import { XmlScanner } from './xml-scanner.ts';
 import { unread, XmlError } from './xml-error.ts';
 
@@ -43,8 +44,6 @@ export type XmlReading =
   | { readonly kind: XmlError['kind']; readonly detail: string }
   /** A document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
-
-const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
 
 /** Longer words for the log are cut: they may hold names that a client chose. */
 const MAX_DETAIL = 200;
@@ -122,4 +121,8 @@ export function readTree(utf8: Buffer): XmlReading {
   return root === undefined
     ? { kind: 'malformed', detail: 'no root element' }
     : { kind: 'tree', root, oddity };
+}
+
+export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {
+  return local === named && uri === inUri;
 }

@@ -5,19 +5,22 @@ import { GatewayError } from '../errors.ts';
 import { acceptedType, canonicalContentType, userAgentClass } from '../http/request-head.ts';
 import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
 import type { BypassReason } from '../reasons.ts';
-import { namedCatalogs, type NamedCatalogs } from '../xmla/request/catalogs.ts';
-import { classify, leavesState } from '../xmla/request/classify.ts';
-import { namedCubes, type NamedCubes } from '../xmla/request/cubes.ts';
+import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
+import {
+  namedCatalogs,
+  namedCubes,
+  type NamedCatalogs,
+  type NamedCubes,
+} from '../xmla/request/named-objects.ts';
 import {
   NOT_UNDERSTOOD,
   passingChange,
   type PassingChange,
 } from '../xmla/request/passing-changes.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
-import { readStatement } from '../xmla/request/read-statement.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
-import { NO_SOURCES, sourcesOf } from '../xmla/request/statement-sources.ts';
+import { NO_SOURCES, sourcesOf } from '../xmla/mdx/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { MAX_DEPTH } from '../xml/read-tree.ts';
 import { isLong, ownTurn } from './own-turn.ts';

@@ -5,7 +5,7 @@ import type { Classification, ExplainXmla } from '../http/admin.ts';
 import type { KnownNames } from '../query-cache/known-names.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
 import type { BypassReason } from '../reasons.ts';
-import { namedCatalogs } from '../xmla/request/catalogs.ts';
+import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import { projectsNamed, readAsked, withTooManyNames, type Asked } from './asked.ts';
 import { destinationOf, type Destination, type EngineOf } from './destination.ts';
 import { refuseOtherIdentity } from './other-identity.ts';

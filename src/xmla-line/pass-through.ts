@@ -5,7 +5,7 @@ import type { Invalidate, Stale } from '../invalidation.ts';
 import type { BypassReason } from '../reasons.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
-import { namedCatalogs } from '../xmla/request/catalogs.ts';
+import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import { bothWatches, watchForSession, watchForSuccess } from './answer-watches.ts';
 import type { Asked } from './asked.ts';
 import { noteBegun } from './begun-session.ts';

@@ -10,7 +10,7 @@ import type { BypassReason } from '../reasons.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { SessionRecord } from '../sessions/session-store.ts';
 import type { SessionName, Sessions } from '../sessions/sessions.ts';
-import type { NamedCubes } from '../xmla/request/cubes.ts';
+import type { NamedCubes } from '../xmla/request/named-objects.ts';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
 import { projectsNamed, type Asked } from './asked.ts';
 import { noteBegun } from './begun-session.ts';

@@ -4,5 +4,5 @@
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 /** XML for Analysis 1.1. */
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
-export const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
+export { XSI } from '../xml/namespace-names.ts';

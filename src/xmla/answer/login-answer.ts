@@ -1,6 +1,5 @@
-import { isElement } from '../request/element-shape.ts';
 import { SOAP, XMLA } from '../namespaces.ts';
-import { readTree, type XmlElement } from '../../xml/read-tree.ts';
+import { isElement, readTree, type XmlElement } from '../../xml/read-tree.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
 /** What an engine said to a login by its answer to a Discover. */

@@ -1,43 +1,84 @@
 import type { BypassReason } from '../../reasons.ts';
 import { foldName } from '../fold-name.ts';
-import { mdxTokens } from './mdx-tokens.ts';
+import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 import type { MdxTokens } from './mdx-tokens.ts';
-import { statementFacts } from './statement-facts.ts';
-import type { StatementFacts } from './statement-facts.ts';
 
-interface StatementRule {
-  readonly reason: BypassReason;
-  readonly applies: (facts: StatementFacts, statement: string) => boolean;
-}
+/** What the text of a statement shows of the things that keep its answer out of the cache, and the reason for each. */
+type Fact = keyof typeof REASONS;
 
-/** Without the carriage return, which is gone before. */
-const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
-
-const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
+/** In the order in which they count: of several facts the first is the reason. */
+const REASONS = {
+  drillthrough: 'drillthrough',
+  /** It does not begin with SELECT or WITH. */
+  noQuery: 'not-a-query',
+  /** Something that engines may read in different ways, or that never ends. */
+  unclear: 'unclear-statement',
+  /** A semicolon outside of strings, brackets and comments. */
+  semicolon: 'several-statements',
+  /** `$SYSTEM`, also in brackets. */
+  systemRowset: 'system-rowset',
+  /** A word by which a SELECT is DMX, not MDX. */
+  mining: 'not-a-query',
+  noCacheComment: 'no-cache-comment',
+  /** A word or mark by which the answer may depend on time, user or parameter. */
+  volatile: 'volatile',
+} as const satisfies Record<string, BypassReason>;
 
 /** Longer texts are not read, which would hold the event loop up for more than a moment (UTF-16 units). */
 export const MAX_STATEMENT = 128 * 1024;
 
-/** In the order in which they are asked; the first that applies is the reason. */
-const RULES: readonly StatementRule[] = [
-  {
-    reason: 'drillthrough',
-    applies: (_, statement) => mentionsDrillthrough(statement),
-  },
-  { reason: 'not-a-query', applies: ({ firstWord }) => !QUERY_WORDS.has(firstWord) },
-  { reason: 'unclear-statement', applies: ({ unclear }) => unclear },
-  { reason: 'several-statements', applies: ({ semicolon }) => semicolon },
-  { reason: 'system-rowset', applies: ({ systemRowset }) => systemRowset },
-  { reason: 'not-a-query', applies: ({ mining }) => mining },
-  { reason: 'no-cache-comment', applies: ({ noCacheComment }) => noCacheComment },
-  { reason: 'volatile', applies: ({ volatile }) => volatile },
-];
+const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
 
-/** In ASCII a pattern says the same as folding, in a tenth of the time. */
-function mentionsDrillthrough(statement: string): boolean {
-  if (/drillthrough/i.test(statement)) return true;
-  return /[^\0-\x7F]/.test(statement) && foldName(statement).includes('drillthrough');
-}
+/** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
+type Where = 'anywhere' | 'called' | 'member';
+
+const ofWords = (
+  fact: Fact,
+  where: Where,
+  words: string,
+): [string, { fact: Fact; where: Where }][] =>
+  words.split(' ').map((word) => [word, { fact, where }]);
+
+/**
+ * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
+ * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
+ * calls a function for `[Now]()`.
+ */
+const WORDS: ReadonlyMap<string, { readonly fact: Fact; readonly where: Where }> = new Map([
+  ...ofWords('volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'),
+  ...ofWords('volatile', 'anywhere', 'currentdatemember currentdatememberexact currentdatestring'),
+  ...ofWords('volatile', 'anywhere', 'parameter paramref'),
+  ...ofWords('volatile', 'called', 'date time'),
+  ...ofWords('mining', 'anywhere', 'prediction flattened into'),
+  ...ofWords('mining', 'member', 'content cases sample_cases dimension_content pmml'),
+]);
+
+/** Predict, PredictProbability, PredictTimeSeries …: all that begin so are volatile. */
+const PREDICT = 'predict';
+
+/** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
+const READS_TEXT: ReadonlySet<string> = new Set([
+  'strtovalue',
+  'strtoset',
+  'strtomember',
+  'strtotuple',
+]);
+
+/** Strings within strings; each further level doubles its quotes, so that no client writes this many. */
+const MAX_NESTING = 8;
+
+/** Line ends that this tokenizer does not know and another may: they would end a line comment. */
+const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
+
+/** Marks. */
+const EXCLAMATION = 0x21;
+const DOLLAR = 0x24;
+const OPENING = 0x28;
+const CLOSING = 0x29;
+const COMMA = 0x2c;
+const POINT = 0x2e;
+const SEMICOLON = 0x3b;
+const CLOSING_BRACKET = 0x5d;
 
 /**
  * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
@@ -49,9 +90,145 @@ function mentionsDrillthrough(statement: string): boolean {
  */
 export function classifyStatement(statement: string, tokens?: MdxTokens): BypassReason | undefined {
   if (statement.length > MAX_STATEMENT) return 'unclear-statement';
-  const facts = statementFacts(tokens ?? mdxTokens(statement));
-  return RULES.find(({ applies }) => applies(facts, statement))?.reason;
+  const facts = new Set<Fact>();
+  readFacts(tokens ?? mdxTokens(statement), facts);
+  if (mentionsDrillthrough(statement)) facts.add('drillthrough');
+  const fact = (Object.keys(REASONS) as Fact[]).find((one) => facts.has(one));
+  return fact && REASONS[fact];
 }
+
+/** In ASCII a pattern says the same as folding, in a tenth of the time. */
+function mentionsDrillthrough(statement: string): boolean {
+  if (/drillthrough/i.test(statement)) return true;
+  return /[^\0-\x7F]/.test(statement) && foldName(statement).includes('drillthrough');
+}
+
+/**
+ * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so their content is searched for names as
+ * well, with brackets and strings of its own; its semicolons and loose ends are no matter.
+ */
+function readFacts(tokens: MdxTokens, facts: Set<Fact>): void {
+  const { text, count, kinds, starts } = tokens;
+  // A carriage return that is no part of a line end: some engines drop it, some end the line there.
+  if (/\r(?!\n)/.test(text)) facts.add('unclear');
+  const seen: number[] = [];
+  /** The next line feed. */
+  let lineFeed = text.indexOf('\n');
+  for (let index = 0; index < count; index += 1) {
+    const kind = kinds[index] ?? MDX.space;
+    if (kind === MDX.space) continue;
+    if (kind === MDX.lineComment || kind === MDX.blockComment) {
+      readComment(kind, textAt(tokens, index), facts);
+      continue;
+    }
+    seen.push(index);
+    if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
+      const quoted = textAt(tokens, index);
+      // The key drops carriage returns; an engine that escapes with a backslash sees another end.
+      if (/\r|\\['"]/.test(quoted)) facts.add('unclear');
+      searchString(unquoted(quoted), facts, MAX_NESTING - 1);
+    } else if (kind === MDX.bracketed) {
+      const start = starts[index] ?? 0;
+      if (lineFeed !== -1 && lineFeed < start) lineFeed = text.indexOf('\n', start);
+      if (lineFeed !== -1 && lineFeed < (starts[index + 1] ?? 0)) facts.add('unclear');
+    } else if (kind === SEMICOLON) facts.add('semicolon');
+    else if (kind === CLOSING_BRACKET || kind === MDX.unterminated) facts.add('unclear');
+  }
+  const [first = count] = seen;
+  const isWord = kinds[first] === MDX.word;
+  if (!isWord || !QUERY_WORDS.has(textAt(tokens, first).toLowerCase())) facts.add('noQuery');
+  searchNames(tokens, seen, facts);
+}
+
+function readComment(kind: number, text: string, facts: Set<Fact>): void {
+  if (foldName(text).includes('#nocache')) facts.add('noCacheComment');
+  const isUnclear =
+    kind === MDX.lineComment
+      ? OTHER_LINE_END.test(text.replace(/\r$/, ''))
+      : // SSAS nests block comments, Mondrian does not.
+        text.includes('/*', 2);
+  if (isUnclear) facts.add('unclear');
+}
+
+/** Searches what a string holds; a comment too, because inside of a string it may be none. */
+function searchString(text: string, facts: Set<Fact>, depth: number): void {
+  if (depth === 0) {
+    facts.add('unclear');
+    return;
+  }
+  const tokens = mdxTokens(text);
+  const seen: number[] = [];
+  for (let index = 0; index < tokens.count; index += 1) {
+    switch (tokens.kinds[index]) {
+      case MDX.space:
+        break;
+      case MDX.lineComment:
+      case MDX.blockComment:
+      case MDX.unterminated:
+        // Nothing is left that opens a string, a bracket or a comment, and every word stands as it stood.
+        searchString(textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' '), facts, depth - 1);
+        break;
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted:
+        searchString(unquoted(textAt(tokens, index)), facts, depth - 1);
+        seen.push(index);
+        break;
+      default:
+        seen.push(index);
+    }
+  }
+  searchNames(tokens, seen, facts);
+}
+
+/** @param seen the tokens that mean something, in their order */
+function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
+  const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? -1];
+  const hasDollar = tokens.text.includes('$');
+  for (let at = 0; at < seen.length; at += 1) {
+    const kind = kindAt(at);
+    if (kind === EXCLAMATION) facts.add('volatile');
+    const isWord = kind === MDX.word;
+    if (!isWord && kind !== MDX.bracketed) continue;
+    const isCalled = kindAt(at + 1) === OPENING;
+    const isOfDollar = kindAt(at - 1) === DOLLAR;
+    // A name in brackets is one of a function only where it is called.
+    if (!isWord && !isCalled && !hasDollar) continue;
+    const text = textAt(tokens, seen[at] ?? 0);
+    if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
+    for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
+      if (isOfDollar && name.startsWith('system')) facts.add('systemRowset');
+      if (!isWord && !isCalled) continue;
+      const rule = WORDS.get(name);
+      const isMember = kindAt(at - 1) === POINT;
+      if (rule !== undefined && counts(rule.where, isMember, isCalled)) facts.add(rule.fact);
+      if (name.startsWith(PREDICT)) facts.add('volatile');
+      if (isCalled && READS_TEXT.has(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
+        facts.add('volatile');
+      }
+    }
+  }
+}
+
+function counts(where: Where, isMember: boolean, isCalled: boolean): boolean {
+  return where === 'anywhere' || (where === 'called' ? isCalled : isMember);
+}
+
+/** @param first what stands behind the parenthesis, and what behind that; undefined for nothing */
+function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
+  if (first === undefined) return true;
+  if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
+  return second === undefined || second === CLOSING || second === COMMA;
+}
+
+/** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */
+function readings(word: string): readonly string[] {
+  // Nearly every word is one of ASCII alone, and there are many.
+  if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
+  return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
+}
+
+/** Without the carriage return, which is gone before. */
+const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
 
 /**
  * The statement as it stands in the key: without carriage returns (Mondrian drops them all, other engines take
@@ -62,11 +239,7 @@ export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');
   let start = 0;
   let end = text.length;
-  while (start < end && OUTER_SPACE.has(text.charAt(start))) {
-    start += 1;
-  }
-  while (end > start && OUTER_SPACE.has(text.charAt(end - 1))) {
-    end -= 1;
-  }
+  while (start < end && OUTER_SPACE.has(text.charAt(start))) start += 1;
+  while (end > start && OUTER_SPACE.has(text.charAt(end - 1))) end -= 1;
   return text.slice(start, end);
 }

@@ -1,26 +1,33 @@
 import type { EngineTraits } from '../../engine-kinds.ts';
 import type { BypassReason } from '../../reasons.ts';
-import { classifyDiscover } from './discover-policy.ts';
-import { classifyProperties } from './property-policy.ts';
-import { normalizeStatement } from '../mdx/statement-policy.ts';
-import { readStatement } from './read-statement.ts';
-import type { StatementReading } from './read-statement.ts';
-import type { ExecuteRequest, XmlaRequest } from './xmla-request.ts';
+import { foldName } from '../fold-name.ts';
+import { mdxTokens } from '../mdx/mdx-tokens.ts';
+import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
+import { DISCOVER_TYPES } from './discover-types.ts';
+import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './xmla-request.ts';
 
-type Check = (
-  request: XmlaRequest,
-  engine: EngineTraits,
-  statement: StatementReading,
-) => BypassReason | undefined;
+/** What is asked of a statement more than once, so that it is read only once. */
+export interface StatementReading {
+  /** Undefined where there is no statement to be read, and for one longer than MAX_STATEMENT. */
+  readonly tokens: MdxTokens | undefined;
+  /** Why the answer to what is executed may not be cached; undefined when it may, and for a Discover. */
+  readonly bypass: BypassReason | undefined;
+}
 
-/** In the order in which they are asked; the first that answers is the reason. */
-const CHECKS: readonly Check[] = [
-  ({ security }) => (security ? 'security' : undefined),
-  ({ unexpected }) => (unexpected === undefined ? undefined : 'unknown-shape'),
-  ({ properties }) => classifyProperties(properties),
-  (request, engine, { bypass }) =>
-    request.method === 'Discover' ? classifyDiscover(request, engine) : bypass,
-];
+/** Reads the statement of a request. */
+export function readStatement(request: XmlaRequest): StatementReading {
+  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
+  const { statement } = request;
+  const tokens = statement.length > MAX_STATEMENT ? undefined : mdxTokens(statement);
+  const bypass = isOneStatement(request) ? classifyStatement(statement, tokens) : 'not-a-query';
+  return { tokens, bypass };
+}
+
+function isOneStatement({ commands }: ExecuteRequest): boolean {
+  return commands.length === 1 && commands[0] === 'Statement';
+}
 
 /**
  * Why the answer to a request may not be looked up or stored; undefined when it may. What the request's own
@@ -29,16 +36,51 @@ const CHECKS: readonly Check[] = [
  */
 export function classify(
   request: XmlaRequest,
-  engine: EngineTraits,
+  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
   statement: StatementReading = readStatement(request),
 ): BypassReason | undefined {
-  for (const check of CHECKS) {
-    const reason = check(request, engine, statement);
-    if (reason !== undefined) {
-      return reason;
-    }
+  if (request.security) return 'security';
+  if (request.unexpected !== undefined) return 'unknown-shape';
+  const ofProperties = classifyProperties(request.properties);
+  if (ofProperties !== undefined || request.method === 'Execute') {
+    return ofProperties ?? statement.bypass;
   }
-  return undefined;
+  return mayDiscover(request, engine) ? undefined : 'discover-type';
+}
+
+function mayDiscover(
+  request: DiscoverRequest,
+  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
+): boolean {
+  const { requestType } = request;
+  if (engine.forwardedDiscovers.includes(requestType)) return false;
+  if (requestType === 'DISCOVER_PROPERTIES') return asksForHarmlessProperties(request);
+  return DISCOVER_TYPES.has(requestType);
+}
+
+/**
+ * Only with names, in the one form that every engine reads, so that it is plain what is asked for: never Catalog
+ * (Kylin reads datasets and permissions anew when asked for it), nothing that tells who asks, and no property whose
+ * value is not in the key, since engines tell the values that properties have in this very request.
+ */
+function asksForHarmlessProperties({ restrictions }: DiscoverRequest): boolean {
+  return (
+    restrictions.length > 0 &&
+    restrictions.every(
+      ({ name, form, values }) =>
+        name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty),
+    )
+  );
+}
+
+const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
+
+/** No letters beyond ASCII, which engines may take for others, and none that may stand for several names. */
+function isHarmlessProperty(text: string): boolean {
+  const name = text.trim();
+  const folded = foldName(name);
+  if (!/^[a-z\d]+$/i.test(name) || folded.includes('catalog')) return false;
+  return !VALUES_NOT_KEYED.has(folded) && !namesIdentity(name);
 }
 
 /**
@@ -54,13 +96,6 @@ export function leavesState(
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
-  return (
-    request.method === 'Execute' && statement.bypass !== undefined && !isEmptyStatement(request)
-  );
-}
-
-function isEmptyStatement({ commands, statement }: ExecuteRequest): boolean {
-  return (
-    commands.length === 1 && commands[0] === 'Statement' && normalizeStatement(statement) === ''
-  );
+  if (request.method === 'Discover' || statement.bypass === undefined) return false;
+  return !isOneStatement(request) || normalizeStatement(request.statement) !== '';
 }

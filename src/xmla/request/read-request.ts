@@ -1,17 +1,23 @@
-import { lettersOf } from './body-letters.ts';
-import { compatibilityTextMisplaced } from './compatibility-text.ts';
-import { ENCODING_STYLE, isElement, noteAttributes, noteText, shown } from './element-shape.ts';
-import type { Note } from './element-shape.ts';
-import { SOAP } from '../namespaces.ts';
-import { readHeaders } from './read-header.ts';
-import { readMethod } from './read-method.ts';
-import { areCertain, sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
-import type { SessionIds } from './session-ids.ts';
+import { isElement, readTree } from '../../xml/read-tree.ts';
+import type { XmlElement } from '../../xml/read-tree.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
-import { readTree } from '../../xml/read-tree.ts';
-import type { XmlElement } from '../../xml/read-tree.ts';
-import type { XmlaRequest } from './xmla-request.ts';
+import { foldName } from '../fold-name.ts';
+import { SOAP, XMLA, XSI } from '../namespaces.ts';
+import { lettersOf } from './body-letters.ts';
+import { isKeyedBlock, isSessionBlock, oddityOfEnvelope, shown } from './request-shape.ts';
+import { areCertain, sessionIdsIn, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
+import type { SessionIds } from './session-ids.ts';
+import type {
+  DiscoverRequest,
+  ExecuteRequest,
+  HeaderBlock,
+  Parameter,
+  Property,
+  Restriction,
+  SessionHeader,
+  XmlaRequest,
+} from './xmla-request.ts';
 
 /**
  * What became of a request body. `detail` and `unexpected` are short words for the log; they may hold names
@@ -36,6 +42,8 @@ export type RequestReading =
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
 
+type NotUnderstood = Extract<RequestReading, { readonly kind: 'not-understood' }>;
+
 /** Longer bodies would hold the event loop up for more than a moment (bytes). No client's query is so long. */
 const MAX_BODY = 1024 * 1024;
 
@@ -48,33 +56,37 @@ const MAX_BODY = 1024 * 1024;
  */
 export function readRequest(body: Uint8Array, contentType: string | undefined): RequestReading {
   if (body.byteLength > MAX_BODY) {
-    const detail = 'a long body';
-    if (mentionsDtd(lettersOf(body))) return refusedDtd(detail);
-    return { kind: 'not-understood', reason: 'long-request', detail, sessionIds: 'unknown' };
+    return unlessDtd(body, notUnderstood('long-request', 'a long body', 'unknown'));
   }
   const decoded = decodeText(body, contentType);
   if (!decoded.ok) {
     const detail = 'an unknown or contradictory text encoding';
-    if (mentionsDtd(lettersOf(body))) return refusedDtd(detail);
     const sessionIds = sessionIdsInBytes(body, contentType);
-    return { kind: 'not-understood', reason: 'encoding', detail, sessionIds };
+    return unlessDtd(body, notUnderstood('encoding', detail, sessionIds));
   }
-  const parsed = readTree(decoded.utf8);
-  switch (parsed.kind) {
-    case 'refused':
-      return parsed;
-    case 'malformed':
-    case 'unread':
-      if (mentionsDtd(lettersOf(body))) return refusedDtd('a body that is no XML');
-      return {
-        kind: 'not-understood',
-        reason: parsed.kind === 'malformed' ? 'malformed' : 'unknown-shape',
-        detail: parsed.detail,
-        sessionIds: sessionIdsInUnread(body, contentType, decoded),
-      };
-    case 'tree':
-      return readEnvelope(parsed.root, parsed.oddity, decoded);
-  }
+  const tree = readTree(decoded.utf8);
+  if (tree.kind === 'refused') return tree;
+  if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);
+  const reason = tree.kind === 'malformed' ? 'malformed' : 'unknown-shape';
+  const sessionIds = sessionIdsInUnread(body, contentType, decoded);
+  return unlessDtd(body, notUnderstood(reason, tree.detail, sessionIds));
+}
+
+/**
+ * A body that could not be read may hold a declaration that must not reach an engine: the reader stops at the first
+ * thing that is wrong, an engine's may go on.
+ */
+function unlessDtd(body: Uint8Array, reading: NotUnderstood): RequestReading {
+  if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
+  return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` };
+}
+
+function notUnderstood(
+  reason: NotUnderstood['reason'],
+  detail: string,
+  sessionIds: SessionIds,
+): NotUnderstood {
+  return { kind: 'not-understood', reason, detail, sessionIds };
 }
 
 function readEnvelope(
@@ -84,67 +96,151 @@ function readEnvelope(
 ): RequestReading {
   const sessionIds = sessionIdsIn(root);
   if (!areCertain(sessionIds, encoding)) {
-    const detail = 'a session id in letters of ISO-8859-1';
-    return { kind: 'not-understood', reason: 'encoding', detail, sessionIds: 'unknown' };
+    return notUnderstood('encoding', 'a session id in letters of ISO-8859-1', 'unknown');
   }
+  const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
   if (!isElement(root, SOAP, 'Envelope')) {
-    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`, sessionIds);
+    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`);
   }
-  const bodies = root.children.filter((child) => isElement(child, SOAP, 'Body'));
-  const [body] = bodies;
-  if (body === undefined || bodies.length > 1) {
-    return unknownShape(body === undefined ? 'no Body' : 'a second Body', sessionIds);
+  const [body, secondBody] = root.children.filter((child) => isElement(child, SOAP, 'Body'));
+  if (body === undefined || secondBody !== undefined) {
+    return unknownShape(body === undefined ? 'no Body' : 'a second Body');
   }
-  const [method] = body.children;
-  if (method === undefined || body.children.length > 1) {
-    const detail = method === undefined ? 'no method in Body' : 'a second element in Body';
-    return unknownShape(detail, sessionIds);
+  const [method, secondMethod] = body.children;
+  if (method === undefined || secondMethod !== undefined) {
+    return unknownShape(method === undefined ? 'no method in Body' : 'a second element in Body');
   }
-
-  let unexpected = oddity;
-  const note: Note = (what) => {
-    unexpected ??= what;
-  };
-  if (compatibilityTextMisplaced(utf8.toString(), encoding, root)) {
-    note('DbpropMsmdMDXCompatibility outside of its property');
-  }
-  noteEnvelope(root, body, note);
-  const headers = root.children.filter((child) => isElement(child, SOAP, 'Header'));
-  const header = readHeaders(headers, note);
-  const read = readMethod(method, note);
-  if (read === undefined) {
-    return unknownShape(`${shown(method.local)} is no method of XMLA`, sessionIds);
-  }
-  const request = { ...read, ...header, sessionIds, unexpected };
+  const read = readMethod(method);
+  if (read === undefined) return unknownShape(`${shown(method.local)} is no method of XMLA`);
+  const unexpected =
+    oddity ??
+    (compatibilityTextMisplaced(utf8.toString(), encoding, root)
+      ? `${COMPATIBILITY} outside of its property`
+      : oddityOfEnvelope(root));
+  const request = { ...read, ...readHeader(root), sessionIds, unexpected };
   return { kind: 'understood', request, encoding, declared };
 }
 
-/** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */
-function noteEnvelope(root: XmlElement, body: XmlElement, note: Note): void {
-  for (const element of [root, body]) {
-    noteAttributes(element, ENCODING_STYLE, note);
-    noteText(element, note);
-  }
-  for (const [index, child] of root.children.entries()) {
-    const isHeader = index === 0 && isElement(child, SOAP, 'Header');
-    if (child !== body && !isHeader) {
-      note(`element ${shown(child.local)} in Envelope`);
-    }
-  }
-}
+const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
 
 /**
- * Whether a text that could not be read holds a declaration that must not reach an engine. The reader stops at the
- * first thing that is wrong, an engine's may go on.
+ * Kylin changes the number formats of an answer when the text DbpropMsmdMDXCompatibility stands anywhere in
+ * the body, as raw text. The name of an element is in the key, a comment, a prefix or an ignored value is
+ * not: so the text may stand in the tags of elements of that name only, each tag counted. In UTF-16 the
+ * engine may or may not see it.
  */
-function mentionsDtd(text: string): boolean {
-  return /<!(?:DOCTYPE|ENTITY)/i.test(text);
+function compatibilityTextMisplaced(
+  text: string,
+  encoding: TextEncoding,
+  root: XmlElement,
+): boolean {
+  const occurrences = text.match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
+  if (occurrences === 0) return false;
+  const tagsIn = (element: XmlElement): number => {
+    const isIt = foldName(element.local) === foldName(COMPATIBILITY);
+    const own = isIt ? (element.selfClosing ? 1 : 2) : 0;
+    return element.children.reduce((sum, child) => sum + tagsIn(child), own);
+  };
+  return encoding !== 'utf-8' || occurrences !== tagsIn(root);
 }
 
-function refusedDtd(where: string): RequestReading {
-  return { kind: 'refused', detail: `a document type declaration in ${where}` };
+/** Of several session elements the first counts. `Security` binds a user to the session, whatever its namespace. */
+function readHeader(root: XmlElement) {
+  const blocks = root.children
+    .filter((child) => isElement(child, SOAP, 'Header'))
+    .flatMap(({ children }) => children);
+  const session = blocks.find(isSessionBlock);
+  const others = blocks.filter((block) => !isSessionBlock(block));
+  return {
+    session: session === undefined ? ({ kind: 'none' } as const) : readSession(session),
+    sessionToken: others.some(({ local }) => local === 'BeginGetSessionToken'),
+    headers: others.filter(isKeyedBlock).map(readBlock),
+    security: others.some(({ local }) => local === 'Security'),
+  };
 }
 
-function unknownShape(detail: string, sessionIds: SessionIds): RequestReading {
-  return { kind: 'not-understood', reason: 'unknown-shape', detail, sessionIds };
+function readSession(block: XmlElement): SessionHeader {
+  if (block.local === 'BeginSession') return { kind: 'begin' };
+  const id = valueOf(block, '', 'SessionId') ?? '';
+  if (block.local === 'EndSession') return { kind: 'end', id };
+  const others = namedAttributes(block).filter(([name]) => name !== 'SessionId');
+  return { kind: 'in', id, understand: others.length === 0 ? '' : JSON.stringify(others) };
+}
+
+function readBlock(block: XmlElement): HeaderBlock {
+  const { uri, local, children, text } = block;
+  const content = children.length === 0 ? [text] : children.map((child) => child.text);
+  return { uri, local, attributes: namedAttributes(block), content };
+}
+
+function namedAttributes({ attributes }: XmlElement): HeaderBlock['attributes'] {
+  const named = attributes.map(
+    ({ uri, local, value }) => [uri === '' ? local : `{${uri}}${local}`, value] as const,
+  );
+  return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
+function valueOf(element: XmlElement, uri: string, local: string): string | undefined {
+  return element.attributes.find((one) => one.uri === uri && one.local === local)?.value;
+}
+
+/** The first child of a name in the namespace of XMLA. */
+function childOf(element: XmlElement | undefined, local: string): XmlElement | undefined {
+  return element?.children.find((child) => isElement(child, XMLA, local));
+}
+
+/** The elements of a list in the namespace of XMLA. */
+function listIn(element: XmlElement | undefined): readonly XmlElement[] {
+  return element?.children.filter(({ uri }) => uri === XMLA) ?? [];
+}
+
+/** What the Body says; the rest of a request stands elsewhere in the envelope. */
+type Said<T> = Omit<T, Exclude<keyof XmlaRequest, 'method' | 'properties'>>;
+
+function readMethod(method: XmlElement): Said<DiscoverRequest> | Said<ExecuteRequest> | undefined {
+  if (isElement(method, XMLA, 'Discover')) return readDiscover(method);
+  return isElement(method, XMLA, 'Execute') ? readExecute(method) : undefined;
+}
+
+function readDiscover(method: XmlElement): Said<DiscoverRequest> {
+  const restrictions = listIn(childOf(childOf(method, 'Restrictions'), 'RestrictionList'));
+  return {
+    method: 'Discover',
+    requestType: childOf(method, 'RequestType')?.text ?? '',
+    restrictions: restrictions.map(readRestriction),
+    properties: readProperties(method),
+  };
+}
+
+function readExecute(method: XmlElement): Said<ExecuteRequest> {
+  const commands = childOf(method, 'Command')?.children ?? [];
+  const parameters = listIn(childOf(method, 'Parameters'));
+  return {
+    method: 'Execute',
+    commands: commands.map(({ local }) => local),
+    statement: commands.find(({ local }) => local === 'Statement')?.text ?? '',
+    parameters: parameters.filter(({ local }) => local === 'Parameter').map(readParameter),
+    properties: readProperties(method),
+  };
+}
+
+function readProperties(method: XmlElement): readonly Property[] {
+  return listIn(childOf(childOf(method, 'Properties'), 'PropertyList')).map(({ local, text }) => ({
+    name: local,
+    value: text,
+  }));
+}
+
+function readRestriction({ local, children, text }: XmlElement): Restriction {
+  if (children.length === 0) return { name: local, form: 'plain', values: [text] };
+  return { name: local, form: 'value', values: children.map((child) => child.text) };
+}
+
+function readParameter(element: XmlElement): Parameter {
+  const value = childOf(element, 'Value');
+  return {
+    name: childOf(element, 'Name')?.text ?? '',
+    type: (value && valueOf(value, XSI, 'type')) ?? '',
+    value: value?.text ?? '',
+  };
 }

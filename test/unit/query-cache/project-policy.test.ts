@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { CacheConfig, ProjectConfig } from '../../../src/config/config.ts';
 import { projectPolicy } from '../../../src/query-cache/project-policy.ts';
-import type { NamedCubes } from '../../../src/xmla/request/cubes.ts';
+import type { NamedCubes } from '../../../src/xmla/request/named-objects.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const HOUR = 3_600_000;

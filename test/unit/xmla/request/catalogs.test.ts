@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { namedCatalogs } from '../../../../src/xmla/request/catalogs.ts';
+import { namedCatalogs } from '../../../../src/xmla/request/named-objects.ts';
 import type {
   Property,
   Restriction,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { namedCubes } from '../../../../src/xmla/request/cubes.ts';
+import { namedCubes } from '../../../../src/xmla/request/named-objects.ts';
 import { classifyStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
 import type {
   Property,

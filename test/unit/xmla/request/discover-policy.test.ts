@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/engine-kinds.ts';
-import { classifyDiscover } from '../../../../src/xmla/request/discover-policy.ts';
+import { classify } from '../../../../src/xmla/request/classify.ts';
 import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
 import type { DiscoverRequest, Restriction } from '../../../../src/xmla/request/xmla-request.ts';
 
@@ -56,7 +56,7 @@ describe('what tells of metadata may be cached on every engine', () => {
     'MDSCHEMA_FUNCTIONS',
     'MDSCHEMA_INPUT_DATASOURCES',
   ])('%s', (requestType) => {
-    const refused = KINDS.filter((kind) => classifyDiscover(asking(requestType), kind));
+    const refused = KINDS.filter((kind) => classify(asking(requestType), kind));
     expect(refused).toEqual([]);
   });
 });
@@ -79,13 +79,13 @@ describe('what is momentary, unknown or spelt otherwise is passed through', () =
     '',
     'constructor',
   ])('%j', (requestType) => {
-    const cached = KINDS.filter((kind) => !classifyDiscover(asking(requestType), kind));
+    const cached = KINDS.filter((kind) => !classify(asking(requestType), kind));
     expect(cached).toEqual([]);
   });
 });
 
 test('DBSCHEMA_CATALOGS may be cached except on Kylin', () => {
-  const cached = KINDS.filter((kind) => !classifyDiscover(asking('DBSCHEMA_CATALOGS'), kind));
+  const cached = KINDS.filter((kind) => !classify(asking('DBSCHEMA_CATALOGS'), kind));
   expect(cached).toEqual([
     ENGINE_KINDS.generic,
     ENGINE_KINDS.mondrian,
@@ -101,7 +101,7 @@ describe('DISCOVER_PROPERTIES', () => {
     ['a name with outer white space', names('\n  ProviderVersion\t')],
   ])('may be cached: %s', (_, restrictions) => {
     const request = asking('DISCOVER_PROPERTIES', restrictions);
-    expect(KINDS.filter((kind) => classifyDiscover(request, kind))).toEqual([]);
+    expect(KINDS.filter((kind) => classify(request, kind))).toEqual([]);
   });
 
   test.each<[string, readonly Restriction[]]>([
@@ -136,6 +136,6 @@ describe('DISCOVER_PROPERTIES', () => {
     ]),
   ])('is passed through: %s', (_, restrictions) => {
     const request = asking('DISCOVER_PROPERTIES', restrictions);
-    expect(KINDS.filter((kind) => !classifyDiscover(request, kind))).toEqual([]);
+    expect(KINDS.filter((kind) => !classify(request, kind))).toEqual([]);
   });
 });

@@ -4,14 +4,13 @@ import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-che
 import { likelyLayout, templateOf } from '../../../../src/hot-path/gaps.ts';
 import { KEY_PARTS } from '../../../../src/query-cache/key.ts';
 import type { KeyParts } from '../../../../src/query-cache/key.ts';
-import { namedCatalogs } from '../../../../src/xmla/request/catalogs.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
-import { namedCubes } from '../../../../src/xmla/request/cubes.ts';
+import { namedCatalogs, namedCubes } from '../../../../src/xmla/request/named-objects.ts';
 import { asksForOtherIdentity } from '../../../../src/xmla/request/delegation.ts';
 import { passingChange } from '../../../../src/xmla/request/passing-changes.ts';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
-import { sourcesOf } from '../../../../src/xmla/request/statement-sources.ts';
+import { sourcesOf } from '../../../../src/xmla/mdx/statement-sources.ts';
 import { AROUND, HOSTILE_BODIES, HOSTILE_PIECES } from '../../../support/hostile-bodies.ts';
 import { sizes, strided } from '../../../support/sizes.ts';
 

@@ -1,8 +1,8 @@
 import { foldName } from '../fold-name.ts';
-import { lengthAt, MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
-import type { MdxTokens } from '../mdx/mdx-tokens.ts';
-import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import type { XmlaRequest } from './xmla-request.ts';
+import { lengthAt, MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
+import type { MdxTokens } from './mdx-tokens.ts';
+import { MAX_STATEMENT } from './statement-policy.ts';
+import type { XmlaRequest } from '../request/xmla-request.ts';
 
 /** What a statement reads from. */
 export interface StatementSources {
