@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/clock.ts';
 import { createEngines } from '../../../src/composition/engines.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -34,9 +33,6 @@ function engines(settings: Record<string, unknown>) {
   });
   return createEngines(config, {
     clock: systemClock,
-    random: Math.random,
-    randomBytes,
-    sleep: async () => {},
     emit: () => {},
   });
 }
