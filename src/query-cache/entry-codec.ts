@@ -250,7 +250,8 @@ const isAmount = (value: unknown) =>
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
 const isPlace = (value: unknown) => {
   const { at, encoding } = Object(value) as { readonly [Field in keyof SessionPlace]?: unknown };
-  return Number.isSafeInteger(at) && Object.hasOwn(ENCODINGS, String(encoding));
+  const isEncoding = typeof encoding === 'string' && Object.hasOwn(ENCODINGS, encoding);
+  return Number.isSafeInteger(at) && isEncoding;
 };
 
 /** What each field of a description may be. An engine may send a header with nothing in it. */
