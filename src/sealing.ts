@@ -46,7 +46,7 @@ const TAG = 16;
  * hundred a second that is more than a year.
  *
  * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. Whoever sees two
- * sealed texts of one context therefore knows whether they are equal, and whoever sees one later knows whether it
+ * sealed texts of one context therefore knows whether they are equal, and a reader who sees one later knows whether it
  * has changed back; nothing more. It is for short texts that Redis itself must compare.
  *
  * @param secret the text of the configuration; it should have 128 bits of chance in it, since it is not stretched

@@ -250,7 +250,8 @@ const isAmount = (value: unknown) =>
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
 const isPlace = (value: unknown) => {
   const { at, encoding } = Object(value) as { readonly [Field in keyof SessionPlace]?: unknown };
-  return Number.isSafeInteger(at) && Object.hasOwn(ENCODINGS, String(encoding));
+  const isEncoding = typeof encoding === 'string' && Object.hasOwn(ENCODINGS, encoding);
+  return Number.isSafeInteger(at) && isEncoding;
 };
 
 /** What each field of a description may be. An engine may send a header with nothing in it. */
@@ -270,7 +271,7 @@ function decodeBody(
   coded: Buffer,
   length: number,
 ): Buffer | undefined | Promise<Buffer | undefined> {
-  const whole = (body: Buffer) => (body.length === length ? body : undefined);
+  const whole = (body: Buffer | undefined) => (body?.length === length ? body : undefined);
   switch (coding) {
     case CODING.identity:
       return whole(ownBytes([coded]));
@@ -283,19 +284,19 @@ function decodeBody(
   }
 }
 
-/** Empty where it is broken. */
-function inflateAtOnce(coded: Buffer, length: number): Buffer {
+/** Undefined where it is broken. */
+function inflateAtOnce(coded: Buffer, length: number): Buffer | undefined {
   // With one byte more than it needs the decoder is done after one piece.
   const chunkSize = Math.max(length + 1, LEAST_PIECE);
   try {
     const body = inflateRawSync(coded, { chunkSize, maxOutputLength: Math.max(length, 1) });
     return body.buffer.byteLength === chunkSize ? body : ownBytes([body]);
   } catch {
-    return Buffer.alloc(0);
+    return undefined;
   }
 }
 
 /** The same of a longer one. */
-async function inflateAside(coded: Buffer, length: number): Promise<Buffer> {
-  return decompress(coded, { maxOutputLength: length }).catch(() => Buffer.alloc(0));
+async function inflateAside(coded: Buffer, length: number): Promise<Buffer | undefined> {
+  return decompress(coded, { maxOutputLength: length }).catch(() => undefined);
 }

@@ -150,52 +150,35 @@ export function createSharedFlights(options: {
     }
   }
 
-  /** Asks the engine without holding the place. */
-  function alone(missed: Missed, knownSlow: boolean): Entrance {
-    return { kind: 'ask', turn: { end: (answer) => note(missed, answer, knownSlow) } };
-  }
-
-  /** Asks the engine for all gateways. */
-  function leading(missed: Missed, token: string): Entrance {
-    const { place } = missed;
+  /** Holds the place for as long as any gateway waits. Returns what ends that. */
+  function hold(place: FlightPlace, token: string): () => void {
     const until = clock.now() + options.longestWait();
     const beating = setInterval(() => {
-      // By then no gateway waits for it any more.
       if (clock.now() >= until) return clearInterval(beating);
       places.beat(place, token, PLACE_LIFE).then((held) => {
         if (!held) clearInterval(beating);
       }, told);
     }, BEAT).unref();
-    let ended = false;
-    return {
-      kind: 'ask',
-      turn: {
-        async end(answer, reachable) {
-          if (ended) return;
-          ended = true;
-          clearInterval(beating);
-          const isThere = answer !== undefined && reachable;
-          await places.leave(place, token, isThere ? undefined : NOTHING_FOR).catch(told);
-          await note(missed, answer, true);
-        },
-      },
-    };
+    return () => clearInterval(beating);
   }
 
-  /** Remembers whether the query is slow. */
-  async function note(
-    { place, ttl }: Missed,
-    answer: StoredAnswer | undefined,
-    knownSlow: boolean,
-  ): Promise<void> {
-    if (answer === undefined) return;
-    const took = answer.engineMilliseconds;
-    try {
-      if (took >= SLOW) await places.markSlow(place.query, took, Math.max(SHORTEST_MARK, 2 * ttl));
-      else if (knownSlow) await places.unmark(place.query);
-    } catch (error) {
-      told(error);
+  /** @param token under which this gateway holds the place, where it asks for all of them */
+  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string): Entrance {
+    const letGo = token === undefined ? undefined : hold(place, token);
+    let ended = false;
+    async function end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void> {
+      if (ended) return;
+      ended = true;
+      letGo?.();
+      const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
+      if (token !== undefined) await places.leave(place, token, nothing).catch(told);
+      if (answer === undefined) return;
+      const took = answer.engineMilliseconds;
+      const life = Math.max(SHORTEST_MARK, 2 * ttl);
+      if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
+      else if (knownSlow) await places.unmark(place.query).catch(told);
     }
+    return { kind: 'ask', turn: { end } };
   }
 
   return {
@@ -203,7 +186,7 @@ export function createSharedFlights(options: {
       const token = options.newToken();
       const { place, find, spent } = missed;
       const first = await look(place, token, LOOKUP_BUDGET - spent);
-      if (first?.kind !== 'lead' && first?.kind !== 'wait') return alone(missed, false);
+      if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
       if (waited === 'unwanted') return { kind: waited };
@@ -216,7 +199,7 @@ export function createSharedFlights(options: {
       }
       const leads = waited === 'lead';
       emit({ type: 'shared-flight', end: leads ? 'led' : 'gave-up' });
-      return leads ? leading(missed, token) : alone(missed, true);
+      return ask(missed, true, leads ? token : undefined);
     },
   };
 }

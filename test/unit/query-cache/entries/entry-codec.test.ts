@@ -166,6 +166,15 @@ describe('a value of tier 2', () => {
     ['more epochs than it has', value({ marks: 60 }), 'too short'],
     ['more epochs than anything has', value({ marks: 65 }), 'too many epochs'],
     ['fewer epochs than it has', value({ marks: 1 }), 'unreadable description'],
+    [
+      'more than the nothing that it claims',
+      value({
+        coding: 2,
+        description: { ...DESCRIPTION, bodyLength: 0 },
+        body: deflateRawSync(Buffer.from('<root/>')),
+      }),
+      'unreadable body',
+    ],
     ['a coding that nobody knows', value({ coding: 3 }), 'unreadable body'],
     ['a description that is no JSON', value({ description: '{' }), 'unreadable description'],
     ['a description that is null', value({ description: 'null' }), 'unreadable description'],
