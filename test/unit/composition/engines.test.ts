@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/clock.ts';
 import { createEngines } from '../../../src/composition/engines.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -32,13 +31,7 @@ function engines(settings: Record<string, unknown>) {
     workingFolder: folder,
     readFile: (path) => (path.endsWith('.yaml') ? Buffer.from(text) : Buffer.alloc(0)),
   });
-  return createEngines(config, {
-    clock: systemClock,
-    random: Math.random,
-    randomBytes,
-    sleep: async () => {},
-    emit: () => {},
-  });
+  return createEngines(config, { clock: systemClock, emit: () => {} });
 }
 
 describe('the engines of a configuration', () => {
