@@ -281,8 +281,7 @@ function headersOf(raw: readonly Buffer[]): IncomingHttpHeaders {
   const headers: Record<string, string | string[]> = {};
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const name = String(raw[index]).toLowerCase();
-    // Blanks behind a value are not of it (RFC 9110 §5.5).
-    const value = raw[index + 1]?.toString('latin1').replace(/[\t ]+$/, '') ?? '';
+    const value = withoutBlanks(raw[index + 1]?.toString('latin1') ?? '');
     const before = headers[name];
     if (name === 'set-cookie') headers[name] = [...(before ?? []), value];
     // What every object has by these names is no string.
@@ -290,4 +289,9 @@ function headersOf(raw: readonly Buffer[]): IncomingHttpHeaders {
     else if (!SINGLE.has(name)) headers[name] = before + (name === 'cookie' ? '; ' : ', ') + value;
   }
   return headers;
+}
+
+/** Blanks behind a value are not of it (RFC 9110 §5.5). */
+function withoutBlanks(value: string): string {
+  return value.endsWith(' ') || value.endsWith('\t') ? value.replace(/[\t ]+$/, '') : value;
 }

@@ -49,16 +49,21 @@ const IDENTITY_PARAMETERS: ReadonlySet<string> = new Set(['username', 'password'
  * @param name in lower case
  */
 export function nameAsRead(name: string): string {
-  return name.replaceAll(/[^a-z0-9]/g, '-');
+  return /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
 }
 
 function without(
   headers: IncomingHttpHeaders,
   left: ReadonlySet<string>,
 ): Record<string, string | string[]> {
-  const listed = headers.connection?.split(',').map((name) => name.trim().toLowerCase()) ?? [];
+  const { connection = 'keep-alive' } = headers;
+  const listed =
+    connection === 'keep-alive'
+      ? []
+      : connection.split(',').map((name) => name.trim().toLowerCase());
   const kept: Record<string, string | string[]> = {};
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name of Object.keys(headers)) {
+    const value = headers[name];
     const read = nameAsRead(name);
     if (value === undefined || HOP_BY_HOP.has(read) || left.has(read)) continue;
     if (!listed.includes(name)) kept[name] = value;

@@ -104,7 +104,7 @@ export function createUpstream(
   /** The last answer on each connection; undefined as long as a request waits for its own. */
   const answers = new WeakMap<Socket, IncomingMessage | undefined>();
 
-  const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? []);
+  const idle = () => Object.values(agent.freeSockets).flat();
 
   /**
    * HTTP/1.1 tells whose an answer is by the order of answers alone: anything behind the last one would be taken for
@@ -198,11 +198,11 @@ export function createUpstream(
         await new Promise((resolve) => setImmediate(resolve));
       }
       // The agent drops a closed one only when its event `close` comes.
-      for (const socket of idle()) if (socket.destroyed) socket.emit('agentRemove');
+      for (const socket of idle()) if (socket?.destroyed === true) socket.emit('agentRemove');
     },
     reachable: () => acceptsConnections(address),
     closeIdle() {
-      for (const socket of idle()) socket.destroy();
+      for (const socket of idle()) socket?.destroy();
     },
     close: () => agent.destroy(),
   };

@@ -31,10 +31,7 @@ function engines(settings: Record<string, unknown>) {
     workingFolder: folder,
     readFile: (path) => (path.endsWith('.yaml') ? Buffer.from(text) : Buffer.alloc(0)),
   });
-  return createEngines(config, {
-    clock: systemClock,
-    emit: () => {},
-  });
+  return createEngines(config, { clock: systemClock, emit: () => {} });
 }
 
 describe('the engines of a configuration', () => {
