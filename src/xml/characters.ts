@@ -90,6 +90,16 @@ const NAMED: ReadonlyMap<string, string> = new Map([
   ['apos', "'"],
 ]);
 
+/** Whether the bytes at `at` are those of a mark. */
+export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boolean {
+  const { length } = mark;
+  for (let index = 0; index < length; index += 1)
+    if (bytes[at + index] !== mark[index]) return false;
+  return true;
+}
+
+const NAMED_BYTES: readonly Buffer[] = [...NAMED.keys()].map((name) => Buffer.from(`${name};`));
+
 /** Characters of a reference; a real one takes at most ten. */
 const LONGEST_REFERENCE = 24;
 
@@ -103,12 +113,12 @@ export const ILL_FORMED = -2;
  * @returns the index behind its semicolon, `UNFINISHED` or `ILL_FORMED`
  */
 export function referenceEnd(bytes: Buffer, at: number): number {
+  for (const name of NAMED_BYTES) if (startsWith(bytes, at + 1, name)) return at + 1 + name.length;
   const last = Math.min(bytes.length, at + LONGEST_REFERENCE);
   for (let end = at + 1; end < last; end += 1) {
     const byte = bytes[end] ?? 0;
     if (byte === SEMICOLON) {
-      const isKnown = characterOf(bytes.toString('latin1', at + 1, end)) !== undefined;
-      return isKnown ? end + 1 : ILL_FORMED;
+      return isNumbered(bytes.toString('latin1', at + 1, end)) ? end + 1 : ILL_FORMED;
     }
     const isLetterOrDigit = byte < 0x80 && NAME_BYTES[byte] === 1;
     if (!isLetterOrDigit && !(byte === HASH && end === at + 1)) return ILL_FORMED;
@@ -118,16 +128,19 @@ export function referenceEnd(bytes: Buffer, at: number): number {
 
 /** The text with its references replaced; all of them have been read by `referenceEnd`. */
 export function withoutReferences(text: string): string {
-  return text.replace(/&([^;]*);/g, (_, name: string) => characterOf(name) ?? '');
+  return text.replace(/&([^;]*);/g, (_, name: string) =>
+    name.startsWith('#') ? String.fromCodePoint(codeOf(name)) : (NAMED.get(name) ?? ''),
+  );
 }
 
-function characterOf(name: string): string | undefined {
-  if (!name.startsWith('#')) return NAMED.get(name);
-  const digits = /^#(?:x([\da-fA-F]+)|(\d+))$/.exec(name);
-  if (digits === null) return undefined;
-  const [, hexadecimal, decimal = ''] = digits;
-  const code = hexadecimal === undefined ? Number(decimal) : Number.parseInt(hexadecimal, 16);
-  return isCharacter(code) ? String.fromCodePoint(code) : undefined;
+/** Whether a reference is one by number, of a character that XML allows. */
+function isNumbered(name: string): boolean {
+  return /^#(?:x[\da-fA-F]+|\d+)$/.test(name) && isCharacter(codeOf(name));
+}
+
+/** Of `#60` or `#x3c`. */
+function codeOf(name: string): number {
+  return name.startsWith('#x') ? Number.parseInt(name.slice(2), 16) : Number(name.slice(1));
 }
 
 /** Production 2 of XML 1.0. */

@@ -71,12 +71,12 @@ export function readTree(utf8: Buffer): XmlReading {
   const scanner = new XmlScanner({
     open(tag) {
       const { local, uri, empty } = tag;
-      const attributes = tag.attributes().map(({ uri, local, value }) => ({ uri, local, value }));
-      nodes += 1 + attributes.length;
+      nodes += 1 + tag.attributeCount;
       if (nodes > MAX_NODES) throw unread(`more than ${MAX_NODES} elements and attributes`);
       if (open.length === MAX_DEPTH) {
         throw new Refusal(`elements nested deeper than ${MAX_DEPTH}`);
       }
+      const attributes = tag.attributes().map(({ uri, local, value }) => ({ uri, local, value }));
       const prefix = /^([^:]+):/.exec(tag.value(XSI, 'type') ?? '')?.[1];
       const element: OpenElement = {
         uri,

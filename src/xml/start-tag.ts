@@ -30,6 +30,8 @@ export interface StartTag {
   readonly end: number;
   /** Whether it ends its element too. */
   readonly empty: boolean;
+  /** How many attributes it has, with those that declare namespaces. */
+  readonly attributeCount: number;
   /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
   attributes(): TagAttribute[];
   /** The value of one attribute; undefined when it has none of that name. Builds nothing else. */
@@ -67,6 +69,8 @@ export interface Name {
   lastTag: number;
 }
 
+/** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
+export const LARGEST_TAG = 64 * 1024;
 /** More declarations in scope at one time than this are not read. Toolkits that declare a prefix for each part stay far below. */
 const MAX_DECLARATIONS = 256;
 /** Names of one document, and bytes of them. Wide tables name each column. */
@@ -163,6 +167,7 @@ export class TagReader implements StartTag {
       byte = this.#skipWhite();
       if (byte === GREATER || byte === SLASH) break;
       const { declares, hasPrefix } = this.#readAttribute();
+      if (this.#index - at > LARGEST_TAG) throw unread('a tag that is too long');
       if (declares) declared += 1;
       else if (hasPrefix) prefixed += 1;
       byte = bytes[this.#index];
@@ -182,6 +187,10 @@ export class TagReader implements StartTag {
     this.start = base + at;
     this.end = base + end + 1;
     return end;
+  }
+
+  get attributeCount(): number {
+    return this.#count;
   }
 
   attributes(): TagAttribute[] {

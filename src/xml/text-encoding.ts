@@ -32,12 +32,14 @@ export interface Encoding {
   readonly encoding: TextEncoding;
   /** Whether the XML declaration names it: some engines go by that alone. */
   readonly declared: boolean;
+  /** False for UTF-16 of which neither a mark nor a label names the byte order. */
+  readonly ordered: boolean;
 }
 
 /**
  * Finds the text encoding of a document in its first bytes and in its Content-Type. The byte order mark, the parameter
  * charset and the XML declaration (RFC 7303 section 3, XML 1.0 appendix F) must agree as far as they are there; with
- * none of them it is UTF-8. UTF-16 without a mark is read only where a label names its byte order.
+ * none of them it is UTF-8.
  *
  * @param bytes all bytes so far, from the first one on
  * @param ended true when no byte will follow, so that the answer is never `more`
@@ -60,9 +62,10 @@ export function findEncoding(
   const single = labels.find((label) => label === 'iso-8859-1' || label === 'us-ascii');
   const encoding = isWide || isMarked ? ENCODING_OF_UNITS[start.units] : (single ?? 'utf-8');
   const agrees = labels.every((label) => label === encoding || (isWide && label === 'utf-16'));
-  // XML 1.0 section 4.3.3: UTF-16 begins with its mark.
-  const isSaid = !isWide || isMarked || labels.includes(encoding);
-  return agrees && isSaid ? { encoding, declared: declaration.encoding !== undefined } : 'unknown';
+  // XML 1.0 section 4.3.3: UTF-16 that says so nowhere is not UTF-16.
+  if (!agrees || (isWide && !isMarked && labels.length === 0)) return 'unknown';
+  const ordered = !isWide || isMarked || labels.includes(encoding);
+  return { encoding, declared: declaration.encoding !== undefined, ordered };
 }
 
 /** How wide a character is, and in which order its bytes stand. */
@@ -243,18 +246,19 @@ function readAscii(bytes: Buffer): { text: Buffer; broken: boolean } {
 
 export type DecodedText =
   /** `utf8` is the text; a byte order mark stays in it. */
-  | ({ readonly ok: true; readonly utf8: Buffer } & Encoding)
+  | ({ readonly ok: true; readonly utf8: Buffer } & Omit<Encoding, 'ordered'>)
   /** Another encoding, bytes that it does not allow, a contradiction, or a charset that can be read in two ways. */
   | { readonly ok: false };
 
 const UNDECODABLE: DecodedText = { ok: false };
 
-/** Decodes a whole document. */
+/** Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order. */
 export function decodeText(body: Uint8Array, contentType: string | undefined): DecodedText {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const found = findEncoding(bytes, true, contentType);
-  if (typeof found === 'string') return UNDECODABLE;
-  const decoder = textDecoder(found.encoding);
+  if (typeof found === 'string' || !found.ordered) return UNDECODABLE;
+  const { encoding, declared } = found;
+  const decoder = textDecoder(encoding);
   const utf8 = decoder.toUtf8(bytes);
-  return decoder.broken || decoder.pending ? UNDECODABLE : { ok: true, utf8, ...found };
+  return decoder.broken || decoder.pending ? UNDECODABLE : { ok: true, utf8, encoding, declared };
 }

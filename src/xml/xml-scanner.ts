@@ -16,10 +16,11 @@ import {
   referenceEnd,
   SLASH,
   splitName,
+  startsWith,
   stopsAt,
   UNFINISHED,
 } from './characters.ts';
-import { isSpelt, TagReader } from './start-tag.ts';
+import { isSpelt, LARGEST_TAG, TagReader } from './start-tag.ts';
 import type { Name, StartTag } from './start-tag.ts';
 import { malformed, unread } from './xml-error.ts';
 
@@ -47,8 +48,6 @@ export interface XmlSink {
 
 /** The least of what parsers allow (libxml2: 256). */
 const DEEPEST = 200;
-/** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
-const LARGEST_TAG = 64 * 1024;
 
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
 
@@ -339,14 +338,6 @@ export class XmlScanner {
       throw malformed('no end');
     }
   }
-}
-
-/** Whether the bytes at `at` are those of a mark. */
-function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boolean {
-  const { length } = mark;
-  for (let index = 0; index < length; index += 1)
-    if (bytes[at + index] !== mark[index]) return false;
-  return true;
 }
 
 /** The end of the bytes, less as many of one byte there, which may begin the end of a section. */

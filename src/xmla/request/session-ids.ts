@@ -91,10 +91,8 @@ export async function sessionIdsInLong(
     {
       open(tag) {
         depth += 1;
-        for (const { local, value } of tag.attributes()) {
-          attributes += 1;
-          if (isSessionId(local)) found.add(value);
-        }
+        attributes += tag.attributeCount;
+        for (const { local, value } of tag.attributes()) if (isSessionId(local)) found.add(value);
         if (depth > MAX_DEPTH || attributes > MAX_NODES) throw new Error('too much');
       },
       close() {

@@ -75,7 +75,7 @@ describe('the encoding of a document', () => {
     ['utf-16be', 'utf16be', 'be', '<a/>', undefined],
     ['utf-16le', 'utf16le', 'le', declared('UTF-16'), 'text/xml;charset=utf-16'],
     ['utf-16be', 'utf16be', 'be', declared('utf-16be'), undefined],
-    ['unknown', 'none', 'le', declared('utf-16'), undefined],
+    ['utf-16le', 'none', 'le', declared('utf-16'), undefined],
     ['utf-16be', 'none', 'be', '<a/>', 'text/xml;charset=utf-16be'],
     ['unknown', 'none', 'le', '<a/>', undefined],
     ['unknown', 'none', 'le', '<a/>', 'text/xml;charset=utf-16be'],
@@ -106,6 +106,7 @@ describe('the encoding of a document', () => {
     expect(findEncoding(whole, false, undefined)).toEqual({
       encoding: 'iso-8859-1',
       declared: true,
+      ordered: true,
     });
     const endless = bytesOf(`<?xml ${' '.repeat(DECLARATION_LIMIT)}`, 'none');
     expect(findEncoding(endless, false, undefined)).toBe('unknown');
