@@ -37,7 +37,6 @@ export async function leadWorkers(options: {
   const primary = createPrimary({
     clock: parts.clock,
     newToken: () => newToken(parts),
-    longestLease: LEASE_LIMITS.longest,
     orphanLease: LEASE_LIMITS.longest,
   });
   const crew = createCrew({

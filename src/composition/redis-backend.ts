@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LEASE_LIMITS } from '../config/config.ts';
 import { createCircuitBreaker } from '../redis/circuit-breaker.ts';
-import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
+import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisOutage } from '../redis/redis-outage.ts';
 import { createRedisFlights } from '../redis/redis-flights.ts';
 import { createRedisPurgeLines } from '../redis/redis-purge-log.ts';
@@ -9,9 +9,7 @@ import { createRedisValueTier } from '../redis/redis-value-tier.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis, isDeadline } from '../redis/redis-connections.ts';
 import { createRedisSweepStore } from '../redis/redis-sweep-store.ts';
-import { createRedisSessionStore } from '../redis/redis-session-store.ts';
 import type { Sealer } from '../sealing.ts';
-import { SESSION_LIFE } from '../sessions/session-store.ts';
 import type { Backend, CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
 import { redisTarget } from './redis.ts';
@@ -28,7 +26,6 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): Backend {
   const { emit } = parts;
   const { namespace } = settings.redis;
-  const replica = newToken(parts);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
   const isUp = () => connections.ready() && !breaker.open;
   const outage = createRedisOutage({
@@ -50,7 +47,7 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
   });
   const breaker = createCircuitBreaker({
     ...BREAKER,
-    probe: () => epochStore.probe(),
+    probe: () => freshness.probe(),
     sleep,
     isSilence: isDeadline,
     onChange(open, error) {
@@ -58,11 +55,12 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
       else outage.look();
     },
   });
-  const epochStore = createRedisEpochStore({
+  const freshness = createRedisFreshness({
     connections,
     breaker,
     namespace,
-    replica,
+    sealer,
+    gateway: newToken(parts),
     lease: settings.lease,
     longestLease: LEASE_LIMITS.longest,
     unusedAfter: 2 * settings.longestTtl,
@@ -71,18 +69,7 @@ export function inRedis(settings: CacheSettings, parts: Parts, sealer: Sealer): 
     onError,
   });
   return {
-    epochStore,
-    sessionStore: createRedisSessionStore({
-      connections,
-      breaker,
-      namespace,
-      sealer,
-      replica,
-      lease: settings.lease,
-      longestLease: LEASE_LIMITS.longest,
-      life: SESSION_LIFE,
-      newToken: () => newToken(parts),
-    }),
+    freshness,
     purgeLines: createRedisPurgeLines({ connections, namespace, sealer }),
     values: createRedisValueTier({ connections, breaker, namespace }),
     sweepStore: createRedisSweepStore({

@@ -57,7 +57,7 @@ describe('a purge that is owed when a configuration is loaded', () => {
     gateway = await startTestGateway(settings({ url: through() }));
     await hole.set('refuse');
     expect((await purge(gateway, 'a')).status).toBe(503);
-    const before = await askRedis(redis.port, 'GET {mdx}:epoch:project:a');
+    const before = await askRedis(redis.port, 'GET {mdx}:2:epoch:project:a');
     await gateway.reload(settings(elsewhere()));
     await hole.set('forward');
     const { events } = gateway;
@@ -72,7 +72,7 @@ describe('a purge that is owed when a configuration is loaded', () => {
     const [owed, ...later] = purgesOf(gateway);
     expect(owed?.result).toBe('owed');
     expect(later.filter(({ id }) => id === owed?.id)).toEqual([]);
-    expect(await askRedis(redis.port, 'GET {mdx}:epoch:project:a')).toBe(before);
+    expect(await askRedis(redis.port, 'GET {mdx}:2:epoch:project:a')).toBe(before);
   });
 
   test('with the same Redis is done, and not told as lost', async () => {

@@ -9,6 +9,7 @@ export interface OwnedTable<V> {
   /** In the place of what stood under the name, whoever owned that. */
   set(name: string, owner: string, value: V): void;
   delete(name: string): void;
+  values(): Iterable<V>;
 }
 
 /** With `max` a cache would take the memory for all places at once. */
@@ -62,5 +63,8 @@ export function createOwnedTable<V extends object>(max: number): OwnedTable<V> {
       names.set(name, true);
     },
     delete: (name) => void all.delete(name),
+    *values() {
+      for (const { value } of all.values()) yield value;
+    },
   };
 }
