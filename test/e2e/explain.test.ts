@@ -257,7 +257,7 @@ test('an entry in Redis is shown by every gateway, with the same digests', async
 
 test('a session in Redis lives no longer for being explained', async () => {
   const redis = await startRedis();
-  const sessions = await startSessionEngine('emondrian');
+  const sessions = await startSessionEngine({ kind: 'emondrian' });
   gateway = await startTestGateway({
     engine: { url: sessions.url, kind: 'emondrian' },
     cache: { lease: '100ms', redis: { url: redis.url } },

@@ -190,10 +190,13 @@ export function createPurges(options: {
     const others = pending.get(key)?.waiting ?? [];
     pending.set(key, { scopes, id, waiting: [...others, ...waiting].slice(-MAX_WAITING) });
     epochs.pending.add(scopes, async () => {
+      // A purge that comes while they are renewed has a renewal of its own.
+      const before = pending.get(key)?.waiting ?? [];
       const renewal = await epochs.renew(scopes, id);
-      const renewed = pending.get(key);
-      pending.delete(key);
-      const settled = settle({ scopes, id, waiting: renewed?.waiting ?? [] }, renewal);
+      const since = pending.get(key)?.waiting.filter((one) => !before.includes(one)) ?? [];
+      if (since.length === 0) pending.delete(key);
+      else pending.set(key, { scopes, id, waiting: since });
+      const settled = settle({ scopes, id, waiting: before }, renewal);
       passing.add(settled);
       void settled.finally(() => passing.delete(settled));
     });
