@@ -10,6 +10,7 @@ export interface OwnedTable<V> {
   /** In the place of what stood under the name, of whichever owner. */
   set(name: string, owner: string, value: V): void;
   delete(name: string): void;
+  values(): Iterable<V>;
   /** Drops what was not used for `unusedFor`, which is not found any more as it is. */
   dropUnused(): void;
 }
@@ -89,6 +90,9 @@ export function createOwnedTable<V>(
       if (names.size === 0) owners.delete(owner);
     },
     delete: (name) => void all.delete(name),
+    *values() {
+      for (const { value } of all.values()) yield value;
+    },
     dropUnused: () => void all.purgeStale(),
   };
 }

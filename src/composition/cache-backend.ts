@@ -1,13 +1,11 @@
 import type { Config, RedisConfig } from '../config/config.ts';
-import type { EpochStore } from '../query-cache/purge/epoch-store.ts';
-import { createMemoryEpochStore } from '../query-cache/purge/memory-epoch-store.ts';
+import type { FreshnessStore } from '../freshness/freshness-store.ts';
+import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
 import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
 import type { FlightPlaces } from '../query-cache/shared-flights.ts';
 import type { SweepStore } from '../query-cache/purge/sweep.ts';
 import type { ValueTier } from '../query-cache/shared-entries.ts';
-import { createMemorySessionStore } from '../sessions/memory-session-store.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../sealing.ts';
-import { SESSION_LIFE, type SessionStore } from '../sessions/session-store.ts';
 import { newToken, type Parts } from './parts.ts';
 
 /** The part of the configuration that a cache is built from; when it changes, a new one is built. */
@@ -50,13 +48,12 @@ function addressOf(text: string): string {
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
 export interface Backend {
-  readonly epochStore: EpochStore;
-  readonly sessionStore: SessionStore;
+  readonly freshness: FreshnessStore;
   readonly values: ValueTier | undefined;
   readonly sweepStore: SweepStore | undefined;
   readonly purgeLines: PurgeLines | undefined;
   readonly flightPlaces: FlightPlaces | undefined;
-  /** Milliseconds; Infinity where nobody else can renew an epoch. */
+  /** For which tokens and sessions are used (ms). */
   readonly lease: number;
   /** No purge is acknowledged in less (ms). */
   readonly purgeTakes: number;
@@ -72,27 +69,36 @@ export interface Backend {
   readonly close: () => Promise<void>;
 }
 
+/**
+ * Where no other gateway can change what was read, it is read again so often (ms), since the store drops sessions that
+ * are not asked for: far below `SESSION_LIFE`.
+ */
+const REREAD = 3_600_000;
+
+/** What a gateway without Redis has not. */
+export const ALONE = {
+  values: undefined,
+  sweepStore: undefined,
+  purgeLines: undefined,
+  flightPlaces: undefined,
+  lease: REREAD,
+  purgeTakes: 0,
+  state: () => 'off',
+  why: () => undefined,
+  whyFailed: String,
+  conditions: () => [],
+  settled: async () => {},
+  close: async () => {},
+} satisfies Omit<Backend, 'freshness'>;
+
 /** Of a gateway that is alone. */
 export function inProcess(settings: CacheSettings, parts: Parts): Backend {
-  return {
-    epochStore: createMemoryEpochStore({
-      newToken: () => newToken(parts),
-      keySecret: settings.key_secret ?? newToken(parts),
-    }),
-    sessionStore: createMemorySessionStore({ clock: parts.clock, life: SESSION_LIFE }),
-    values: undefined,
-    sweepStore: undefined,
-    purgeLines: undefined,
-    flightPlaces: undefined,
-    lease: Infinity,
-    purgeTakes: 0,
-    state: () => 'off',
-    why: () => undefined,
-    whyFailed: String,
-    conditions: () => [],
-    settled: async () => {},
-    close: async () => {},
-  };
+  const memory = createMemoryStore({
+    newToken: () => newToken(parts),
+    keySecret: settings.key_secret ?? newToken(parts),
+    clock: parts.clock,
+  });
+  return { ...ALONE, freshness: aloneStore(memory) };
 }
 
 export function sealerOf({ redis }: CacheSettings): Sealer {

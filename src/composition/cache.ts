@@ -1,14 +1,13 @@
 import type { RedisConfig } from '../config/config.ts';
-import { createEpochs } from '../query-cache/purge/epochs.ts';
+import { createEpochs } from '../freshness/freshness.ts';
 import { createFlights } from '../query-cache/flights.ts';
 import { createMemoryTier } from '../query-cache/memory-tier.ts';
-import { createPurges, type EngineClearing, type OwingPurges } from '../query-cache/purge/purge.ts';
-import { createMemoryPurgeLog } from '../query-cache/purge/memory-purge-log.ts';
-import type { PurgeLog } from '../query-cache/purge/purge-log.ts';
+import { createPurges, type CachePurges, type EngineClearing } from '../query-cache/purge/purge.ts';
 import {
+  createMemoryPurgeLog,
   createSharedPurgeLog,
-  type SharedPurgeLog,
-} from '../query-cache/purge/shared-purge-log.ts';
+  type PurgeLog,
+} from '../query-cache/purge/purge-log.ts';
 import { createQueryCache, type QueryCache } from '../query-cache/query-cache.ts';
 import type { Scope } from '../query-cache/purge/scopes.ts';
 import { createSharedEntries } from '../query-cache/shared-entries.ts';
@@ -37,7 +36,7 @@ const MAX_UNSHAREABLE = 10_000;
 /** The query cache with everything it stands on. It outlives a reload that does not change it. */
 export interface Cache {
   readonly queryCache: QueryCache;
-  readonly purges: OwingPurges;
+  readonly purges: CachePurges;
   readonly purgeLog: PurgeLog;
   readonly sessions: Sessions;
   readonly redisState: () => 'off' | 'up' | 'down';
@@ -58,12 +57,10 @@ export interface Cache {
   readonly lonelySessions: Sessions | undefined;
   /** The purges of this gateway, which outlive the cache. */
   readonly ownPurges: PurgeLog;
-  /** The log that is shared with other gateways; undefined without any. */
-  readonly sharedPurgeLog: SharedPurgeLog | undefined;
   /** Where Redis is, if there is one. */
   readonly redis: RedisConfig;
   /**
-   * Takes over what another cache owes, and what it could not write to the log.
+   * Takes over what another cache owes.
    * @returns false when the other owes something to another Redis: that stays with it
    */
   readonly takeOver: (other: Cache) => boolean;
@@ -93,7 +90,7 @@ export async function createCache(
   const backend = await backendOf(settings, limits, parts, sealer);
   const maxEntry = () => limits().maxEntry;
   const epochs = createEpochs({
-    store: backend.epochStore,
+    store: backend.freshness,
     clock,
     lease: backend.lease,
     onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
@@ -137,7 +134,7 @@ export async function createCache(
   const sessions =
     kept ??
     createSessions({
-      store: backend.sessionStore,
+      store: backend.freshness,
       clock,
       lease: backend.lease,
       sleep: parts.sleep,
@@ -145,15 +142,14 @@ export async function createCache(
       onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
     });
   const ownPurges = before?.ownPurges ?? createMemoryPurgeLog();
-  const sharedPurgeLog =
-    backend.purgeLines &&
-    createSharedPurgeLog({
-      lines: backend.purgeLines,
-      own: ownPurges,
-      newLine: () => newToken(parts),
-      onError: (error) => emit({ type: 'redis-failed', operation: 'purges', error }),
-    });
-  const purgeLog = sharedPurgeLog ?? ownPurges;
+  const purgeLog =
+    backend.purgeLines === undefined
+      ? ownPurges
+      : createSharedPurgeLog({
+          lines: backend.purgeLines,
+          own: ownPurges,
+          onError: (error) => emit({ type: 'redis-failed', operation: 'purges', error }),
+        });
   const sweep =
     backend.sweepStore &&
     createSweep({ store: backend.sweepStore, clock, sleep: parts.sleep, emit });
@@ -184,7 +180,6 @@ export async function createCache(
     purges,
     purgeLog,
     ownPurges,
-    sharedPurgeLog,
     sessions,
     lonelySessions: isAlone ? sessions : undefined,
     redisState,
@@ -197,20 +192,17 @@ export async function createCache(
     owed: epochs.owed,
     redis: settings.redis,
     takeOver(other) {
-      sharedPurgeLog?.carry(other.sharedPurgeLog?.pending() ?? []);
       // What is renewed in one Redis is not in another, and nobody may be told that it is.
       if (!isSameKeeper(other.redis, settings.redis)) return other.owed().length === 0;
-      purges.takeOver(other.owed(), other.purges.handOver());
+      purges.takeOver(other.purges.handOver());
       return true;
     },
     retire: memory.retire,
     renewCertificates: () => backend.renewCertificates?.(),
     async close() {
       await sweep?.close();
-      sharedPurgeLog?.close();
       memory.retire();
       await epochs.close();
-      await backend.sessionStore.close();
       await backend.close();
     },
   };

@@ -42,7 +42,6 @@ export async function leadWorkers(options: {
   const primary = createPrimary({
     clock: parts.clock,
     newToken: () => newToken(parts),
-    longestLease: LEASE_LIMITS.longest,
     orphanLease: LEASE_LIMITS.longest,
   });
   const handover = createHandover();

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LEASE_LIMITS } from '../config/config.ts';
-import { createRedisEpochStore } from '../redis/redis-epoch-store.ts';
+import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import { createRedisFlights } from '../redis/redis-flights.ts';
 import { createRedisPurgeLines } from '../redis/redis-purge-log.ts';
@@ -8,9 +8,7 @@ import { createRedisValueTier } from '../redis/redis-value-tier.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisSweepStore } from '../redis/redis-sweep-store.ts';
-import { createRedisSessionStore } from '../redis/redis-session-store.ts';
 import type { Sealer } from '../sealing.ts';
-import { SESSION_LIFE } from '../sessions/session-store.ts';
 import type { Backend, CacheLimits, CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
 import { redisTarget } from './redis.ts';
@@ -30,7 +28,6 @@ export function inRedis(
 ): Backend {
   const { emit } = parts;
   const { namespace } = settings.redis;
-  const replica = newToken(parts);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
   const target = redisTarget(settings.redis);
   const connections = connectRedis(target, (error, partial) => {
@@ -39,7 +36,7 @@ export function inRedis(
   });
   const health = createRedisHealth({
     isConnected: connections.ready,
-    probe: () => epochStore.probe(),
+    probe: () => freshness.probe(),
     sleep,
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
@@ -51,11 +48,12 @@ export function inRedis(
     connections,
     onProblem: (message) => emit({ type: 'warning', message }),
   });
-  const epochStore = createRedisEpochStore({
+  const freshness = createRedisFreshness({
     connections,
     breaker,
     namespace,
-    replica,
+    sealer,
+    gateway: newToken(parts),
     lease: settings.lease,
     longestLease: LEASE_LIMITS.longest,
     get unusedAfter() {
@@ -66,18 +64,7 @@ export function inRedis(
     onError,
   });
   return {
-    epochStore,
-    sessionStore: createRedisSessionStore({
-      connections,
-      breaker,
-      namespace,
-      sealer,
-      replica,
-      lease: settings.lease,
-      longestLease: LEASE_LIMITS.longest,
-      life: SESSION_LIFE,
-      newToken: () => newToken(parts),
-    }),
+    freshness,
     purgeLines: createRedisPurgeLines({ connections, namespace, sealer }),
     values: createRedisValueTier({ connections, breaker, namespace }),
     sweepStore: createRedisSweepStore({

@@ -1,6 +1,7 @@
 import type { SweepStore } from '../query-cache/purge/sweep.ts';
 import type { RedisClient } from './redis-connections.ts';
 import type { RedisConnections } from './redis-connections.ts';
+import { freshnessKey } from './redis-freshness.ts';
 import { redisScript } from './redis-script.ts';
 
 /** Values that are read or dropped at one time. */
@@ -68,7 +69,7 @@ export function createRedisSweepStore(options: {
       await dropLock(redis, [lockKey], [token]);
     },
     async *tokens() {
-      for await (const names of scan(`{${namespace}}:epoch:*`, NAMES)) {
+      for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
         const tokens = names.length === 0 ? [] : await redis.mget(names);
         yield tokens.filter((one) => one !== null);
       }

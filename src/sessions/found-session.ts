@@ -2,7 +2,7 @@ import type { SessionRecord } from './session-store.ts';
 import type { FoundSession } from './sessions.ts';
 
 /**
- * Whether what was found under a name was begun in another place, or with an id that was spelt otherwise.
+ * Whether what was found under a name was begun at another engine, or with an id that was spelt otherwise.
  * @param spelling of the one that was asked for, see `sessionSpelling`
  */
 export function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
@@ -27,15 +27,4 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
     case 'unknown':
       return undefined;
   }
-}
-
-export function asDirty(found: FoundSession): FoundSession {
-  if (found.kind !== 'known') return found;
-  return { kind: 'known', record: { ...found.record, dirty: true } };
-}
-
-/** Whether a session is the one of the record, nothing was changed since, and both are clean. */
-export function isSame(found: FoundSession, record: SessionRecord): boolean {
-  if (found.kind !== 'known' || found.record.dirty || record.dirty) return false;
-  return found.record.version === record.version;
 }

@@ -1,93 +1,111 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import type {
+  FreshnessStore,
+  SessionCall,
+  SessionRecord,
+  SessionReply,
+} from '../freshness/freshness-store.ts';
+import { createLeaseCache } from '../freshness/lease-cache.ts';
 import { LEASE_MARGIN, leaseStart } from '../lease.ts';
-import { asDirty, asSpelt, isSame, isSpeltOtherwise } from './found-session.ts';
-import { createSessionMemory } from './session-memory.ts';
+import { asSpelt, isSpeltOtherwise, lastRecord } from './found-session.ts';
 import { createSessionDigests } from './session-name.ts';
-import type { SessionRecord, SessionStore } from './session-store.ts';
 import type { FoundSession, Sessions } from './sessions.ts';
 
 /** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
 const CHANGE_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const CHANGE_PAUSE = 300;
-/** How often a read is sent again because a change here, or its slowness, made its reply worthless. */
-const MAX_READS = 4;
 /** Of one session it is noted at most so often that a request was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Sessions of which is remembered when that was. */
-const MAX_FORWARDED = 10_000;
-
-interface Take {
-  readonly next: Pick<SessionRecord, 'catalog' | 'profile'>;
-  readonly result: Promise<FoundSession>;
-}
+/** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
+const MAX_KNOWN = 100_000;
+const MAX_DIRTIED = 100_000;
 
 /**
- * What this replica knows of sessions, over the store that it shares with others.
+ * What this gateway knows of sessions, over the store that it shares with others.
  *
- * The promise: when `dirty` has resolved to true, a request that arrives at any replica finds none of the sessions
- * clean. It rests on one sentence: a replica uses a clean record for at most `lease` after it *sent* the read that
+ * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions
+ * clean. It rests on one sentence: a gateway uses a clean record for at most `lease` after it *sent* the read that
  * brought it, the store notes that lease, and a change waits longer than that between the store's word and its own
- * answer. A reply to a read sent before a change here is thrown away, since it may be the older of the two.
+ * answer.
  *
  * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session
  * of that name at the same time, the store sees to it that it is not begun clean with what was dirty before; one
  * that is begun afterwards is another session.
  *
- * @param options.lease milliseconds; Infinity when no other replica can change a session
+ * @param options.lease milliseconds
  * @param options.onError told of every failure of the store
  */
 export function createSessions(options: {
-  store: SessionStore;
+  store: Pick<FreshnessStore, 'session' | 'renew'>;
   clock: Clock;
   lease: number;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
   onError: (error: unknown) => void;
 }): Sessions {
-  const { store, clock, lease, sleep, newToken, onError } = options;
-  const memory = createSessionMemory({ clock, lease });
+  const { store, clock, sleep, newToken, onError } = options;
+  const known = createLeaseCache<SessionRecord>({
+    ...options,
+    max: MAX_KNOWN,
+    ownerOf: ({ principal }) => principal,
+  });
   const digestsOf = createSessionDigests();
   const finds = new Map<string, Promise<FoundSession>>();
-  const takes = new Map<string, Take>();
-  /** When this replica last noted that a request was forwarded, by the clock that never steps back. */
-  const forwardedNotes = new LRUCache<string, number>({ max: MAX_FORWARDED });
+  /**
+   * Sessions that were made dirty here → the version of their record ('' without one) that no gateway takes for clean;
+   * undefined where the store did not confirm that, so that it counts here alone.
+   */
+  const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
+    maxSize: MAX_DIRTIED,
+    sizeCalculation: () => 1,
+  });
 
-  /** Nobody joins a read that was sent before this, nor uses what it brings. */
-  function forget(name: string): void {
-    finds.delete(name);
-    memory.forget(name);
+  /** Whether it was made dirty, and the store has not confirmed it, or others may still take it for clean. */
+  function isDirtyHere(key: string): boolean {
+    const here = dirtied.get(key);
+    return here !== undefined && here.version === undefined;
   }
 
-  function forgetAll(): void {
-    finds.clear();
-    memory.forgetAll();
+  function seen(key: string, record: SessionRecord): FoundSession {
+    const dirty = record.dirty || isDirtyHere(key);
+    return { kind: 'known', record: dirty ? { ...record, dirty } : record };
   }
 
-  async function read(name: string): Promise<FoundSession> {
-    for (let sent = 0; sent < MAX_READS; sent += 1) {
-      const since = leaseStart(clock);
-      const watch = memory.watch(name);
-      try {
-        const { record } = await store.read(name);
-        if (watch.overtaken()) continue;
-        const found = memory.remember(name, record, since);
-        // Old news of a dirty session, or of none, are as good as new ones.
-        if (found.kind !== 'known' || found.record.dirty) return found;
-        const held = memory.now(name);
-        if (held !== undefined) return held;
-      } catch (error) {
-        onError(error);
-        return memory.lasting(name);
-      } finally {
-        watch.stop();
-      }
+  function now(key: string): FoundSession | undefined {
+    const record = known.held(key);
+    return record && seen(key, record);
+  }
+
+  /** What can be said while the store cannot be asked: a session that was dirty still is. */
+  function lasting(key: string): FoundSession {
+    const last = known.last(key);
+    const found = last && seen(key, last);
+    return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
+  }
+
+  async function read(key: string, call: 'read' | 'peek' = 'read'): Promise<FoundSession> {
+    try {
+      const found = await known.read<SessionReply, FoundSession>(
+        [key],
+        () => store.session(key, { do: call }),
+        ({ record }, since) => {
+          if (record === undefined) known.drop(key);
+          else if (call === 'read') known.keep(key, record, since);
+          if (record === undefined) return { kind: 'unknown' };
+          // A stale 'dirty' needs no refresh: it never turns clean.
+          return record.dirty || call === 'peek' ? seen(key, record) : now(key);
+        },
+      );
+      return found ?? lasting(key);
+    } catch (error) {
+      onError(error);
+      return lasting(key);
     }
-    return memory.lasting(name);
   }
 
-  /** One read for all who ask at one time. */
+  /** Concurrent callers share one read. */
   function readOnce(key: string): Promise<FoundSession> {
     const running = finds.get(key);
     if (running !== undefined) return running;
@@ -98,12 +116,30 @@ export function createSessions(options: {
     return started;
   }
 
-  /** Resolves to the lease that others may go on for; undefined when the store did not confirm it. */
-  async function tryToChange(change: () => Promise<number>): Promise<number | undefined> {
+  /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
+  async function change(key: string, call: SessionCall): Promise<SessionReply> {
+    const since = leaseStart(clock);
+    const watch = known.watch([key]);
+    try {
+      const reply = await store.session(key, call);
+      const overtaken = watch.overtaken();
+      known.forget([key]);
+      // Its repetition is worth waiting for only to those who came before.
+      finds.delete(key);
+      if (reply.record === undefined) known.drop(key);
+      else if (!overtaken) known.keep(key, reply.record, since);
+      return reply;
+    } finally {
+      watch.stop();
+    }
+  }
+
+  /** Undefined when the store did not confirm it. */
+  async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
     for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
       if (tries > 0) await sleep(CHANGE_PAUSE);
       try {
-        return await change();
+        return await renew();
       } catch (error) {
         onError(error);
       }
@@ -111,183 +147,127 @@ export function createSessions(options: {
     return undefined;
   }
 
-  async function waitOut(longest: number): Promise<void> {
-    if (longest > 0) await sleep(longest * LEASE_MARGIN);
+  async function waitOut(lease: number): Promise<void> {
+    if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
 
-  /** Whether no replica takes it for clean, so that there is nothing left to do. */
-  async function isSettled(name: string): Promise<boolean> {
-    if (!memory.isSettled(name)) return false;
+  /** Whether what no gateway takes for clean is still all that there is, so that there is nothing left to do. */
+  async function isStill(key: string, version: string): Promise<boolean> {
     // Elsewhere it may have ended, and the engine may have begun another one under its id.
-    await (memory.now(name) ?? read(name));
-    return memory.isSettled(name);
+    const record = lastRecord(now(key) ?? (await read(key)));
+    return record === undefined ? version === '' : record.dirty && record.version === version;
   }
 
-  async function makeDirty(name: string): Promise<number | undefined> {
-    finds.delete(name);
-    memory.mark(name);
-    // What is dirty here may be clean for others still.
-    if (await isSettled(name)) return 0;
-    const lease = await tryToChange(async () => (await store.markDirty(name, newToken())).lease);
-    // The first mark may have been dropped for others, and what was read since may be from before the change.
-    finds.delete(name);
-    memory.mark(name);
-    return lease;
-  }
-
-  async function dirty(names: readonly string[]): Promise<boolean> {
-    const leases = await Promise.all(names.map(makeDirty));
-    const confirmed = leases.filter((one) => one !== undefined);
-    if (confirmed.length < leases.length) return false;
-    await waitOut(confirmed.reduce((longest, one) => Math.max(longest, one), 0));
-    for (const name of names) memory.settle(name);
+  /** Resolves when no gateway takes it for clean. False when the store did not confirm it. */
+  async function makeDirty(key: string): Promise<boolean> {
+    const version = dirtied.get(key)?.version;
+    if (version !== undefined && (await isStill(key, version))) return true;
+    const here = { version: undefined };
+    dirtied.set(key, here);
+    const reply = await tryToRenew(() => change(key, { do: 'renew', token: newToken() }));
+    if (reply === undefined) return false;
+    await waitOut(reply.lease);
+    // Another one of that name may have begun meanwhile.
+    if (dirtied.get(key) === here) dirtied.set(key, { version: reply.record?.version ?? '' });
     return true;
   }
 
-  async function take(
-    name: string,
-    record: SessionRecord,
-    next: Pick<SessionRecord, 'catalog' | 'profile'>,
-  ): Promise<FoundSession> {
-    const { catalog, profile } = next;
-    forget(name);
-    const since = leaseStart(clock);
-    const changing = memory.watch(name);
-    try {
-      const receipt = await store.setCatalog(name, record.version, {
-        catalog,
-        profile,
-        version: newToken(),
-      });
-      const overtaken = changing.overtaken();
-      // What was read in the meantime may be from before the change.
-      forget(name);
-      if (!overtaken) memory.remember(name, receipt.record, since);
-      const waiting = memory.watch(name);
-      await waitOut(receipt.lease);
-      waiting.stop();
-      const found = memory.seen(name, receipt.record);
-      // Nobody knows which of two changes the engine will see first.
-      return overtaken || waiting.overtaken() ? asDirty(found) : found;
-    } catch (error) {
-      onError(error);
-      // The store may have changed it, or do so later; the engine may see the catalog or not.
-      if (!(await dirty([name]))) return { kind: 'unavailable', last: undefined };
-      return asDirty({ kind: 'known', record });
-    } finally {
-      changing.stop();
-    }
+  async function dirty(keys: readonly string[]): Promise<boolean> {
+    const done = await Promise.all(keys.map(makeDirty));
+    return done.every(Boolean);
   }
 
   return {
     find(name) {
       const { key, spelling } = digestsOf(name);
-      const known = memory.now(key);
-      if (known !== undefined) return asSpelt(known, spelling);
-      return readOnce(key).then((found) => asSpelt(found, spelling));
+      const found = now(key);
+      if (found !== undefined) return asSpelt(found, spelling);
+      return readOnce(key).then((one) => asSpelt(one, spelling));
+    },
+    async peek(name) {
+      const { key, spelling } = digestsOf(name);
+      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
     handle(name) {
       const { key, spelling } = digestsOf(name);
       return {
         find() {
-          const known = memory.now(key);
-          return known && asSpelt(known, spelling);
+          const found = now(key);
+          return found && asSpelt(found, spelling);
         },
       };
     },
-    async begin(name, given) {
+    async begin(name, { dirty: isDirty = false, ...given }) {
       const { key, spelling } = digestsOf(name);
-      const { principal, profile, catalog, replica, dirty = false } = given;
-      const begun: SessionRecord = {
-        principal,
-        profile,
-        catalog,
-        replica,
-        dirty,
-        spelling,
-        version: newToken(),
-        forwardedAt: clock.wall(),
-      };
-      forget(key);
-      const since = leaseStart(clock);
-      const watch = memory.watch(key);
+      const data = { ...given, spelling, forwardedAt: clock.wall() };
+      const token = newToken();
+      known.forget([key]);
       try {
-        const record = await store.begin(key, begun);
-        const overtaken = watch.overtaken();
-        forget(key);
-        if (!overtaken) {
-          memory.revive(key);
-          memory.remember(key, record, since);
-        }
+        await store.session(key, { do: 'claim', token });
+        const dirtyFromFirst = isDirty || isDirtyHere(key);
+        await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
         return true;
       } catch (error) {
         onError(error);
-        memory.unnoted(key, begun);
+        // It is known nowhere, but its requests go on.
+        known.keep(key, { ...data, dirty: isDirty, version: token }, undefined);
         return false;
-      } finally {
-        watch.stop();
       }
     },
     dirty: (names) => dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     async dirtyAll() {
-      forgetAll();
-      const longest = await tryToChange(() => store.markAllDirty());
-      // What was read in the meantime may be from before the change.
-      forgetAll();
-      if (longest === undefined) return false;
-      await waitOut(longest);
+      const renewed = await tryToRenew(() => store.renew(['sessions']));
+      known.forget('all');
+      finds.clear();
+      if (renewed === undefined) return false;
+      await waitOut(renewed.others);
       return true;
     },
-    takeCatalog(name, record, next) {
+    async takeCatalog(name, record, next) {
       const { key } = digestsOf(name);
-      const running = takes.get(key);
-      if (running !== undefined && isTake(running, next)) return running.result;
-      const result = take(key, record, next).finally(() => {
-        if (takes.get(key)?.result === result) takes.delete(key);
-      });
-      takes.set(key, { next, result });
-      return result;
+      const { dirty: _, version: expected, ...before } = record;
+      const token = newToken();
+      try {
+        const data = { ...before, ...next };
+        const { lease } = await change(key, { do: 'take', token, expected, data });
+        await waitOut(lease);
+        // Another change may have come meanwhile.
+        return now(key) ?? (await read(key));
+      } catch (error) {
+        onError(error);
+        // The store may have changed it, or do so later; the engine may see the catalog or not.
+        if (!(await dirty([key]))) return { kind: 'unavailable', last: undefined };
+        return { kind: 'known', record: { ...record, dirty: true } };
+      }
     },
-    confirm(name, record) {
-      const { key } = digestsOf(name);
-      // Where nobody else changes sessions, what is remembered is what is.
-      const known = lease === Infinity ? memory.now(key) : undefined;
-      if (known !== undefined) return isSame(known, record);
-      return read(key).then((found) => isSame(found, record));
+    async confirm(name, { dirty: wasDirty, version }) {
+      const found = await read(digestsOf(name).key);
+      if (found.kind !== 'known' || found.record.dirty || wasDirty) return false;
+      return found.record.version === version;
     },
     forwarded(name, record) {
       const { key } = digestsOf(name);
       const wall = clock.wall();
-      memory.forwarded(key, wall);
-      const age = wall - record.forwardedAt;
+      const age = wall - (known.held(key) ?? record).forwardedAt;
       // Another gateway's clock may run ahead: what is to come is not recent.
       if (age >= 0 && age < FORWARDED_EVERY) return;
-      const noted = forwardedNotes.get(key);
-      if (noted !== undefined && clock.now() - noted < FORWARDED_EVERY) return;
-      forwardedNotes.set(key, clock.now());
-      store.touch(key, wall).catch(onError);
+      known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
+      store.session(key, { do: 'touch', at: wall }).catch(onError);
     },
     async end(name) {
       const { key, spelling } = digestsOf(name);
-      const found = memory.now(key) ?? (await read(key));
+      const found = now(key) ?? (await read(key));
       // The engine may take the two for one or not: it may be over, or go on.
       if (isSpeltOtherwise(found, spelling)) return void (await dirty([key]));
-      finds.delete(key);
-      memory.end(key);
       try {
-        await store.end(key);
-        finds.delete(key);
-        memory.drop(key);
+        await change(key, { do: 'end' });
+        dirtied.delete(key);
       } catch (error) {
         onError(error);
+        known.forget([key]);
         // For others it goes on, and perhaps at the engine too: what happens in it must still reach them.
-        memory.revive(key);
-        memory.mark(key);
+        dirtied.set(key, { version: undefined });
       }
     },
   };
-}
-
-function isTake({ next }: Take, other: Take['next']): boolean {
-  return next.catalog === other.catalog && next.profile === other.profile;
 }

@@ -34,7 +34,9 @@ export interface Sessions {
    * whose id was spelt otherwise, is unknown.
    */
   find(name: SessionName): FoundSession | Promise<FoundSession>;
-  /** For whoever asks for one session many times. */
+  /** The same, without a trace: no life is renewed. For what only explains. */
+  peek(name: SessionName): Promise<FoundSession>;
+  /** For a session that is asked for many times. */
   handle(name: SessionName): SessionHandle;
   /**
    * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False when it could not be noted: then it stays unknown.

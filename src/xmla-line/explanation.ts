@@ -44,7 +44,9 @@ export function createExplanation(options: {
       asked = withTooManyNames(asked);
     }
     const common = described(asked);
-    const verdict = await judgeSession(asked, sessionContext(asked, destination, principal));
+    const context = sessionContext(asked, destination, principal);
+    const sessions = { ...context.sessions, find: context.sessions.peek };
+    const verdict = await judgeSession(asked, { ...context, sessions });
     if (verdict.kind === 'unclear' && verdict.refused) return UNKNOWN_SESSION;
     if (verdict.kind === 'one' && verdict.plan.kind === 'refuse') return UNKNOWN_SESSION;
     const own = cleanSession(verdict);

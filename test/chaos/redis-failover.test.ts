@@ -51,7 +51,10 @@ function heardBy(gateway: House): Set<Scope> {
   if (known !== undefined) return known;
   const scopes = new Set<Scope>();
   heard.set(gateway, scopes);
-  gateway.store.onAnnouncement((announced) => announced.forEach((scope) => scopes.add(scope)));
+  gateway.store.listen({
+    renewed: (announced) => announced.forEach((scope) => scopes.add(scope)),
+    forgotten() {},
+  });
   return scopes;
 }
 
@@ -114,7 +117,7 @@ describe('with sentinels', () => {
     await old.stop('SIGKILL');
     const master = await redis.failedOver(old);
     for (const gateway of [one, other]) await goesThrough(gateway);
-    expect(await askRedis(master.port, 'EXISTS {test}:incarnation')).toBe(':1\r\n');
+    expect(await askRedis(master.port, 'EXISTS {test}:2:incarnation')).toBe(':1\r\n');
     expect(await commonEpoch(one, other)).not.toBe(epoch);
     await hearEachOther(one, other);
   });

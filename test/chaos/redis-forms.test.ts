@@ -66,7 +66,10 @@ describe('a Redis cluster', () => {
     );
     const heard = gateways.map(() => new Set<string>());
     for (const [i, gateway] of gateways.entries()) {
-      gateway.store.onAnnouncement((scopes) => scopes.forEach((scope) => heard[i]?.add(scope)));
+      gateway.store.listen({
+        renewed: (scopes) => scopes.forEach((scope) => heard[i]?.add(scope)),
+        forgotten() {},
+      });
     }
     await until(
       async () => {

@@ -142,13 +142,13 @@ describe('a Redis with an encryption key', () => {
     await askUntilKept(one, 'HR', 2);
     await purge(one, PROJECT);
     await until(
-      () => count('{mdx}:purges'),
+      () => count('{mdx}:2:purges'),
       (there) => there === 1,
     );
     expect(await namesThatShow(SHORT, 'alice', 'ADMIN', PROJECT, 'text/xml', '<root')).toEqual([]);
     // Any gateway must find the epoch of a project, also one without the key: its name stands in the name of it.
     const named = (await client.keys('*')).filter((name) => /payroll/iu.test(name));
-    expect(named).toEqual(['{mdx}:epoch:project:payroll']);
+    expect(named).toEqual(['{mdx}:2:epoch:project:payroll']);
   });
 
   test('shows nothing of who is in which session and catalog', async () => {
@@ -230,7 +230,7 @@ test('a Redis without an encryption key shows what lies there, so that these tes
   ]);
   await purge(one, PROJECT);
   await until(
-    async () => String((await dump()).get('{mdx}:purges')),
+    async () => String((await dump()).get('{mdx}:2:purges')),
     (purges) => purges.includes('ADMIN'),
   );
 });

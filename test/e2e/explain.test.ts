@@ -1,9 +1,12 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import '../support/patient-redis.ts';
-import { startRedis } from '../support/redis-server.ts';
+import { askRedis, startRedis } from '../support/redis-server.ts';
+import { startSessionEngine } from '../support/session-engine.ts';
+import { beginSession, inSession } from '../support/stamped-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -248,6 +251,38 @@ test('an entry in Redis is shown by every gateway, with the same digests', async
     expect(engine.seen).toHaveLength(1);
   } finally {
     for (const one of gateways) await one.close();
+    await redis.close();
+  }
+});
+
+test('a session in Redis lives no longer for being explained', async () => {
+  const redis = await startRedis();
+  const sessions = await startSessionEngine({ kind: 'emondrian' });
+  gateway = await startTestGateway({
+    engine: { url: sessions.url, kind: 'emondrian' },
+    cache: { lease: '100ms', redis: { url: redis.url } },
+  });
+  try {
+    const id = await beginSession(gateway.url, { properties: { Catalog: 'Shop' } });
+    const [, key = ''] = /(\{mdx\}:2:session:\S+)/.exec(await askRedis(redis.port, 'KEYS *')) ?? [];
+    await askRedis(redis.port, `PEXPIRE ${key} 60000`);
+    const body = execute({
+      statement: 'SELECT FROM [Sales]',
+      properties: { Catalog: 'Shop' },
+      session: inSession(id),
+    });
+    // The gateway that began it may still know it without asking Redis.
+    for (let asked = 0; asked < 3; asked += 1) {
+      const { classification } = await explain(body);
+      expect(classification).toMatchObject({ decision: 'cacheable' });
+      await delay(100);
+    }
+    const left = Number((await askRedis(redis.port, `PTTL ${key}`)).slice(1));
+    expect(left).toBeGreaterThan(0);
+    expect(left).toBeLessThanOrEqual(60_000);
+  } finally {
+    await gateway.close();
+    await sessions.close();
     await redis.close();
   }
 });

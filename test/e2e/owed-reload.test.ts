@@ -69,9 +69,9 @@ describe('a purge that is owed when a configuration is loaded', () => {
     const loaded = gateway;
     const logged = await repeat(
       () => logOf(loaded),
-      ({ complete, purges }) => complete && purges.length >= 2,
+      ({ complete }) => complete,
     );
-    expect(logged.purges.map(({ result }) => result)).toEqual(['cleared', 'owed']);
+    expect(logged.purges.map(({ result }) => result)).toEqual(['cleared']);
     const [owed, done, ...more] = purgesOf(gateway);
     expect([owed?.id, more]).toEqual([done?.id, []]);
     expect(warningsOf(gateway)).not.toContain(LOST);

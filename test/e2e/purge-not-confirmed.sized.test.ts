@@ -90,7 +90,7 @@ const FAULTS: readonly Fault[] = [
   { ...without('-pexpire'), carriedOut: true },
 ];
 
-const epochOfA = () => askRedis(redis.port, 'GET {mdx}:epoch:project:a');
+const epochOfA = () => askRedis(redis.port, 'GET {mdx}:2:epoch:project:a');
 
 async function memoryEntries(): Promise<string | undefined> {
   const response = await checkedFetch(`${purger.url}/metrics`, {

@@ -58,7 +58,7 @@ describe('two gateways on one Redis', () => {
       (told) => told.some(({ type }) => type === 'redis-failed'),
     );
     await until(
-      () => askRedis(redis.port, 'PUBSUB NUMSUB {mdx}:forget'),
+      () => askRedis(redis.port, 'PUBSUB NUMSUB {mdx}:2:forget'),
       (reply) => reply.endsWith(':1\r\n'),
     );
   });

@@ -140,9 +140,9 @@ describe.each(sampled(MOMENTS))('no answer from before an acknowledged purge com
       await warm();
       const known = await kinds();
       for (const kind of [
-        '{mdx}:leases',
-        '{mdx}:incarnation',
-        '{mdx}:epoch:everything',
+        '{mdx}:2:leases',
+        '{mdx}:2:incarnation',
+        '{mdx}:2:epoch:everything',
         'mdx:entry:…',
       ]) {
         expect(known).toContain(kind);

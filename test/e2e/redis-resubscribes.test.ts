@@ -13,7 +13,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.ts';
 /** So often the connection is lost on which the gateway has just subscribed. */
 const LOSSES = 3;
 /** The command by which it hears of purges. */
-const SUBSCRIBE = /\r\nsubscribe\r\n\$\d+\r\n\{mdx\}:forget\r\n/iu;
+const SUBSCRIBE = /\r\nsubscribe\r\n\$\d+\r\n\{mdx\}:2:forget\r\n/iu;
 
 let redis: RedisServer;
 let folder: ConfigFolder;

@@ -39,7 +39,6 @@ function newPrimary(): Primary {
   return createPrimary({
     clock: systemClock,
     newToken: randomUUID,
-    longestLease: 2_000,
     orphanLease: 0,
   });
 }

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import type { SessionStore } from '../../src/sessions/session-store.ts';
-import { sessionRecord } from './session-store-contract.ts';
+import { sessionRecord, type SessionFace } from './session-face.ts';
 
 const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
 
@@ -9,7 +8,7 @@ const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
  * @param open a store of one more process, with this lease (ms); all share what they keep until `close`
  */
 export function sessionLeaseContract(
-  open: (lease: number) => Promise<SessionStore>,
+  open: (lease: number) => Promise<SessionFace>,
   close: () => Promise<void>,
 ): void {
   const openAll = (...leases: readonly number[]) => Promise.all(leases.map(open));
@@ -18,7 +17,7 @@ export function sessionLeaseContract(
     afterEach(close);
 
     test('is none for a session that its process alone has served, however often', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
       await other.read('another');
       await one.begin('name', sessionRecord());
       await one.read('name');
@@ -42,14 +41,14 @@ export function sessionLeaseContract(
     });
 
     test('counts who holds what a catalog was set to', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
       const { version } = await one.begin('name', sessionRecord());
       await other.setCatalog('name', version, SET);
       expect((await one.markDirty('name', 'next')).lease).toBe(1_000);
     });
 
     test('does not count who found it dirty already', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
       await one.begin('name', sessionRecord());
       await one.markDirty('name', 'next');
       await other.read('name');
@@ -57,7 +56,7 @@ export function sessionLeaseContract(
     });
 
     test('still counts who held a session that was begun anew or ended', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
       await one.begin('name', sessionRecord());
       await other.read('name');
       await one.begin('name', sessionRecord());
@@ -69,7 +68,7 @@ export function sessionLeaseContract(
     });
 
     test('is that of any other process for a session that is not known', async () => {
-      const [one, other] = (await openAll(1_000, 900)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(1_000, 900)) as [SessionFace, SessionFace];
       await other.read('anything');
       expect((await one.markDirty('unknown', 'next')).lease).toBe(900);
       expect((await one.setCatalog('unknown', 'any', SET)).lease).toBe(900);
@@ -77,7 +76,7 @@ export function sessionLeaseContract(
     });
 
     test('is that of any other process when all are made dirty', async () => {
-      const [one, other] = (await openAll(700, 900)) as [SessionStore, SessionStore];
+      const [one, other] = (await openAll(700, 900)) as [SessionFace, SessionFace];
       expect(await one.markAllDirty()).toBe(0);
       await other.read('anything');
       expect(await one.markAllDirty()).toBe(900);

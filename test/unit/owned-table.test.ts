@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { createMemorySessionStore } from '../../src/sessions/memory-session-store.ts';
+import { randomUUID } from 'node:crypto';
+import { aloneStore, createMemoryStore } from '../../src/freshness/memory-store.ts';
 import { createOwnedTable } from '../../src/owned-table.ts';
 import { sessionName } from '../../src/sessions/session-name.ts';
-import { sessionRecord } from '../support/session-store-contract.ts';
+import { sessionFace, sessionRecord } from '../support/session-face.ts';
 import { workerHouse } from '../support/worker-house.ts';
 import { handClock, quiet } from './query-cache/fakes.ts';
 import { BEGUN, find, NAME, replica } from './sessions/replica.ts';
@@ -89,10 +90,13 @@ describe('what is not used', () => {
 });
 
 const TOO_MANY = 100_001;
+const HOUR = 3_600_000;
 
 test("no user's sessions end another's: in the memory of a gateway", async () => {
   const clock = handClock();
-  const store = createMemorySessionStore({ clock, life: 24 * 3_600_000 });
+  const store = sessionFace(
+    aloneStore(createMemoryStore({ clock, keySecret: '', newToken: randomUUID })),
+  );
   await store.begin('bob', sessionRecord({ principal: 'bob' }));
   const record = sessionRecord({ principal: 'alice' });
   for (let i = 0; i < TOO_MANY; i += 1) await store.begin(`alice ${i}`, record);
@@ -111,30 +115,28 @@ test("no user's sessions end another's: in the primary process", async () => {
 });
 
 test("no user's sessions end another's: a gateway still finds it, clean and without asking anew", async () => {
-  const { sessions, store } = replica({ lease: Infinity });
+  const { sessions, store } = replica({ lease: HOUR });
   const bobs = { place: 'engine', id: 'bob' };
   await sessions.begin(bobs, { ...BEGUN, principal: 'bob' });
   for (let i = 0; i < TOO_MANY; i += 1)
     await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
-  store.read = () => Promise.reject(new Error('the store is asked'));
+  store.away = true;
   expect(await find(sessions, bobs)).toBe('clean');
   expect(await find(sessions, { place: 'engine', id: `${TOO_MANY - 1}` })).toBe('clean');
 });
 
 test('a session that is being made dirty stays so, also when its mark here gave way to others of its user', async () => {
-  const { sessions, store, shared } = replica({ lease: Infinity });
+  const { sessions, store, shared } = replica({ lease: HOUR });
   await sessions.begin(NAME, BEGUN);
   store.prompt = false;
   const made = sessions.dirty([NAME]);
   await quiet();
-  const change = store.call('markDirty');
+  const change = store.call('renew');
   store.prompt = true;
   for (let i = 0; i < 25_000; i += 1) {
     await sessions.begin({ place: 'engine', id: `${i}` }, BEGUN);
     if (i === 10_000) await shared.read(sessionName(NAME));
   }
-  // The store still has it, and has not heard of the change yet.
-  expect(await find(sessions)).toBe('clean');
   await change.reply();
   expect(await made).toBe(true);
   expect(await find(sessions)).toBe('dirty');

@@ -1,10 +1,9 @@
 import type { Clock } from '../../clock.ts';
-import type { Emit, PurgeCause } from '../../events.ts';
+import type { Emit, PurgeCause, PurgeResult } from '../../events.ts';
+import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import type { Stale } from '../../invalidation.ts';
 import { LEASE_MARGIN } from '../../lease.ts';
 import type { ClearEngines, EngineClear } from './engine-clear.ts';
-import type { Epochs, Renewal } from './epochs.ts';
-import { createOwedPurges, type OwedPurge, type OwedPurges, type Passed } from './owed-purges.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 import { purgedScopes, type Scope } from './scopes.ts';
 import { createSharedRuns } from './shared-runs.ts';
@@ -13,6 +12,8 @@ import { createSharedRuns } from './shared-runs.ts';
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
+/** So many callers are told when what is pending is done, the latest. */
+const MAX_WAITING = 1_000;
 
 export interface PurgeReceipt {
   readonly id: string;
@@ -70,22 +71,49 @@ export interface Purges {
   renew(stale: Stale): Promise<boolean>;
 }
 
-/** Purges of one cache, with what it owes to Redis. */
-export interface OwingPurges extends Purges, Pick<OwedPurges, 'handOver' | 'told'> {
-  /** Takes over what others owe: scopes, and the purges that are told and logged when these are renewed. */
-  takeOver(scopes: readonly Scope[], purges: readonly OwedPurge[]): void;
+/** A purge that Redis has not confirmed yet: as it is in the log, and the result that it has when it is done. */
+interface WaitingPurge {
+  readonly record: PurgeRecord;
+  readonly becomes: Exclude<PurgeResult, 'owed'>;
+}
+
+/** Scopes whose renewal is pending, with the purges that wait for it. */
+export interface PendingPurge {
+  readonly scopes: readonly Scope[];
+  readonly id: string;
+  readonly waiting: readonly WaitingPurge[];
+}
+
+/** Purges of one cache. */
+export interface CachePurges extends Purges {
+  /**
+   * Hands over what is pending: it is not told here any more. Purges whose scopes are renewed already, and whose lease
+   * passes, stay and are told here.
+   */
+  handOver(): readonly PendingPurge[];
+  /** Takes over what is pending at another cache. */
+  takeOver(pending: readonly PendingPurge[]): void;
+  /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
+  told(): Promise<void>;
+}
+
+/** A wait that is over, until no gateway uses the old tokens. */
+interface Passed {
+  /** Milliseconds. */
+  readonly waited: number;
+  readonly replicas: number;
 }
 
 /** What all who share a run are told. */
 type RunOutcome = PurgeOutcome & { readonly id: string };
 
 /**
- * Purges of one thing that come together share a run: its engines are asked and its epochs renewed once, after all of
+ * Purges of one thing that come together share a run: its engines are asked and its tokens renewed once, after all of
  * them came. The lease of one run passes while the next one acts.
  */
 export function createPurges(options: {
   epochs: Epochs;
-  /** Empties the memory tier of this replica. */
+  /** Empties the memory tier of this gateway. */
   clearMemory: () => void;
   engineClearing: EngineClearing;
   log: PurgeLog;
@@ -93,18 +121,15 @@ export function createPurges(options: {
   sleep: (milliseconds: number) => Promise<void>;
   newId: () => string;
   emit: Emit;
-}): OwingPurges {
+}): CachePurges {
   const { epochs, engineClearing, clock, emit } = options;
   const share = createSharedRuns<RunOutcome>();
-  const owed = createOwedPurges({
-    epochs,
-    clearMemory: options.clearMemory,
-    leasePassed,
-    clock,
-    tell,
-  });
+  /** What is pending, by its scopes. */
+  const pending = new Map<string, PendingPurge>();
+  /** What is renewed, and whose lease passes. */
+  const passing = new Set<Promise<void>>();
 
-  /** Undefined when Redis did not confirm it: then it is owed. */
+  /** Undefined when Redis did not confirm it: then it is pending. */
   async function renew(
     scopes: readonly Scope[],
     id: string,
@@ -118,14 +143,14 @@ export function createPurges(options: {
         emit({ type: 'redis-failed', operation: 'renew', error });
       }
     }
-    oweRun(scopes, id);
+    giveUp({ scopes, id, waiting: [] });
     return undefined;
   }
 
   /**
-   * Waits until no replica uses the old epochs; to be called in the turn in which the new ones were confirmed.
-   * Undefined when Redis was replaced meanwhile: its successor, or its snapshot, may not know the new ones, and replicas
-   * may hold what they read there.
+   * Waits until no gateway uses the old tokens; to be called in the turn in which the new ones were confirmed.
+   * Undefined when Redis was replaced meanwhile: its successor, or its snapshot, may not know the new ones, and gateways
+   * may use what they read there.
    */
   async function leasePassed({ lease, replicas, stands }: Renewal): Promise<Passed | undefined> {
     const confirmed = clock.now();
@@ -139,7 +164,7 @@ export function createPurges(options: {
     }
   }
 
-  /** New epochs, and the wait for them; once more when Redis was replaced meanwhile. */
+  /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
   async function renewForAll(stale: Stale, id: string, acted: () => void) {
     const scopes = purgedScopes(stale);
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
@@ -150,13 +175,41 @@ export function createPurges(options: {
       const passed = await leasePassed(renewal);
       if (passed !== undefined) return passed;
     }
-    oweRun(scopes, id);
+    giveUp({ scopes, id, waiting: [] });
     return undefined;
   }
 
-  function oweRun(scopes: readonly Scope[], id: string): void {
-    owed.owe(scopes, id, ({ record }) => record.id === id);
+  function giveUp(purge: PendingPurge): void {
     options.clearMemory();
+    markPending(purge);
+  }
+
+  /** Its scopes are renewed in the background; then the purges are told that waited for it. */
+  function markPending({ scopes, id, waiting }: PendingPurge): void {
+    const key = JSON.stringify(scopes);
+    const others = pending.get(key)?.waiting ?? [];
+    pending.set(key, { scopes, id, waiting: [...others, ...waiting].slice(-MAX_WAITING) });
+    epochs.pending.add(scopes, async () => {
+      // A purge that comes while they are renewed has a renewal of its own.
+      const before = pending.get(key)?.waiting ?? [];
+      const renewal = await epochs.renew(scopes, id);
+      const since = pending.get(key)?.waiting.filter((one) => !before.includes(one)) ?? [];
+      if (since.length === 0) pending.delete(key);
+      else pending.set(key, { scopes, id, waiting: since });
+      const settled = settle({ scopes, id, waiting: before }, renewal);
+      passing.add(settled);
+      void settled.finally(() => passing.delete(settled));
+    });
+  }
+
+  async function settle(renewed: PendingPurge, renewal: Renewal): Promise<void> {
+    const passed = await leasePassed(renewal);
+    if (passed === undefined) return giveUp(renewed);
+    const at = clock.wall();
+    const told = renewed.waiting.map(({ record, becomes }) =>
+      tell({ ...record, ...passed, at, result: becomes }, Math.max(0, at - record.at)),
+    );
+    await Promise.all(told);
   }
 
   async function run(
@@ -165,15 +218,14 @@ export function createPurges(options: {
     acted: () => void,
   ): Promise<RunOutcome> {
     const id = options.newId();
-    const scopes = purgedScopes(stale);
-    // Before the epochs are new: an engine that clears later could give what is old to a fill under the new ones.
+    // Before the tokens are new: an engine that clears later could give what is old to a fill under the new ones.
     const engines = await engineClears();
     const passed = await renewForAll(stale, id, acted);
     if (passed === undefined) return { id, ok: false, failed: 'redis', engines };
     const receipt: PurgeReceipt = {
       id,
       scope: stale,
-      epochs_renewed: scopes,
+      epochs_renewed: purgedScopes(stale),
       ...passed,
       engine_calls: callsMade(engines),
     };
@@ -181,7 +233,7 @@ export function createPurges(options: {
     return { id, ok: false, failed: 'engine', receipt, engines };
   }
 
-  /** Resolves when it is in the log, or waits to be written there. */
+  /** Resolves when it is in the log. */
   function tell(record: PurgeRecord, milliseconds: number): Promise<void> {
     const { at: _, ...told } = record;
     emit({ ...told, type: 'purged', milliseconds });
@@ -202,7 +254,7 @@ export function createPurges(options: {
     if (outcome.ok || outcome.failed === 'engine') {
       const { replicas, waited, engine_calls } = outcome.receipt;
       const result = outcome.ok ? 'cleared' : 'engine-failed';
-      // Not awaited: who purges does not wait for the log.
+      // Not awaited: the caller does not wait for the log.
       void tell({ ...asked, result, replicas, waited, engine_calls }, clock.now() - started);
       return outcome;
     }
@@ -210,7 +262,7 @@ export function createPurges(options: {
     const record = { ...asked, result: 'owed', replicas: 1, waited: 0, engine_calls } as const;
     void tell(record, clock.now() - started);
     const becomes = outcome.engines.every(({ ok }) => ok) ? 'cleared' : 'engine-failed';
-    owed.remember({ record, becomes });
+    markPending({ scopes: purgedScopes(stale), id, waiting: [{ record, becomes }] });
     return outcome;
   }
 
@@ -219,11 +271,17 @@ export function createPurges(options: {
     async renew(stale) {
       return (await renew(purgedScopes(stale), options.newId(), 1)) !== undefined;
     },
-    takeOver(scopes, purges) {
-      owed.takeOver(scopes, purges, options.newId());
+    handOver() {
+      const handed = [...pending.values()];
+      pending.clear();
+      return handed;
     },
-    handOver: owed.handOver,
-    told: owed.told,
+    takeOver(handed) {
+      for (const one of handed) markPending(one);
+    },
+    async told() {
+      while (passing.size > 0) await Promise.all(passing);
+    },
   };
 }
 

@@ -1,12 +1,13 @@
+import type { CacheScope } from '../../freshness/freshness-store.ts';
 import { foldObjectName, isLongName } from '../../fold-case.ts';
 import type { Stale } from '../../invalidation.ts';
 
 /**
- * What a purge can name. A scope has one epoch; an entry carries the epochs of all the scopes it belongs to.
+ * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to.
  * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
  * and so is renewed by every purge. What has a name that is too long belongs there too.
  */
-export type Scope = 'everything' | 'unassigned' | `project:${string}`;
+export type Scope = CacheScope;
 
 /**
  * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the

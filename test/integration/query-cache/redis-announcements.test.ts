@@ -1,8 +1,7 @@
 import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { Scope } from '../../../src/query-cache/purge/scopes.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { readScopesAsOlder } from './older-gateway.ts';
 import { house, until, type House } from './redis-house.ts';
 
 let redis: RedisServer;
@@ -25,11 +24,11 @@ afterEach(async () => {
 });
 afterAll(() => redis?.close());
 
-const SCOPES: readonly Scope[] = ['project:a', 'unassigned'];
+const SCOPES: readonly CacheScope[] = ['project:a', 'unassigned'];
 
 const subscribers = (count: number) =>
   until(
-    () => askRedis(redis.port, 'PUBSUB NUMSUB {test}:forget'),
+    () => askRedis(redis.port, 'PUBSUB NUMSUB {test}:2:forget'),
     (reply) => reply.endsWith(`:${count}\r\n`),
   );
 
@@ -37,12 +36,23 @@ const subscribers = (count: number) =>
 async function listening(count: number) {
   const all = await Promise.all(Array.from({ length: count }, () => replica()));
   const heard = all.map(({ store }) => {
-    const scopes: (readonly Scope[])[] = [];
-    store.onAnnouncement((told) => void scopes.push(told));
-    return scopes;
+    const scopes: (readonly CacheScope[])[] = [];
+    const forgotten = new Map<string, Set<string>>();
+    store.listen({
+      renewed: (told) => void scopes.push(told),
+      forgotten(purge, gateway) {
+        forgotten.set(purge, (forgotten.get(purge) ?? new Set()).add(gateway));
+      },
+    });
+    return { scopes, forgotten };
   });
   await subscribers(count);
-  return all.map(({ store, connections }, i) => ({ store, connections, heard: heard[i] ?? [] }));
+  return all.map(({ store, connections }, i) => ({
+    store,
+    connections,
+    heard: heard[i]?.scopes ?? [],
+    forgotten: (purge: string) => heard[i]?.forgotten.get(purge)?.size ?? 0,
+  }));
 }
 
 describe('an announcement in Redis', () => {
@@ -58,22 +68,6 @@ describe('an announcement in Redis', () => {
     }
   });
 
-  test('of an older gateway is heard, which hears those of newer ones as nothing', async () => {
-    const [one] = await listening(1);
-    await one?.connections.writer.publish('{test}:forget', '["project:b"]');
-    await until(
-      () => one?.heard.length,
-      (length) => length === 1,
-    );
-    expect(one?.heard).toEqual([['project:b']]);
-    const message = new Promise<string>((resolve) =>
-      one?.connections.subscriber.once('message', (_channel, text: string) => resolve(text)),
-    );
-    await one?.store.announce({ purge: 'id', scopes: SCOPES });
-    expect(readScopesAsOlder(await message)).toBeUndefined();
-    expect(readScopesAsOlder('["project:b"]')).toEqual(['project:b']);
-  });
-
   test('is heard again after the connection broke, and what is no announcement is not heard', async () => {
     const [one] = await listening(1);
     if (one === undefined) throw new Error('nobody listens');
@@ -82,9 +76,12 @@ describe('an announcement in Redis', () => {
     await until(connections.ready, (ready) => !ready);
     await until(connections.ready, Boolean);
     await subscribers(1);
-    const others = ['nonsense', '{}', '[1]', 'null', '{"scopes":[1]}', '{"scopes":"project:a"}'];
+    const others = ['nonsense', '{}', '[1]', 'null', '{"scopes":["project:a"]}'];
+    const from = '"purge":"p","gateway":"g"';
+    others.push(`{${from},"scopes":[1]}`, `{${from},"scopes":"project:a"}`, `{${from}}`);
+    others.push('{"purge":"a b","gateway":"g","scopes":[]}');
     for (const text of others) {
-      await connections.writer.publish('{test}:forget', text);
+      await connections.writer.publish('{test}:2:forget', text);
     }
     await store.announce({ purge: 'id', scopes: ['everything'] });
     await until(
@@ -109,50 +106,48 @@ describe('an announcement in Redis', () => {
 });
 
 describe('the acknowledgements of a purge', () => {
-  const counted = (store: House['store'] | undefined, purge: string, count: number) =>
+  type Gateway = Awaited<ReturnType<typeof listening>>[number];
+  const counted = (one: Gateway | undefined, purge: string, count: number) =>
     until(
-      () => store?.acknowledged(purge),
+      () => one?.forgotten(purge),
       (acknowledged) => acknowledged === count,
     );
 
-  test('count every replica that handled its announcement, once each, and this one', async () => {
+  test('come from every other gateway that handled its announcement, to the one that made it', async () => {
     const [one, other] = await listening(3);
-    expect(one?.store.acknowledged('first')).toBe(1);
     await one?.store.announce({ purge: 'first', scopes: SCOPES });
-    await counted(one?.store, 'first', 3);
+    await counted(one, 'first', 2);
     await other?.store.announce({ purge: 'second', scopes: SCOPES });
-    await counted(other?.store, 'second', 3);
-    // A purge whose renewal is settled later is told of again.
-    await one?.store.announce({ purge: 'first', scopes: SCOPES });
-    await counted(one?.store, 'first', 3);
-    // Those of another purge, or of another replica's, count for nothing.
-    expect(one?.store.acknowledged('second')).toBe(1);
-    expect(other?.store.acknowledged('first')).toBe(1);
+    await counted(other, 'second', 2);
+    expect([one?.forgotten('second'), other?.forgotten('first')]).toEqual([0, 0]);
   });
 
-  test('are told after the replica has forgotten', async () => {
+  test('are told after the gateway has forgotten', async () => {
     const [one] = await listening(1);
     const other = await replica();
     const order: string[] = [];
-    other.store.onAnnouncement(() => order.push(`told ${one?.store.acknowledged('id')}`));
+    other.store.listen({
+      renewed: () => order.push(`told ${one?.forgotten('id')}`),
+      forgotten() {},
+    });
     await subscribers(2);
     await one?.store.announce({ purge: 'id', scopes: SCOPES });
-    await counted(one?.store, 'id', 2);
-    expect(order).toEqual(['told 1']);
+    await counted(one, 'id', 1);
+    expect(order).toEqual(['told 0']);
   });
 
   test('leave out who is not there, and what is no acknowledgement', async () => {
     const [one, other] = await listening(3);
     await other?.store.close();
-    const channels = await askRedis(redis.port, 'PUBSUB CHANNELS {test}:forgotten:*');
-    const texts = ['nonsense', '{}', '[]', '{"purge":"id"}', '{"purge":"id","replica":""}'];
-    texts.push('{"purge":"id","replica":1}', '{"purge":"another","replica":"x"}');
+    const channels = await askRedis(redis.port, 'PUBSUB CHANNELS {test}:2:forgotten:*');
+    const texts = ['nonsense', '{}', '[]', '{"purge":"id"}', '{"purge":"id","gateway":""}'];
+    texts.push('{"purge":"id","gateway":1}', '{"purge":"another","gateway":"x"}');
     await one?.store.announce({ purge: 'id', scopes: SCOPES });
-    for (const channel of channels.match(/\{test\}:forgotten:\S+/g) ?? []) {
+    for (const channel of channels.match(/\{test\}:2:forgotten:\S+/g) ?? []) {
       for (const text of texts) await one?.connections.writer.publish(channel, text);
     }
     await one?.store.announce({ purge: 'last', scopes: SCOPES });
-    await counted(one?.store, 'last', 2);
-    expect(one?.store.acknowledged('id')).toBe(2);
+    await counted(one, 'last', 1);
+    expect(one?.forgotten('id')).toBe(1);
   });
 });

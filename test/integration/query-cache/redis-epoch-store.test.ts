@@ -86,28 +86,28 @@ describe('epochs in Redis', () => {
     const { store } = await replica({ unusedAfter: 50 });
     const before = await store.read([...A, 'unassigned']);
     await until(
-      () => askRedis(redis.port, 'EXISTS {test}:epoch:project:a'),
+      () => askRedis(redis.port, 'EXISTS {test}:2:epoch:project:a'),
       (reply) => reply === ':0\r\n',
     );
     const [everything, project, unassigned] = (await store.read([...A, 'unassigned'])).tokens;
     expect([everything, unassigned]).toEqual([before.tokens[0], before.tokens[2]]);
     expect(project).not.toBe(before.tokens[1]);
-    expect(await askRedis(redis.port, 'PTTL {test}:epoch:everything')).toBe(':-1\r\n');
-    expect(await askRedis(redis.port, 'PTTL {test}:epoch:unassigned')).toBe(':-1\r\n');
+    expect(await askRedis(redis.port, 'PTTL {test}:2:epoch:everything')).toBe(':-1\r\n');
+    expect(await askRedis(redis.port, 'PTTL {test}:2:epoch:unassigned')).toBe(':-1\r\n');
   });
 
   test('live on with every read', async () => {
     const { store } = await replica({ unusedAfter: 3_600_000 });
     await store.read(A);
-    await askRedis(redis.port, 'PEXPIRE {test}:epoch:project:a 1000');
+    await askRedis(redis.port, 'PEXPIRE {test}:2:epoch:project:a 1000');
     await store.read(A);
-    const ttl = Number((await askRedis(redis.port, 'PTTL {test}:epoch:project:a')).slice(1));
+    const ttl = Number((await askRedis(redis.port, 'PTTL {test}:2:epoch:project:a')).slice(1));
     expect(ttl).toBeGreaterThan(1_000);
   });
 
   test('whose key holds something else are unknown, until a purge heals it', async () => {
     const { store } = await replica();
-    await askRedis(redis.port, 'LPUSH {test}:epoch:project:a foreign');
+    await askRedis(redis.port, 'LPUSH {test}:2:epoch:project:a foreign');
     await expect(store.read(A)).rejects.toThrow('WRONGTYPE');
     await store.renew(['project:a', 'unassigned']);
     expect((await store.read(A)).tokens).toHaveLength(2);
@@ -117,7 +117,7 @@ describe('epochs in Redis', () => {
     'are neither read nor renewed when the key %s holds something else',
     async (key) => {
       const { store } = await replica();
-      await askRedis(redis.port, `HSET {test}:${key} foreign value`);
+      await askRedis(redis.port, `HSET {test}:2:${key} foreign value`);
       await expect(store.read(A)).rejects.toThrow('WRONGTYPE');
       await expect(store.renew(A)).rejects.toThrow('WRONGTYPE');
     },
@@ -129,7 +129,7 @@ describe('a key that was lost alone, as by eviction,', () => {
     const [one, other] = [await replica(), await replica()];
     const scopes: readonly Scope[] = ['everything', 'project:a', 'unassigned'];
     const before = await one.store.read(scopes);
-    expect(await askRedis(redis.port, `DEL {test}:${key}`)).toBe(':1\r\n');
+    expect(await askRedis(redis.port, `DEL {test}:2:${key}`)).toBe(':1\r\n');
     const after = await other.store.read(scopes);
     expect(await one.store.read(scopes)).toEqual(after);
     return {

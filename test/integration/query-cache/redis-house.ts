@@ -1,19 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EpochStore } from '../../../src/query-cache/purge/epoch-store.ts';
+import type { FreshnessStore, Scope } from '../../../src/freshness/freshness-store.ts';
 import type { ValueTier } from '../../../src/query-cache/shared-entries.ts';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
-import { createRedisEpochStore } from '../../../src/redis/redis-epoch-store.ts';
+import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
 import { createRedisValueTier } from '../../../src/redis/redis-value-tier.ts';
+import { NO_SEALER } from '../../../src/sealing.ts';
 
 export interface House {
   /** These ask again when a deadline passed, since the machine that tests may be slow. */
-  readonly store: EpochStore;
+  readonly store: FreshnessStore;
+  /** The lease that a purge of the scopes waits for (ms). */
+  renew(scopes: readonly Scope[]): Promise<number>;
   readonly tier: ValueTier;
   /** These do not. */
-  readonly hasty: { readonly store: EpochStore; readonly tier: ValueTier };
+  readonly hasty: { readonly store: FreshnessStore; readonly tier: ValueTier };
   readonly connections: RedisConnections;
   /** What was told of failing connections. */
   readonly errors: unknown[];
@@ -50,11 +53,12 @@ export async function house(
     onChange: () => {},
   });
   const namespace = options.namespace ?? 'test';
-  const store = createRedisEpochStore({
+  const store = createRedisFreshness({
     connections,
     breaker,
     namespace,
-    replica: randomUUID(),
+    sealer: NO_SEALER,
+    gateway: randomUUID(),
     lease: options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
     unusedAfter: options.unusedAfter ?? 3_600_000,
@@ -63,12 +67,10 @@ export async function house(
     onError,
   });
   const tier = createRedisValueTier({ connections, breaker, namespace });
+  const renew: FreshnessStore['renew'] = (scopes) => patiently(() => store.renew(scopes));
   return {
-    store: {
-      ...store,
-      read: (scopes) => patiently(() => store.read(scopes)),
-      renew: (scopes) => patiently(() => store.renew(scopes)),
-    },
+    store: { ...store, read: (scopes) => patiently(() => store.read(scopes)), renew },
+    renew: async (scopes) => (await renew(scopes)).lease,
     tier: {
       get: (key) => patiently(() => tier.get(key)),
       set: (...value) => patiently(() => tier.set(...value)),

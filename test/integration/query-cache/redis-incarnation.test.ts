@@ -46,7 +46,7 @@ describe('a Redis that came back', () => {
     await askRedis(redis.port, 'SAVE');
     await store.renew(['project:a', 'unassigned']);
     await redis.restart({ signal: 'SIGKILL' });
-    expect(await askRedis(redis.port, 'GET {test}:epoch:project:a')).toContain(before.tokens[1]);
+    expect(await askRedis(redis.port, 'GET {test}:2:epoch:project:a')).toContain(before.tokens[1]);
     await until(connections.ready, Boolean);
     const after = await store.read(A);
     expect(after.tokens[0]).not.toBe(before.tokens[0]);
@@ -97,7 +97,7 @@ describe('a Redis that follows another one', () => {
     const before = await store.read(A);
     const server = await follower(master);
     await until(
-      () => askRedis(server.port, 'GET {test}:epoch:everything'),
+      () => askRedis(server.port, 'GET {test}:2:epoch:everything'),
       (reply) => reply.includes(before.tokens[0] ?? 'no epoch'),
     );
     await askRedis(server.port, 'REPLICAOF NO ONE');

@@ -1,9 +1,7 @@
 import { afterEach, afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { Redis } from 'ioredis';
 import type { Scope } from '../../../src/query-cache/purge/scopes.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { readAsOlder } from './older-gateway.ts';
 import { house, until, type House } from './redis-house.ts';
 
 const HOUR = 3_600_000;
@@ -22,7 +20,7 @@ async function replica(options: NonNullable<Parameters<typeof house>[1]> = {}): 
 async function nothingLost(namespace = 'test'): Promise<void> {
   const { store } = await replica({ namespace, lease: 1 });
   await store.read(A);
-  await askRedis(redis.port, `ZREM "{${namespace}}:leases" ${HOUR}`);
+  await askRedis(redis.port, `ZREM "{${namespace}}:2:leases" "lost ${HOUR}"`);
 }
 
 beforeAll(async () => {
@@ -45,7 +43,7 @@ async function leaseWhenLongestEnds(namespace: string): Promise<number> {
   for (;;) {
     const began = performance.now();
     await middle?.store.read(A);
-    const longest = await short?.store.renew(A);
+    const longest = await short?.renew(A);
     if (longest === undefined || longest === 101) continue;
     // In so long a time as a machine may stand still what the middle one has noted may end, too: then once more.
     const isOver = performance.now() - began >= 10 * 100;
@@ -58,26 +56,26 @@ describe('the lease that a purge waits for', () => {
     const [short, middle, long] = await Promise.all(
       [1_000, 2_000, 5_000].map((lease) => replica({ lease })),
     );
-    expect(await short?.store.renew(A)).toBe(1_000);
+    expect(await short?.renew(A)).toBe(1_000);
     await middle?.store.read(A);
-    expect(await short?.store.renew(A)).toBe(2_000);
+    expect(await short?.renew(A)).toBe(2_000);
     await long?.store.read(A);
     await short?.store.read(A);
     await middle?.store.read(A);
-    expect(await short?.store.renew(A)).toBe(5_000);
-    expect(await long?.store.renew(A)).toBe(5_000);
+    expect(await short?.renew(A)).toBe(5_000);
+    expect(await long?.renew(A)).toBe(5_000);
   });
 
   test('is the longest that is allowed when Redis may have lost the leases, for as long', async () => {
-    const { store } = await replica({ lease: 10, longestLease: 60_000 });
-    await askRedis(redis.port, 'SET {test}:incarnation another');
-    expect(await store.renew(A)).toBe(60_000);
-    expect(await store.renew(A)).toBe(60_000);
+    const { renew } = await replica({ lease: 10, longestLease: 60_000 });
+    await askRedis(redis.port, 'SET {test}:2:incarnation another');
+    expect(await renew(A)).toBe(60_000);
+    expect(await renew(A)).toBe(60_000);
     await askRedis(redis.port, 'FLUSHALL');
     const brief = await replica({ lease: 10, longestLease: 200 });
-    expect(await brief.store.renew(A)).toBe(200);
+    expect(await brief.renew(A)).toBe(200);
     await until(
-      () => brief.store.renew(A),
+      () => brief.renew(A),
       (lease) => lease === 10,
     );
   });
@@ -92,108 +90,88 @@ describe('the lease that a purge waits for', () => {
 
 /** Does to the notes of leases what a clock does to them that is set forward by so much (ms); negative for back. */
 async function setClockForward(by: number): Promise<void> {
-  const reply = await askRedis(redis.port, 'ZRANGE {test}:leases 0 -1');
-  const members = reply.split('\r\n').filter((line) => /^[\d.]+$/.test(line));
+  const reply = await askRedis(redis.port, 'ZRANGE {test}:2:leases 0 -1');
+  const members = reply.split('\r\n').filter((line) => /^\S+ \d+( again)?$/.test(line));
   for (const member of members) {
-    await askRedis(redis.port, `ZINCRBY {test}:leases ${-by} ${member}`);
+    await askRedis(redis.port, `ZINCRBY {test}:2:leases ${-by} "${member}"`);
   }
 }
 
 describe('the notes of leases', () => {
   test('that were lost alone, as by eviction, make a purge wait for the longest lease that is allowed', async () => {
-    const { store } = await replica({ lease: 10, longestLease: 60_000 });
+    const { store, renew } = await replica({ lease: 10, longestLease: 60_000 });
     await store.read(A);
-    await askRedis(redis.port, 'ZREM {test}:leases 60000');
-    expect(await store.renew(A)).toBe(10);
-    await askRedis(redis.port, 'DEL {test}:leases');
-    expect(await store.renew(A)).toBe(60_000);
-    expect(await store.renew(A)).toBe(60_000);
+    await askRedis(redis.port, 'ZREM {test}:2:leases "lost 60000"');
+    expect(await renew(A)).toBe(10);
+    await askRedis(redis.port, 'DEL {test}:2:leases');
+    expect(await renew(A)).toBe(60_000);
+    expect(await renew(A)).toBe(60_000);
   });
 
   test('hold the wait for the longest for about as long as that lease', async () => {
-    const { store } = await replica({ lease: 10, longestLease: 200 });
+    const { store, renew } = await replica({ lease: 10, longestLease: 200 });
     await store.read(A);
-    await askRedis(redis.port, 'DEL {test}:leases');
-    expect(await store.renew(A)).toBe(200);
+    await askRedis(redis.port, 'DEL {test}:2:leases');
+    expect(await renew(A)).toBe(200);
     await until(
-      () => store.renew(A),
+      () => renew(A),
       (lease) => lease === 10,
     );
-    expect(await askRedis(redis.port, 'ZSCORE {test}:leases 0')).toContain('inf');
+    expect(await askRedis(redis.port, 'ZSCORE {test}:2:leases complete')).toContain('inf');
   });
 
   test('do not end before the leases when the clock of Redis is set forward', async () => {
     const [short, long] = [await replica({ lease: 1_000 }), await replica({ lease: 60_000 })];
     await long.store.read(A);
-    expect(await short.store.renew(A)).toBe(60_000);
+    expect(await short.renew(A)).toBe(60_000);
     await setClockForward(HOUR);
-    expect(await short.store.renew(A)).toBe(60_000);
-    expect(await short.store.renew(A)).toBe(60_000);
+    expect(await short.renew(A)).toBe(60_000);
+    expect(await short.renew(A)).toBe(60_000);
     // That is once more for as long as the lease; then it is over.
     await setClockForward(HOUR);
-    expect(await short.store.renew(A)).toBe(1_000);
+    expect(await short.renew(A)).toBe(1_000);
   });
 
   test('last longer when the clock of Redis is set back', async () => {
     const [short, long] = [await replica({ lease: 1_000 }), await replica({ lease: 60_000 })];
     await long.store.read(A);
     await setClockForward(-HOUR);
-    expect(await short.store.renew(A)).toBe(60_000);
+    expect(await short.renew(A)).toBe(60_000);
     await short.store.read(A);
     await setClockForward(HOUR);
-    expect(await short.store.renew(A)).toBe(60_000);
-  });
-
-  test('of older gateways count for newer ones, and the other way round', async () => {
-    const { store } = await replica({ lease: 1_000 });
-    await store.read(A);
-    const older = new Redis(redis.url);
-    try {
-      expect(await readAsOlder(older, 'test', 5_000)).toMatchObject({ 0: '5000', length: 3 });
-      expect(await store.renew(A)).toBe(5_000);
-      const long = await replica({ lease: 7_000 });
-      await long.store.read(A);
-      await setClockForward(HOUR);
-      await store.read(A);
-      expect(await readAsOlder(older, 'test', 1_000)).toMatchObject({ 0: '7000', length: 3 });
-      // The older one left what says that nothing was lost.
-      expect(await store.renew(A)).toBe(7_000);
-      expect(await askRedis(redis.port, 'ZSCORE {test}:leases 0')).toContain('inf');
-    } finally {
-      older.disconnect();
-    }
+    expect(await short.renew(A)).toBe(60_000);
   });
 
   test.each(['inf', 'infinity', '1e10', String(HOUR + 1), '0x7fffffff', 'x'])(
     'with a length that no lease can have let no purge be confirmed, as long as it is there: %s',
     async (length) => {
-      const { store } = await replica({ lease: 1_000 });
+      const { store, renew } = await replica({ lease: 1_000 });
       await store.read(A);
-      await askRedis(redis.port, `ZADD {test}:leases +inf ${length}`);
-      const why = length === 'x' ? 'nil' : '{test}:leases holds';
-      await expect(store.renew(A)).rejects.toThrow(why);
-      await expect(store.renew(A)).rejects.toThrow(why);
-      await askRedis(redis.port, `ZREM {test}:leases ${length}`);
-      expect(await store.renew(A)).toBe(1_000);
+      await askRedis(redis.port, `ZADD {test}:2:leases +inf "another ${length}"`);
+      const why = length === 'x' ? 'nil' : '{test}:2:leases holds';
+      await expect(renew(A)).rejects.toThrow(why);
+      await expect(renew(A)).rejects.toThrow(why);
+      await askRedis(redis.port, `ZREM {test}:2:leases "another ${length}"`);
+      expect(await renew(A)).toBe(1_000);
     },
   );
 
   test.each(['-5', '-inf', 'nan', '0.5'])(
     'never make a purge wait for less than the own lease: %s',
     async (length) => {
-      const { store } = await replica({ lease: 1_000 });
+      const { store, renew } = await replica({ lease: 1_000 });
       await store.read(A);
-      await askRedis(redis.port, `ZADD {test}:leases +inf ${length}`);
-      expect(await store.renew(A)).toBe(1_000);
+      await askRedis(redis.port, `ZADD {test}:2:leases +inf "another ${length}"`);
+      expect(await renew(A)).toBe(1_000);
     },
   );
 
   test('count a lease as long as any may be, and the own one also when it is longer', async () => {
-    const { store } = await replica({ lease: 1_000 });
-    await askRedis(redis.port, `ZADD {test}:leases +inf ${HOUR}`);
-    expect(await store.renew(A)).toBe(HOUR);
+    const { renew } = await replica({ lease: 1_000 });
+    await askRedis(redis.port, `ZADD {test}:2:leases +inf "another ${HOUR}"`);
+    expect(await renew(A)).toBe(HOUR);
     const longer = await replica({ lease: HOUR + 1 });
-    expect(await longer.store.renew(A)).toBe(HOUR + 1);
-    await expect(store.renew(A)).rejects.toThrow(`the longest is ${HOUR + 1}`);
+    expect(await longer.renew(A)).toBe(HOUR + 1);
+    await expect(renew(A)).rejects.toThrow(`the longest is ${HOUR + 1}`);
   });
 });

@@ -26,7 +26,7 @@ export async function serves(target: RedisTarget): Promise<void> {
   const here = await opened(house(target));
   const there = await opened(house(target));
   const heard: unknown[] = [];
-  there.store.onAnnouncement((scopes) => void heard.push(scopes));
+  there.store.listen({ renewed: (scopes) => void heard.push(scopes), forgotten() {} });
 
   const keys = Array.from({ length: 12 }, () => randomUUID());
   for (const key of keys) {

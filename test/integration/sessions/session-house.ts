@@ -1,15 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
-import { createRedisSessionStore } from '../../../src/redis/redis-session-store.ts';
+import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
 import { NO_SEALER, type Sealer } from '../../../src/sealing.ts';
-import type { SessionStore } from '../../../src/sessions/session-store.ts';
+import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
+import { sessionFace, type SessionFace } from '../../support/session-face.ts';
 
 export interface SessionHouse {
   /** Asks again when a deadline passed, since the machine that tests may be slow. */
-  readonly store: SessionStore;
+  readonly store: SessionFace;
+  /** The same as a gateway has it. */
+  readonly patient: FreshnessStore;
   /** Does not. */
-  readonly hasty: SessionStore;
+  readonly hasty: SessionFace;
   readonly connections: RedisConnections;
   close(): Promise<void>;
 }
@@ -32,7 +35,7 @@ export async function sessionHouse(
 ): Promise<SessionHouse> {
   const connections = connectRedis({ url: [url], mode: 'standalone' }, () => {});
   await connections.settled(options.patience ?? 20_000);
-  const hasty = createRedisSessionStore({
+  const freshness = createRedisFreshness({
     connections,
     breaker: createCircuitBreaker({
       failures: options.failures ?? Infinity,
@@ -44,27 +47,27 @@ export async function sessionHouse(
     }),
     namespace: options.namespace ?? 'test',
     sealer: options.sealer ?? NO_SEALER,
-    replica: randomUUID(),
+    gateway: randomUUID(),
     lease: options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
+    unusedAfter: 3_600_000,
     life: options.life ?? 3_600_000,
     newToken: randomUUID,
+    keySecret: { configured: undefined, fresh: randomUUID() },
+    onError: () => {},
   });
+  const patient: FreshnessStore = {
+    ...freshness,
+    renew: (scopes) => patiently(() => freshness.renew(scopes)),
+    session: (name, call) => patiently(() => freshness.session(name, call)),
+  };
   return {
-    hasty,
-    store: {
-      read: (name) => patiently(() => hasty.read(name)),
-      begin: (name, record) => patiently(() => hasty.begin(name, record)),
-      markDirty: (name, version) => patiently(() => hasty.markDirty(name, version)),
-      markAllDirty: () => patiently(() => hasty.markAllDirty()),
-      setCatalog: (name, expected, next) => patiently(() => hasty.setCatalog(name, expected, next)),
-      touch: (name, at) => patiently(() => hasty.touch(name, at)),
-      end: (name) => patiently(() => hasty.end(name)),
-      close: () => hasty.close(),
-    },
+    hasty: sessionFace(freshness),
+    patient,
+    store: sessionFace(patient),
     connections,
     async close() {
-      await hasty.close();
+      await freshness.close();
       await connections.close();
     },
   };

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { withDeadlines } from '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { sessionRecord } from '../../support/session-store-contract.ts';
+import { sessionRecord } from '../../support/session-face.ts';
 import { quiet } from '../../unit/query-cache/fakes.ts';
 import {
   BEGUN,
@@ -28,7 +28,7 @@ async function redisServer(...args: Parameters<typeof startRedis>): Promise<Redi
 async function gateway(redis: RedisServer, options: Parameters<typeof sessionHouse>[1] = {}) {
   const house = await sessionHouse(redis.url, { lease: LEASE, ...options });
   open.push(house);
-  return { ...replica({ behind: house.store }), house };
+  return { ...replica({ behind: house.patient }), house };
 }
 
 afterEach(async () => {

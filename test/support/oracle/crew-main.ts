@@ -24,7 +24,6 @@ const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
 const primary = createPrimary({
   clock: systemClock,
   newToken: () => randomBytes(16).toString('base64url'),
-  longestLease: 2_000,
   orphanLease: Number(longestLease),
 });
 const tell = (told: CrewTold) => void process.send?.(told);

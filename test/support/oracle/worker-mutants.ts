@@ -36,9 +36,9 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'the primary process forgets the leases of all workers but the one that asks': {
     replacements: [
       {
-        file: 'workers/primary-epochs.ts',
-        find: `const longest = leases.longest();`,
-        put: `const longest = readHolder(holder, longestLease).lease;`,
+        file: 'freshness/memory-store.ts',
+        find: `lease: leases.longest(),`,
+        put: `lease: holder?.lease ?? 0,`,
       },
     ],
     leases: [100, 1_000, 100],
@@ -46,13 +46,15 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a worker counts its lease from the answer': {
     replacements: [
       {
-        file: 'query-cache/purge/epochs.ts',
-        find: `      const since = leaseStart(clock);
-      const announcementsBefore = announcements;
-      const reading = await store.read(scopes);`,
-        put: `      const announcementsBefore = announcements;
-      const reading = await store.read(scopes);
-      const since = leaseStart(clock);`,
+        file: 'freshness/lease-cache.ts',
+        find: `        const since = leaseStart(clock);
+        const watching = watch(names);
+        try {
+          const reply = await ask();`,
+        put: `        const watching = watch(names);
+        try {
+          const reply = await ask();
+          const since = leaseStart(clock);`,
       },
     ],
     needs: 'what a worker is told comes late',

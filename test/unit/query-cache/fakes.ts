@@ -259,7 +259,9 @@ export function knownAnswers(options: {
     epochs: {
       held: never,
       renew: never,
-      owe: never,
+      get pending() {
+        return never();
+      },
       owed: never,
       age: never,
       close: never,

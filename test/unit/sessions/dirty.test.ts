@@ -24,7 +24,7 @@ describe('a session that is made dirty', () => {
     expect(await find(sessions)).toBe('dirty');
     await quiet();
     expect(state.over).toBe(false);
-    await store.call('markDirty').reply();
+    await store.call('renew').reply();
     expect(await made).toBe(true);
     expect((await shared.read(STORED)).record?.dirty).toBe(true);
   });
@@ -53,7 +53,7 @@ describe('a session that is made dirty', () => {
     await read.execute();
     const made = sessions.dirty([NAME]);
     await quiet();
-    await store.call('markDirty').reply();
+    await store.call('renew').reply();
     expect(await made).toBe(true);
     const later = sessions.find(NAME);
     await read.reply();
@@ -120,7 +120,7 @@ describe('a session that is made dirty', () => {
     store.away = true;
     clock.advance(LEASE);
     expect(await sessions.dirty([NAME, NAME])).toBe(true);
-    expect(count(store.asked, 'markDirty')).toBe(1);
+    expect(count(store.asked, 'renew')).toBe(1);
   });
 
   test('is dirty for all only when the first who made it so has waited, for the second too', async () => {
@@ -146,7 +146,7 @@ describe('a session that is made dirty', () => {
     const made = sessions.dirty([NAME]);
     const state = ending(made);
     await quiet();
-    expect([count(store.asked, 'markDirty'), state.over]).toEqual([1, false]);
+    expect([count(store.asked, 'renew'), state.over]).toEqual([1, false]);
     sleepers[0]?.wake();
     expect(await made).toBe(true);
   });
@@ -158,7 +158,7 @@ describe('a session that is made dirty', () => {
     await shared.begin(STORED, record);
     clock.advance(LEASE);
     expect(await sessions.dirty([NAME])).toBe(true);
-    expect(count(store.asked, 'markDirty')).toBe(2);
+    expect(count(store.asked, 'renew')).toBe(2);
     expect((await shared.read(STORED)).record?.dirty).toBe(true);
   });
 
@@ -207,7 +207,7 @@ describe('a session that is made dirty', () => {
       sleepers[tries]?.wake();
     }
     expect(await made).toBe(false);
-    expect([count(store.asked, 'markDirty'), errors.length]).toEqual([3, 3]);
+    expect([count(store.asked, 'renew'), errors.length]).toEqual([3, 3]);
     store.away = false;
     expect((await shared.read(STORED)).record?.dirty).toBe(false);
     expect(await find(sessions)).toBe('dirty');
@@ -261,7 +261,7 @@ describe('making all sessions dirty', () => {
     expect([await find(sessions), await find(sessions, OTHER)]).toEqual(['dirty', 'dirty']);
     await sessions.begin({ place: 'engine', id: 'later' }, BEGUN);
     expect(await find(sessions, { place: 'engine', id: 'later' })).toBe('clean');
-    expect(count(store.asked, 'markDirty')).toBe(0);
+    expect(count(store.asked, 'renew')).toBe(0);
   });
 
   test('leaves nothing clean that was read before the store did it', async () => {
@@ -272,10 +272,7 @@ describe('making all sessions dirty', () => {
     const read = store.call('read');
     await read.execute();
     const made = sessions.dirtyAll();
-    const between = sessions.find(NAME);
-    await store.calls.findLast(({ method }) => method === 'read')?.reply();
-    expect(word(await between)).toBe('clean');
-    await store.call('markAllDirty').reply();
+    await store.call('renew sessions').reply();
     expect(await made).toBe(true);
     store.prompt = true;
     expect(await find(sessions)).toBe('dirty');
@@ -288,10 +285,11 @@ describe('making all sessions dirty', () => {
     const { sessions, store } = replica();
     store.prompt = false;
     const started = sessions.begin(NAME, BEGUN);
-    const begin = store.call('begin');
+    await quiet();
+    const begin = store.call('put');
     await begin.execute();
     const made = sessions.dirtyAll();
-    await store.call('markAllDirty').reply();
+    await store.call('renew sessions').reply();
     expect(await made).toBe(true);
     await begin.reply();
     await started;
@@ -308,7 +306,7 @@ describe('making all sessions dirty', () => {
       sleepers[tries]?.wake();
     }
     expect(await made).toBe(false);
-    expect(count(store.asked, 'markAllDirty')).toBe(3);
+    expect(count(store.asked, 'renew sessions')).toBe(3);
     expect(await find(sessions)).toBe('unavailable');
   });
 });

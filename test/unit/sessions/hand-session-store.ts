@@ -1,4 +1,7 @@
-import type { ChangeReceipt, SessionStore } from '../../../src/sessions/session-store.ts';
+import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
+
+/** What sessions are asked for. */
+export type SharedSessions = Pick<FreshnessStore, 'session' | 'renew'>;
 
 /** One question to the store, on its way. */
 interface Call {
@@ -11,14 +14,14 @@ interface Call {
   fail(): void;
 }
 
-interface HandSessionStore extends SessionStore {
-  /** Questions without reply, oldest first. */
+interface HandSessionStore extends SharedSessions {
+  /** Questions without reply, oldest first. Claims are never held. */
   readonly calls: Call[];
   /** Lets all questions be answered at once from now on, until it is false again. */
   prompt: boolean;
   /** Whether a question fails at once. */
   away: boolean;
-  /** What receipts say instead of the lease that the store behind it tells (ms). */
+  /** What replies say instead of the lease that the store behind it tells (ms). */
   others: number | undefined;
   /** Every question that was ever asked. */
   readonly asked: string[];
@@ -27,14 +30,14 @@ interface HandSessionStore extends SessionStore {
 }
 
 /** A store whose every reply a test releases by hand; what lies behind it keeps the records. */
-export function handSessionStore(behind: SessionStore): HandSessionStore {
+export function handSessionStore(behind: SharedSessions): HandSessionStore {
   const calls: Call[] = [];
   const asked: string[] = [];
 
   async function ask<T>(method: string, run: () => Promise<T>): Promise<T> {
     asked.push(method);
     if (store.away) throw new Error('the store is away');
-    if (store.prompt) return await run();
+    if (store.prompt || method === 'claim') return await run();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     let result: Promise<T> | undefined;
     const execute = async () => {
@@ -60,11 +63,6 @@ export function handSessionStore(behind: SessionStore): HandSessionStore {
     return await promise;
   }
 
-  const told = (receipt: ChangeReceipt): ChangeReceipt => ({
-    ...receipt,
-    lease: store.others ?? receipt.lease,
-  });
-
   const store: HandSessionStore = {
     calls,
     asked,
@@ -73,23 +71,19 @@ export function handSessionStore(behind: SessionStore): HandSessionStore {
     others: undefined,
     call(method) {
       const found = calls.find((call) => call.method === method);
-      if (found === undefined) throw new Error(`nobody asked for ${method}`);
+      if (found === undefined) throw new Error(`${method} was not asked for`);
       return found;
     },
-    read: (name) => ask('read', () => behind.read(name)),
-    begin: (name, record) => ask('begin', () => behind.begin(name, record)),
-    markDirty: (name, version) =>
-      ask('markDirty', async () => told(await behind.markDirty(name, version))),
-    markAllDirty: () =>
-      ask('markAllDirty', async () => {
-        const lease = await behind.markAllDirty();
-        return store.others ?? lease;
+    session: (name, call) =>
+      ask(call.do, async () => {
+        const reply = await behind.session(name, call);
+        return { ...reply, lease: store.others ?? reply.lease };
       }),
-    setCatalog: (name, expected, next) =>
-      ask('setCatalog', async () => told(await behind.setCatalog(name, expected, next))),
-    touch: (name, at) => ask('touch', () => behind.touch(name, at)),
-    end: (name) => ask('end', () => behind.end(name)),
-    close: () => behind.close(),
+    renew: (scopes) =>
+      ask(`renew ${scopes.join()}`, async () => {
+        const renewed = await behind.renew(scopes);
+        return { ...renewed, others: store.others ?? renewed.others };
+      }),
   };
   return store;
 }

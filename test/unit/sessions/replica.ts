@@ -1,9 +1,10 @@
-import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
+import { randomUUID } from 'node:crypto';
+import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createSessions } from '../../../src/sessions/registry.ts';
-import type { SessionStore } from '../../../src/sessions/session-store.ts';
 import type { FoundSession, SessionName, Sessions } from '../../../src/sessions/sessions.ts';
 import { handClock } from '../query-cache/fakes.ts';
-import { handSessionStore } from './hand-session-store.ts';
+import { sessionFace } from '../../support/session-face.ts';
+import { handSessionStore, type SharedSessions } from './hand-session-store.ts';
 
 export const LEASE = 1_000;
 export const NAME: SessionName = { place: 'engine', id: 'one' };
@@ -20,12 +21,13 @@ export function replica({
   clock = handClock(),
 }: {
   /** What it shares with others; nothing unless given. */
-  behind?: SessionStore;
+  behind?: SharedSessions;
   lease?: number;
   clock?: ReturnType<typeof handClock>;
 } = {}) {
-  const shared = behind ?? createMemorySessionStore({ clock, life: 24 * 3_600_000 });
-  const store = handSessionStore(shared);
+  const memory = () => createMemoryStore({ clock, keySecret: '', newToken: randomUUID });
+  const keeper = behind ?? aloneStore(memory());
+  const [store, shared] = [handSessionStore(keeper), sessionFace(keeper)];
   const errors: unknown[] = [];
   /** Those who sleep; waking one does not move the clock. */
   const sleepers: { readonly milliseconds: number; wake(): void }[] = [];

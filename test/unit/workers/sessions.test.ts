@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createSessions } from '../../../src/sessions/registry.ts';
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
-import { sessionRecord, sessionStoreContract } from '../../support/session-store-contract.ts';
+import { sessionRecord } from '../../support/session-face.ts';
+import { sessionStoreContract } from '../../support/session-store-contract.ts';
 import { workerHouse, type WorkerHouse } from '../../support/worker-house.ts';
 import { checkpoint, handClock, quiet } from '../query-cache/fakes.ts';
 
@@ -69,34 +71,6 @@ describe('sessions in the primary process', () => {
     after.clock.advance(1);
     expect((await sessions.markDirty('unknown', 'next')).lease).toBe(0);
   });
-
-  test.each([
-    ['no lease', [{ holder: 'a' }, 'name']],
-    ['a lease of nothing', [{ holder: 'a', lease: 0 }, 'name']],
-    ['an endless lease', [{ holder: 'a', lease: null }, 'name']],
-    ['a lease that nobody can have', [{ holder: 'a', lease: 2_001 }, 'name']],
-    ['no holder', [{ lease: 1_000 }, 'name']],
-    ['an odd holder', [{ holder: 'a b', lease: 1_000 }, 'name']],
-    ['no name', [{ holder: 'a', lease: 1_000 }]],
-  ])('are not read with %s', async (_what, args) => {
-    const { pair } = house.join();
-    await expect(pair.worker.call('sessions', 'read', args, 60_000)).rejects.toThrow(
-      'what came over the link is not',
-    );
-  });
-
-  test.each(['principal', 'profile', 'catalog', 'dirty', 'version', 'forwardedAt'])(
-    'are not begun when their %s is none',
-    async (field) => {
-      const { pair } = house.join();
-      const by = { holder: 'a', lease: 1_000 };
-      await pair.worker.call('sessions', 'claim', [by, 'name', 'c'], 60_000);
-      const record = { ...sessionRecord(), [field]: [1] };
-      await expect(
-        pair.worker.call('sessions', 'begin', [by, 'name', 'c', record], 60_000),
-      ).rejects.toThrow('what came over the link is not');
-    },
-  );
 });
 
 describe('a beginning that the primary process carries out late', () => {
@@ -105,7 +79,7 @@ describe('a beginning that the primary process carries out late', () => {
     const one = house.join();
     const sent = checkpoint();
     one.pair.toPrimary.filter = (message) => {
-      if ((message as { method?: unknown }).method !== 'begin') return true;
+      if (!JSON.stringify(message).includes('"do":"put"')) return true;
       one.pair.toPrimary.hold();
       void sent.arrive();
       return true;
@@ -173,12 +147,12 @@ test('when a session was made dirty at one worker, no other takes it for clean o
   const waits: { milliseconds: number; over: () => void }[] = [];
   const registry = () =>
     createSessions({
-      store: house.join().sessions,
+      store: house.join().store,
       clock,
       lease: 1_000,
       sleep: (milliseconds) =>
         new Promise((resolve) => waits.push({ milliseconds, over: () => resolve() })),
-      newToken: () => 'next',
+      newToken: randomUUID,
       onError: (error) => {
         throw error;
       },

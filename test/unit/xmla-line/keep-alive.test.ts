@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Engine, Touch } from '../../../src/engine/engine.ts';
-import { createMemorySessionStore } from '../../../src/sessions/memory-session-store.ts';
+import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createSessions } from '../../../src/sessions/registry.ts';
 import { createKeepAlive } from '../../../src/xmla-line/keep-alive.ts';
 import { handClock, quiet } from '../query-cache/fakes.ts';
@@ -24,9 +24,9 @@ afterEach(() => {
 async function house() {
   const clock = handClock();
   const sessions = createSessions({
-    store: createMemorySessionStore({ clock, life: 24 * IDLE }),
+    store: aloneStore(createMemoryStore({ clock, keySecret: '', newToken: () => 'token' })),
     clock,
-    lease: Infinity,
+    lease: IDLE,
     sleep: async () => {},
     newToken: () => 'token',
     onError: () => {},

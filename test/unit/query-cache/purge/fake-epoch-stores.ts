@@ -1,9 +1,12 @@
 import type {
   Announcement,
-  EpochReading,
-  EpochStore,
-} from '../../../../src/query-cache/purge/epoch-store.ts';
-import type { Scope } from '../../../../src/query-cache/purge/scopes.ts';
+  CacheScope,
+  FreshnessStore,
+  Listener,
+  Reading,
+  Renewed,
+  Scope,
+} from '../../../../src/freshness/freshness-store.ts';
 
 interface Pending<T> {
   readonly scopes: readonly Scope[];
@@ -11,27 +14,27 @@ interface Pending<T> {
   fail(): void;
 }
 
-export interface HandStore extends EpochStore {
+export interface HandStore extends FreshnessStore {
   /** Calls that have not been answered, oldest first. */
-  readonly reads: Pending<EpochReading>[];
+  readonly reads: Pending<Reading>[];
+  /** Answered with a lease. */
   readonly renewals: Pending<number>[];
   readonly announced: Announcement[];
-  /** How many replicas have acknowledged a purge; set by a test. */
-  readonly acknowledgements: Map<string, number>;
-  /** What {@link EpochStore.incarnation} answers next, or the error with which it fails. */
+  /** What keeps the tokens now, or the error with which it cannot be asked. */
   incarnationNow: string | Error;
   /** Delivers an announcement. */
-  tell(scopes: readonly Scope[]): void;
+  tell(scopes: readonly CacheScope[]): void;
+  /** A gateway tells that it has forgotten. */
+  forgotten(purge: string, gateway: string): void;
   readonly closed: boolean;
 }
 
 /** An epoch store whose every reply a test releases by hand. */
 export function handStore(): HandStore {
-  const reads: Pending<EpochReading>[] = [];
+  const reads: Pending<Reading>[] = [];
   const renewals: Pending<number>[] = [];
   const announced: Announcement[] = [];
-  const acknowledgements = new Map<string, number>();
-  let listener: ((scopes: readonly Scope[]) => void) | undefined;
+  let listener: Listener | undefined;
   let closed = false;
 
   function ask<T>(queue: Pending<T>[], scopes: readonly Scope[]): Promise<T> {
@@ -62,16 +65,21 @@ export function handStore(): HandStore {
       throw store.incarnationNow;
     },
     read: (scopes) => ask(reads, scopes),
-    renew: (scopes) => ask(renewals, scopes),
-    acknowledgements,
+    async renew(scopes): Promise<Renewed> {
+      const confirmed = ask(renewals, scopes);
+      const incarnation = await store.incarnation();
+      const lease = await confirmed;
+      return { lease, others: lease, incarnation };
+    },
+    session: () => Promise.reject(new Error('there are no sessions here')),
     async announce(announcement) {
       announced.push(announcement);
     },
-    acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
-    onAnnouncement(heard) {
+    listen(heard) {
       listener = heard;
     },
-    tell: (scopes) => listener?.(scopes),
+    tell: (scopes) => listener?.renewed(scopes),
+    forgotten: (...told) => listener?.forgotten(...told),
     async close() {
       closed = true;
     },
@@ -83,13 +91,13 @@ export function handStore(): HandStore {
 }
 
 /** The epoch of every scope is one and the same text. */
-export function reading(scopes: readonly Scope[], token: string): EpochReading {
+export function reading(scopes: readonly Scope[], token: string): Reading {
   return { tokens: scopes.map((scope) => `${scope}=${token}`), keySecret: 'secret' };
 }
 
 export interface SharedEpochs {
   /** The store as one more replica sees it. */
-  replica(lease: number): EpochStore;
+  replica(lease: number): FreshnessStore;
   /** Whether announcements are delivered: at once, never, or when {@link SharedEpochs.deliver} is called. */
   messages: 'delivered' | 'lost' | 'late';
   /** Delivers those that are late. */
@@ -108,14 +116,15 @@ export interface SharedEpochs {
 /** One set of epochs that several replicas use, as in Redis. */
 export function sharedEpochs(): SharedEpochs {
   const tokens = new Map<Scope, string>();
-  const listeners: ((scopes: readonly Scope[]) => void)[] = [];
+  const listeners: Listener[] = [];
   let made = 0;
   let longest = 0;
   let late: Announcement[] = [];
-  const acknowledgements = new Map<string, number>();
   const tellAll = ({ purge, scopes }: Announcement) => {
-    for (const listener of listeners) listener(scopes);
-    acknowledgements.set(purge, listeners.length);
+    for (const listener of listeners) listener.renewed(scopes);
+    for (const [number, listener] of listeners.slice(1).entries()) {
+      listener.forgotten(purge, `gateway ${number}`);
+    }
   };
   const fresh = () => `token ${(made += 1)}`;
   const shared: SharedEpochs = {
@@ -150,9 +159,9 @@ export function sharedEpochs(): SharedEpochs {
           await shared.beforeRenewal();
           reached();
           for (const scope of scopes) tokens.set(scope, fresh());
-          const lease = longest;
+          const renewed = { lease: longest, others: longest, incarnation: shared.incarnation };
           await shared.afterRenewal();
-          return lease;
+          return renewed;
         },
         async incarnation() {
           reached();
@@ -162,8 +171,8 @@ export function sharedEpochs(): SharedEpochs {
           if (shared.messages === 'delivered') tellAll(announcement);
           if (shared.messages === 'late') late.push(announcement);
         },
-        acknowledged: (purge) => acknowledgements.get(purge) ?? 1,
-        onAnnouncement: (listener) => void listeners.push(listener),
+        session: () => Promise.reject(new Error('there are no sessions here')),
+        listen: (listener) => void listeners.push(listener),
         async close() {},
       };
     },

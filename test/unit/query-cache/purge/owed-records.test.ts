@@ -67,8 +67,10 @@ describe('a purge that was owed', () => {
     const after = purgeHouse();
     after.wake.open();
     const handed = before.handOver();
-    expect(handed.map(({ record }) => record.id)).toEqual(others === 0 ? [] : ['id 2']);
-    after.takeOver(before.epochs.owed(), handed);
+    expect(handed.flatMap(({ waiting }) => waiting.map(({ record }) => record.id))).toEqual(
+      others === 0 ? [] : ['id 2'],
+    );
+    after.takeOver(handed);
     const told = before.told();
     expect(await settled(told)).toBe(false);
     before.leases.open();
@@ -119,7 +121,7 @@ describe('a purge that was owed', () => {
     const before = await owing();
     const after = purgeHouse();
     after.wake.open();
-    after.takeOver(before.epochs.owed(), before.handOver());
+    after.takeOver(before.handOver());
     expect(after.epochs.owed()).toEqual(['project:a', 'unassigned']);
     await settle(after);
     expect(await after.logged()).toMatchObject([
@@ -147,7 +149,7 @@ describe('a purge that was owed', () => {
   });
 });
 
-test('purges that one renewal settles wait for its lease together', async () => {
+test('purges that are settled at one time wait for their leases at one time', async () => {
   const house = purgeHouse();
   house.wake.open();
   const all = ['a', 'b', 'c'].map((project) => house.purge({ project }, ORDER));
@@ -157,17 +159,20 @@ test('purges that one renewal settles wait for its lease together', async () => 
   }
   await Promise.all(all);
   const slept = house.slept.length;
-  await settle(house);
+  jest.advanceTimersByTime(1_000);
+  await quiet();
+  for (const renewal of [...house.store.renewals]) renewal.answer(2_000);
+  await quiet();
   expect((await house.logged()).map(({ result }) => result)).toEqual([
     ...Array<string>(3).fill('cleared'),
     ...Array<string>(3).fill('owed'),
   ]);
-  expect(house.slept.slice(slept)).toEqual([2_200]);
+  expect(house.slept.slice(slept)).toEqual([2_200, 2_200, 2_200]);
 });
 
 test('nothing is taken over where nothing is owed', async () => {
   const { takeOver, epochs } = purgeHouse();
-  takeOver([], []);
+  takeOver([]);
   expect(epochs.owed()).toEqual([]);
   expect(jest.getTimerCount()).toBe(0);
 });

@@ -1,15 +1,17 @@
 import type { GatewayEvent } from '../../../../src/events.ts';
 import type { Stale } from '../../../../src/invalidation.ts';
 import type { EngineClear } from '../../../../src/query-cache/purge/engine-clear.ts';
-import { createEpochs, type Epochs } from '../../../../src/query-cache/purge/epochs.ts';
-import { createMemoryPurgeLog } from '../../../../src/query-cache/purge/memory-purge-log.ts';
-import { createPurges, type OwingPurges } from '../../../../src/query-cache/purge/purge.ts';
-import type { PurgeRecord } from '../../../../src/query-cache/purge/purge-log.ts';
+import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
+import { createPurges, type CachePurges } from '../../../../src/query-cache/purge/purge.ts';
+import {
+  createMemoryPurgeLog,
+  type PurgeRecord,
+} from '../../../../src/query-cache/purge/purge-log.ts';
 import { gate } from '../../../support/stub-engine.ts';
 import { handStore, type HandStore } from './fake-epoch-stores.ts';
 import { handClock, quiet, type HandClock } from '../fakes.ts';
 
-interface PurgeHouse extends OwingPurges {
+interface PurgeHouse extends CachePurges {
   readonly store: HandStore;
   readonly epochs: Epochs;
   readonly clock: HandClock;

@@ -1,12 +1,11 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createMemoryPurgeLog } from '../../../../src/query-cache/purge/memory-purge-log.ts';
-import type {
-  PurgeLine,
-  PurgeLines,
-  PurgeRecord,
+import { describe, expect, test } from '@jest/globals';
+import {
+  createMemoryPurgeLog,
+  createSharedPurgeLog,
+  readPurgeRecord,
+  type PurgeLines,
+  type PurgeRecord,
 } from '../../../../src/query-cache/purge/purge-log.ts';
-import { createSharedPurgeLog } from '../../../../src/query-cache/purge/shared-purge-log.ts';
-import { checkpoint, quiet } from '../fakes.ts';
 
 function purge(at: number, changed: Partial<PurgeRecord> = {}): PurgeRecord {
   return {
@@ -22,8 +21,6 @@ function purge(at: number, changed: Partial<PurgeRecord> = {}): PurgeRecord {
     ...changed,
   };
 }
-
-const times = (purges: readonly PurgeRecord[]) => purges.map(({ at }) => at);
 
 describe('the log of a gateway that is alone', () => {
   test('gives the latest first, and no more than asked for', async () => {
@@ -49,55 +46,35 @@ describe('the log of a gateway that is alone', () => {
 
 /** What gateways share, as in Redis. */
 function sharedLines() {
-  const kept: PurgeLine[] = [];
-  const shared = {
-    kept,
-    reachable: true,
-    /** Whether it fails after it has taken the lines. */
-    swallowing: false,
-    beforeAdd: async () => {},
-    adds: 0,
+  const kept: string[] = [];
+  const shared = { kept, reachable: true };
+  const reached = () => {
+    if (!shared.reachable) throw new Error('out of reach');
   };
   const lines: PurgeLines = {
-    async add(added, most) {
-      shared.adds += 1;
-      await shared.beforeAdd();
-      if (!shared.reachable) throw new Error('out of reach');
-      kept.push(...added);
-      kept.splice(0, Math.max(0, kept.length - most));
-      if (shared.swallowing) throw new Error('no reply');
+    async add(line) {
+      reached();
+      kept.push(line);
     },
-    async all(most) {
-      if (!shared.reachable) throw new Error('out of reach');
-      return kept.slice(-most);
+    async all() {
+      reached();
+      return kept;
     },
   };
   return { shared, lines };
 }
 
-function gateway(lines: PurgeLines, name: string) {
+function gateway(lines: PurgeLines) {
   const errors: unknown[] = [];
-  let made = 0;
-  const log = createSharedPurgeLog({
-    lines,
-    own: createMemoryPurgeLog(),
-    newLine: () => `${name} ${(made += 1)}`,
-    onError: (error) => errors.push(error),
-  });
+  const own = createMemoryPurgeLog();
+  const log = createSharedPurgeLog({ lines, own, onError: (error) => errors.push(error) });
   return { ...log, errors };
 }
 
 describe('the log that gateways share', () => {
-  beforeEach(() => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
-  });
-  afterEach(() => {
-    jest.useRealTimers();
-  });
-
   test('gives the purges of all, the latest first', async () => {
     const { lines } = sharedLines();
-    const [one, other] = [gateway(lines, 'one'), gateway(lines, 'other')];
+    const [one, other] = [gateway(lines), gateway(lines)];
     await one.add(purge(1));
     await other.add(purge(2));
     await one.add(purge(3));
@@ -108,95 +85,41 @@ describe('the log that gateways share', () => {
 
   test('gives those of this gateway when the others cannot be known, and says so', async () => {
     const { lines, shared } = sharedLines();
-    const [one, other] = [gateway(lines, 'one'), gateway(lines, 'other')];
+    const [one, other] = [gateway(lines), gateway(lines)];
     await other.add(purge(1));
-    await one.add(purge(2));
     shared.reachable = false;
+    await one.add(purge(2));
     expect(await one.latest(9)).toEqual({ complete: false, purges: [purge(2)] });
-    expect(one.errors).toHaveLength(1);
-    one.close();
+    expect(one.errors).toHaveLength(2);
   });
 
-  test('carries over what was not taken, with the next purge, in its place by time', async () => {
+  test('skips what cannot be read', async () => {
     const { lines, shared } = sharedLines();
-    const [one, other] = [gateway(lines, 'one'), gateway(lines, 'other')];
-    shared.reachable = false;
-    await one.add(purge(1));
-    await one.add(purge(2));
-    shared.reachable = true;
-    await other.add(purge(3));
-    await one.add(purge(4));
-    expect(times((await other.latest(9)).purges)).toEqual([4, 3, 2, 1]);
-    expect([one.pending(), jest.getTimerCount()]).toEqual([[], 0]);
+    shared.kept.push('nonsense', JSON.stringify(purge(1)), 'null', '[]', '{}');
+    expect((await gateway(lines).latest(9)).purges).toEqual([purge(1)]);
+  });
+});
+
+describe('a line of the log', () => {
+  test.each([
+    ['at', 'now'],
+    ['at', 1e300],
+    ['at', -1],
+    ['cause', 'of another version'],
+    ['cause', 'toString'],
+    ['result', 1],
+    ['scope', {}],
+    ['scope', 'all'],
+    ['scope', null],
+    ['principal', null],
+    ['replicas', '3'],
+    ['waited', undefined],
+  ])('is none when its %s is %j', (field, value) => {
+    const line = JSON.stringify({ ...purge(1), [field]: value });
+    expect(readPurgeRecord(line)).toBeUndefined();
   });
 
-  test('carries it over by itself when it is taken again', async () => {
-    const { lines, shared } = sharedLines();
-    const one = gateway(lines, 'one');
-    shared.reachable = false;
-    await one.add(purge(1));
-    await jest.advanceTimersByTimeAsync(60_000);
-    expect([shared.kept, one.pending().length]).toEqual([[], 1]);
-    shared.reachable = true;
-    await jest.advanceTimersByTimeAsync(10_000);
-    expect(shared.kept.map(({ record }) => record.at)).toEqual([1]);
-    expect(jest.getTimerCount()).toBe(0);
-  });
-
-  test('gives what is on its way, too', async () => {
-    const { lines, shared } = sharedLines();
-    const one = gateway(lines, 'one');
-    const held = checkpoint();
-    shared.beforeAdd = held.arrive;
-    const adding = [one.add(purge(1)), one.add(purge(2))];
-    await held.arrived;
-    expect(times((await one.latest(9)).purges)).toEqual([2, 1]);
-    held.release();
-    await Promise.all(adding);
-    await quiet();
-    expect(shared.kept.map(({ record }) => record.at)).toEqual([1, 2]);
-  });
-
-  test('gives a purge once that was taken without a reply, and was carried over', async () => {
-    const { lines, shared } = sharedLines();
-    const one = gateway(lines, 'one');
-    shared.swallowing = true;
-    await one.add(purge(1));
-    expect(times((await one.latest(9)).purges)).toEqual([1]);
-    shared.swallowing = false;
-    await one.add(purge(2));
-    expect(shared.kept).toHaveLength(3);
-    expect(times((await one.latest(9)).purges)).toEqual([2, 1]);
-  });
-
-  test('keeps a thousand waiting, and forgets the oldest', async () => {
-    const { lines, shared } = sharedLines();
-    const one = gateway(lines, 'one');
-    shared.reachable = false;
-    for (let at = 1; at <= 1_001; at += 1) await one.add(purge(at));
-    expect([one.pending().length, one.pending()[0]?.record.at]).toEqual([1_000, 2]);
-    one.close();
-  });
-
-  test('hands over what was not taken to the log that takes its place', async () => {
-    const { lines, shared } = sharedLines();
-    const [before, after] = [gateway(lines, 'before'), gateway(lines, 'after')];
-    shared.reachable = false;
-    await before.add(purge(1));
-    shared.reachable = true;
-    after.carry(before.pending());
-    before.close();
-    await quiet();
-    expect(shared.kept.map(({ record }) => record.at)).toEqual([1]);
-    expect(jest.getTimerCount()).toBe(0);
-  });
-
-  test('tries nothing after it was closed', async () => {
-    const { lines, shared } = sharedLines();
-    const one = gateway(lines, 'one');
-    shared.reachable = false;
-    await one.add(purge(1));
-    one.close();
-    expect(jest.getTimerCount()).toBe(0);
+  test.each(['everything', { project: 'Straße' }] as const)('is read with %j', (scope) => {
+    expect(readPurgeRecord(JSON.stringify(purge(1, { scope })))).toEqual(purge(1, { scope }));
   });
 });

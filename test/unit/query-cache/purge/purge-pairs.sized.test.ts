@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createEpochs, type Epochs } from '../../../../src/query-cache/purge/epochs.ts';
-import { createMemoryEpochStore } from '../../../../src/query-cache/purge/memory-epoch-store.ts';
+import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
 import type { EngineAnswer, Query } from '../../../../src/query-cache/query.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import {
@@ -14,7 +13,7 @@ import {
   rowset,
   type HandClock,
 } from '../fakes.ts';
-import { ORDER, replica, type Replica } from './replica.ts';
+import { memoryStore, ORDER, replica, type Replica } from './replica.ts';
 import { sizes, strided } from '../../../support/sizes.ts';
 
 const LEASE = 1_000;
@@ -162,11 +161,7 @@ function build({ gateways, other, messages }: HouseKind): House {
 
 /** Epochs of a gateway that is alone, whose renewal is held like that of a shared store. */
 function aloneEpochs(clock: HandClock, shared: ReturnType<typeof sharedEpochs>): Epochs {
-  let made = 0;
-  const store = createMemoryEpochStore({
-    newToken: () => `token ${(made += 1)}`,
-    keySecret: 'secret',
-  });
+  const store = memoryStore(clock);
   return createEpochs({
     clock,
     lease: Infinity,
@@ -174,9 +169,9 @@ function aloneEpochs(clock: HandClock, shared: ReturnType<typeof sharedEpochs>):
       ...store,
       async renew(scopes) {
         await shared.beforeRenewal();
-        const lease = await store.renew(scopes);
+        const renewed = await store.renew(scopes);
         await shared.afterRenewal();
-        return lease;
+        return renewed;
       },
     },
   });

@@ -170,7 +170,8 @@ describe('the announcement of a purge', () => {
     await quiet();
     store.renewals[0]?.answer(1_000);
     await quiet();
-    store.acknowledgements.set('id 1', 3);
+    for (const gateway of ['one', 'other', 'one']) store.forgotten('id 1', gateway);
+    store.forgotten('another', 'third');
     expect(await settled(outcome)).toBe(false);
     wake.open();
     expect(await outcome).toMatchObject({ receipt: { replicas: 3, waited: 1_100 } });

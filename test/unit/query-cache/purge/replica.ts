@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { BodyAccount } from '../../../../src/body-account.ts';
 import type { Clock } from '../../../../src/clock.ts';
 import type { GatewayEvent } from '../../../../src/events.ts';
-import type { EpochStore } from '../../../../src/query-cache/purge/epoch-store.ts';
+import type { FreshnessStore } from '../../../../src/freshness/freshness-store.ts';
+import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
+import { aloneStore, createMemoryStore } from '../../../../src/freshness/memory-store.ts';
 import { createBodiesInUse } from '../../../../src/query-cache/bodies-in-use.ts';
 import type { ClearEngines } from '../../../../src/query-cache/purge/engine-clear.ts';
-import { createEpochs, type Epochs } from '../../../../src/query-cache/purge/epochs.ts';
 import { createFlights, type Flights } from '../../../../src/query-cache/flights.ts';
-import { createMemoryEpochStore } from '../../../../src/query-cache/purge/memory-epoch-store.ts';
-import { createMemoryPurgeLog } from '../../../../src/query-cache/purge/memory-purge-log.ts';
+import { createMemoryPurgeLog } from '../../../../src/query-cache/purge/purge-log.ts';
 import { createMemoryTier, type MemoryTier } from '../../../../src/query-cache/memory-tier.ts';
 import { createPurges, type Purge } from '../../../../src/query-cache/purge/purge.ts';
 import { createQueryCache, type QueryCache } from '../../../../src/query-cache/query-cache.ts';
@@ -55,7 +55,7 @@ export function replica(
   options: {
     clock?: HandClock;
     /** Without one it is alone. */
-    store?: EpochStore;
+    store?: FreshnessStore;
     lease?: number;
     values?: ValueTier;
     /** Where it meets other gateways for slow queries, and how it waits for them. */
@@ -75,7 +75,8 @@ export function replica(
   const { clock = handClock(), store, lease = Infinity, maxEntry = 1024 * 1024 } = options;
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
-  const epochs = options.epochs ?? createEpochs({ store: store ?? aloneStore(), clock, lease });
+  const epochs =
+    options.epochs ?? createEpochs({ store: store ?? memoryStore(clock), clock, lease });
   const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
   const account = bodyAccount(inFlight);
   const inUse = createBodiesInUse(account);
@@ -141,9 +142,11 @@ export function replica(
   };
 }
 
-function aloneStore(): EpochStore {
+/** The store of a gateway that is alone. */
+export function memoryStore(clock: Clock): FreshnessStore {
   let made = 0;
-  return createMemoryEpochStore({ newToken: () => `token ${(made += 1)}`, keySecret: 'secret' });
+  const newToken = () => `token ${(made += 1)}`;
+  return aloneStore(createMemoryStore({ newToken, keySecret: 'secret', clock }));
 }
 
 export interface FakeEngine {
@@ -213,18 +216,19 @@ export function sessionReplica(
   return { ...one, values, engine };
 }
 
-/** Epochs that nobody can know. */
+/** Epochs that cannot be known. */
 export function unknownEpochs(clock: Clock): Epochs {
+  const fail = () => Promise.reject(new Error('out of reach'));
   return createEpochs({
     clock,
     lease: 1_000,
     store: {
-      read: () => Promise.reject(new Error('out of reach')),
-      renew: () => Promise.reject(new Error('out of reach')),
-      incarnation: () => Promise.reject(new Error('out of reach')),
-      announce: () => Promise.reject(new Error('out of reach')),
-      acknowledged: () => 1,
-      onAnnouncement() {},
+      read: fail,
+      renew: fail,
+      incarnation: fail,
+      session: fail,
+      announce: fail,
+      listen() {},
       async close() {},
     },
   });

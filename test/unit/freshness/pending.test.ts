@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createEpochs, MAX_OWED } from '../../../../src/query-cache/purge/epochs.ts';
-import { handStore, reading } from './fake-epoch-stores.ts';
-import { handClock, quiet } from '../fakes.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
+import { createEpochs } from '../../../src/freshness/freshness.ts';
+import { handStore, reading } from '../query-cache/purge/fake-epoch-stores.ts';
+import { handClock, quiet } from '../query-cache/fakes.ts';
 
 const A = ['everything', 'project:a'] as const;
 const B = ['everything', 'project:b'] as const;
@@ -24,7 +25,9 @@ function setUp() {
     read.answer(reading(read.scopes, token));
     await quiet();
   };
-  return { store, epochs, errors, answerRead };
+  const markPending = (scopes: readonly CacheScope[]) =>
+    epochs.pending.add(scopes, () => epochs.renew(scopes, 'id'));
+  return { store, epochs, errors, answerRead, markPending };
 }
 
 /** Lets the pause before the next try pass. */
@@ -33,24 +36,31 @@ async function nextTry(): Promise<void> {
   await quiet();
 }
 
-describe('an owed purge', () => {
-  test('leaves this replica without any epoch, also those of other projects', async () => {
-    const { epochs, answerRead } = setUp();
+describe('a renewal that is pending', () => {
+  test('leaves this gateway without tokens of its scopes, and with those of all others', async () => {
+    const { store, epochs, answerRead, markPending } = setUp();
     void epochs.obtain(A);
     await answerRead('one');
     void epochs.obtain(B);
     await answerRead('one');
-    const captured = epochs.held(B);
-    void epochs.owe(['project:a'], 'id');
+    const [a, b] = [epochs.held(A), epochs.held(B)];
+    markPending(['project:a']);
     expect(epochs.owed()).toEqual(['project:a']);
-    expect(epochs.held(A)).toBeUndefined();
-    expect(epochs.held(B)).toBeUndefined();
-    expect(captured && epochs.areCurrent(captured)).toBe(false);
+    expect([epochs.held(A), epochs.held(B)]).toEqual([undefined, b]);
+    expect([a && epochs.areCurrent(a), b && epochs.areCurrent(b)]).toEqual([false, true]);
+    // Others are also read anew, though Redis refuses the renewal.
+    store.tell(['project:b']);
+    const obtained = epochs.obtain(B);
+    await nextTry();
+    store.renewals[0]?.fail();
+    await answerRead('two');
+    expect((await obtained)?.tokens).toEqual(reading(B, 'two').tokens);
+    expect(epochs.owed()).toEqual(['project:a']);
   });
 
   test('is done in the background, without any request, and the others are told', async () => {
-    const { epochs, store } = setUp();
-    void epochs.owe(['project:a', 'unassigned'], 'id');
+    const { epochs, store, markPending } = setUp();
+    markPending(['project:a', 'unassigned']);
     await nextTry();
     expect(store.renewals.map(({ scopes }) => scopes)).toEqual([['project:a', 'unassigned']]);
     store.renewals[0]?.answer(1_000);
@@ -61,8 +71,8 @@ describe('an owed purge', () => {
   });
 
   test('is tried again until it is done', async () => {
-    const { epochs, store, errors } = setUp();
-    void epochs.owe(['project:a'], 'id');
+    const { epochs, store, errors, markPending } = setUp();
+    markPending(['project:a']);
     for (let tries = 1; tries <= 3; tries += 1) {
       await nextTry();
       store.renewals[0]?.fail();
@@ -76,45 +86,44 @@ describe('an owed purge', () => {
     expect(epochs.owed()).toEqual([]);
   });
 
-  test('is done before any epoch is read', async () => {
-    const { epochs, store } = setUp();
-    void epochs.owe(['project:a'], 'id');
-    const refused = epochs.obtain(B);
-    await quiet();
-    expect(store.reads).toHaveLength(0);
+  test('is done before a token of its scopes is read', async () => {
+    const { epochs, store, markPending } = setUp();
+    markPending(['project:a']);
+    const refused = epochs.obtain(A);
     await nextTry();
     expect(store.reads).toHaveLength(0);
     store.renewals[0]?.answer(1_000);
     await quiet();
     expect(await refused).toBeUndefined();
-    void epochs.obtain(B);
+    void epochs.obtain(A);
     await quiet();
     expect(store.reads).toHaveLength(1);
   });
 
   test('lets no request wait for a store that does not answer', async () => {
-    const { epochs } = setUp();
-    void epochs.owe(['project:a'], 'id');
+    const { epochs, markPending } = setUp();
+    markPending(['project:a']);
     await nextTry();
     // The renewal is under way and is never answered.
-    expect(await epochs.obtain(B)).toBeUndefined();
+    expect(await epochs.obtain(A)).toBeUndefined();
   });
 
-  test('makes the reply to a question of before worthless', async () => {
-    const { epochs, answerRead } = setUp();
+  test('makes the reply to an earlier question worthless', async () => {
+    const { epochs, store, answerRead, markPending } = setUp();
     const obtained = epochs.obtain(A);
-    void epochs.owe(['project:a'], 'id');
-    await answerRead('before');
+    markPending(['project:a']);
+    while (store.reads.length > 0) await answerRead('before');
     expect(await obtained).toBeUndefined();
     expect(epochs.held(A)).toBeUndefined();
   });
 
-  test('that came while an older one of the same scope was being settled stays owed', async () => {
-    const { epochs, store } = setUp();
-    void epochs.owe(['project:a', 'project:b'], 'id');
+  test('that came while an older one of the same scopes was tried stays pending', async () => {
+    const { epochs, store, markPending } = setUp();
+    markPending(['project:a']);
+    markPending(['project:b']);
     await nextTry();
-    void epochs.owe(['project:a'], 'id');
-    store.renewals[0]?.answer(1_000);
+    markPending(['project:a']);
+    for (const renewal of [...store.renewals]) renewal.answer(1_000);
     await quiet();
     expect(epochs.owed()).toEqual(['project:a']);
     await nextTry();
@@ -124,10 +133,10 @@ describe('an owed purge', () => {
     expect(epochs.owed()).toEqual([]);
   });
 
-  test('makes worthless what was asked while it was being settled', async () => {
-    const { epochs, store, answerRead } = setUp();
+  test('makes worthless what was asked before it was confirmed', async () => {
+    const { epochs, store, answerRead, markPending } = setUp();
     const obtained = epochs.obtain(A);
-    void epochs.owe(['project:a'], 'id');
+    markPending(['project:a']);
     await nextTry();
     store.renewals[0]?.answer(1_000);
     await quiet();
@@ -137,27 +146,10 @@ describe('an owed purge', () => {
     expect((await obtained)?.tokens).toEqual(reading(A, 'sent after the renewal').tokens);
   });
 
-  test('is remembered with those who wait for it up to a bound, the latest, however long the store is away', async () => {
-    const { epochs, store } = setUp();
-    const done: number[] = [];
-    const note = (i: number) => epochs.owe(['project:a'], `id ${i}`).then(() => done.push(i));
-    for (let i = 0; i < 3; i += 1) void note(i);
-    await nextTry();
-    // While a try is under way: it settles nothing of what comes now.
-    for (let i = 3; i < MAX_OWED + 2; i += 1) void note(i);
-    store.renewals[0]?.fail();
-    await quiet();
-    await nextTry();
-    store.renewals[0]?.answer(1_000);
-    await quiet();
-    expect(done).toEqual(Array.from({ length: MAX_OWED }, (_, i) => i + 2));
-    expect(epochs.owed()).toEqual([]);
-  });
-
   test('does not need the announcement to arrive', async () => {
-    const { epochs, store, errors } = setUp();
+    const { epochs, store, errors, markPending } = setUp();
     store.announce = () => Promise.reject(new Error('no channel'));
-    void epochs.owe(['project:a'], 'id');
+    markPending(['project:a']);
     await nextTry();
     store.renewals[0]?.answer(1_000);
     await quiet();

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { createEpochs } from '../../../../src/query-cache/purge/epochs.ts';
-import { entryScopes, type Scope } from '../../../../src/query-cache/purge/scopes.ts';
-import { handStore, reading } from './fake-epoch-stores.ts';
-import { handClock, quiet } from '../fakes.ts';
+import { createEpochs } from '../../../src/freshness/freshness.ts';
+import { entryScopes, type Scope } from '../../../src/query-cache/purge/scopes.ts';
+import { handStore, reading } from '../query-cache/purge/fake-epoch-stores.ts';
+import { handClock, quiet } from '../query-cache/fakes.ts';
 
 const LEASE = 1_000;
 const A = ['everything', 'project:a'] as const;
@@ -170,11 +170,20 @@ describe('an announcement', () => {
     let asked = 0;
     while (store.reads.length > 0) {
       asked += 1;
-      store.tell(['project:b']);
+      store.tell(['project:a']);
       await answerRead('one');
     }
     expect(await obtained).toBeUndefined();
     expect(asked).toBe(4);
+  });
+
+  test('for one project costs a reply about others nothing, however often it comes', async () => {
+    const { epochs, store, answerRead } = setUp();
+    const obtained = epochs.obtain(A);
+    for (let more = 0; more < 10; more += 1) store.tell(['project:b', 'unassigned']);
+    await answerRead('one');
+    expect((await obtained)?.tokens).toEqual(tokens(A, 'one'));
+    expect(store.reads).toHaveLength(0);
   });
 
   test('never sets an epoch', () => {
@@ -245,7 +254,7 @@ describe('a closed replica', () => {
   test('closes its store and settles nothing any more', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    void epochs.owe(['project:a'], 'id');
+    epochs.pending.add(['project:a'], async () => {});
     expect(jest.getTimerCount()).toBe(1);
     await epochs.close();
     expect(store.closed).toBe(true);
@@ -255,8 +264,9 @@ describe('a closed replica', () => {
   test('does not begin again when a try to settle fails after it was closed', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    void epochs.owe(['project:a'], 'id');
+    epochs.pending.add(['project:a'], () => epochs.renew(['project:a'], 'id'));
     jest.runOnlyPendingTimers();
+    await quiet();
     await epochs.close();
     store.renewals[0]?.fail();
     await quiet();

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { createEpochs } from '../../../src/query-cache/purge/epochs.ts';
-import type { Scope } from '../../../src/query-cache/purge/scopes.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
+import { createEpochs } from '../../../src/freshness/freshness.ts';
 import { workerHouse, type WorkerParts } from '../../support/worker-house.ts';
 import { handClock, quiet } from '../query-cache/fakes.ts';
 
-const SCOPES: readonly Scope[] = ['everything', 'project:foodmart'];
+const SCOPES: readonly CacheScope[] = ['everything', 'project:foodmart'];
 const [RENEWED] = [['project:foodmart', 'unassigned']] as const;
 
 async function until(done: () => boolean): Promise<void> {
@@ -14,7 +14,7 @@ async function until(done: () => boolean): Promise<void> {
 describe('epochs in the primary process', () => {
   test('are the same for all workers, as is the secret of the keys', async () => {
     const house = workerHouse();
-    const [one, other] = [house.join().epochs, house.join().epochs];
+    const [one, other] = [house.join().store, house.join().store];
     const reading = await one.read(SCOPES);
     expect(new Set(reading.tokens).size).toBe(2);
     expect(await other.read(SCOPES)).toEqual(reading);
@@ -25,121 +25,100 @@ describe('epochs in the primary process', () => {
   });
 
   test('come with the secret that is configured, if there is one', async () => {
-    const { epochs } = workerHouse().join({ keySecret: 'configured' });
-    expect((await epochs.read([])).keySecret).toBe('configured');
+    const { store } = workerHouse().join({ keySecret: 'configured' });
+    expect((await store.read([])).keySecret).toBe('configured');
   });
 
   test('are of one incarnation as long as the primary process runs, and of another afterwards', async () => {
     const house = workerHouse();
-    const [one, other] = [house.join().epochs, house.join().epochs];
+    const [one, other] = [house.join().store, house.join().store];
     const incarnation = await one.incarnation();
     await one.renew(RENEWED);
     expect(await other.incarnation()).toBe(incarnation);
-    expect(await workerHouse().join().epochs.incarnation()).not.toBe(incarnation);
+    expect(await workerHouse().join().store.incarnation()).not.toBe(incarnation);
   });
 
   test('are renewed with the longest lease of all who read in the last ten leases, one’s own too', async () => {
     const house = workerHouse();
-    const [one, long, brief] = [1_000, 2_000, 100].map((lease) => house.join({ lease }).epochs);
+    const [one, long, brief] = [1_000, 2_000, 100].map((lease) => house.join({ lease }).store);
     await long?.read(SCOPES);
     await brief?.read(SCOPES);
-    expect(await one?.renew(RENEWED)).toBe(2_000);
-    expect(await brief?.renew(RENEWED)).toBe(2_000);
+    expect((await one?.renew(RENEWED))?.lease).toBe(2_000);
+    expect((await brief?.renew(RENEWED))?.lease).toBe(2_000);
     house.clock.advance(20_000);
-    expect(await one?.renew(RENEWED)).toBe(1_000);
+    expect((await one?.renew(RENEWED))?.lease).toBe(1_000);
     house.clock.advance(10_000);
-    expect(await brief?.renew(RENEWED)).toBe(100);
+    expect((await brief?.renew(RENEWED))?.lease).toBe(100);
   });
 
   test('are renewed with the lease of a worker that is gone, which may only stall', async () => {
     const house = workerHouse();
     const [one, gone] = [house.join(), house.join({ lease: 1_700 })];
-    await gone.epochs.read(SCOPES);
+    await gone.store.read(SCOPES);
     gone.leave();
-    expect(await one.epochs.renew(RENEWED)).toBe(1_700);
+    expect((await one.store.renew(RENEWED)).lease).toBe(1_700);
   });
 
   test('are renewed with the longest lease while workers of another primary process may still answer', async () => {
     const house = workerHouse({ orphanLease: 2_000 });
-    const { epochs } = house.join({ lease: 100 });
+    const { store } = house.join({ lease: 100 });
     house.clock.advance(1_999);
-    expect(await epochs.renew(RENEWED)).toBe(2_000);
+    expect((await store.renew(RENEWED)).lease).toBe(2_000);
     house.clock.advance(1);
-    expect(await epochs.renew(RENEWED)).toBe(100);
+    expect((await store.renew(RENEWED)).lease).toBe(100);
   });
 
   test('are not renewed for sure when the lease that comes back is none', async () => {
-    const { pair, epochs } = workerHouse().join({ lease: 1_000 });
-    for (const lease of [999, 2_001, null, '1000']) {
-      pair.primary.serve('epochs', { renew: () => lease });
-      await expect(epochs.renew(RENEWED)).rejects.toThrow(
-        /lease that nobody can have|is not a number/,
-      );
+    const { pair, store } = workerHouse().join({ lease: 1_000 });
+    for (const lease of [999, 2_001, null]) {
+      pair.primary.serve('freshness 2', { renew: () => ({ lease, others: 0, incarnation: '' }) });
+      await expect(store.renew(RENEWED)).rejects.toThrow('no lease can have');
     }
   });
 
-  test('are not read for sure when there are too few, or something else', async () => {
-    const { pair, epochs } = workerHouse().join();
-    for (const said of [{ tokens: ['a'], keySecret: '' }, { tokens: ['a', 1], keySecret: '' }, 7]) {
-      pair.primary.serve('epochs', { read: () => said });
-      await expect(epochs.read(SCOPES)).rejects.toThrow(/another number of epochs|is not /);
-    }
+  test('are not known to a worker of another version than its primary process', async () => {
+    const { pair } = workerHouse().join();
+    await expect(pair.worker.call('freshness 1', 'read', [], 60_000)).rejects.toThrow(
+      'there is no freshness 1.read here',
+    );
   });
-
-  test.each([['everything'], [['nothing']], [[1]]])(
-    'are not made for what is no scope: %j',
-    async (scopes) => {
-      const { pair } = workerHouse().join();
-      const by = { holder: 'a', lease: 1_000 };
-      await expect(pair.worker.call('epochs', 'read', [by, scopes], 60_000)).rejects.toThrow(
-        'what came over the link is not',
-      );
-    },
-  );
 });
 
+/** Lets a worker hear of purges. */
+function listening({ store }: WorkerParts) {
+  const scopes: (readonly CacheScope[])[] = [];
+  const forgotten: string[] = [];
+  store.listen({
+    renewed: (each) => void scopes.push(each),
+    forgotten: (purge, gateway) => void forgotten.push(`${purge} ${gateway.length}`),
+  });
+  return { scopes, forgotten };
+}
+
 describe('an announcement', () => {
-  test('reaches all workers, and who made it is told how many handled it', async () => {
+  test('reaches all workers, and the one that made it is told of each other that handled it', async () => {
     const house = workerHouse();
     const workers = [house.join(), house.join(), house.join()];
-    const heard = workers.map(({ epochs }) => {
-      const scopes: (readonly Scope[])[] = [];
-      epochs.onAnnouncement((each) => scopes.push(each));
-      return scopes;
-    });
-    const [one, other] = workers as [WorkerParts, WorkerParts];
-    expect(one.epochs.acknowledged('purge')).toBe(1);
-    await one.epochs.announce({ purge: 'purge', scopes: RENEWED });
-    await until(() => one.epochs.acknowledged('purge') === 3);
-    expect(heard).toEqual([[RENEWED], [RENEWED], [RENEWED]]);
-    expect(other.epochs.acknowledged('purge')).toBe(1);
+    const heard = workers.map(listening);
+    const [one, other] = heard;
+    await workers[0]?.store.announce({ purge: 'purge', scopes: RENEWED });
+    await until(() => one?.forgotten.length === 2);
+    expect(heard.map(({ scopes }) => scopes)).toEqual([[RENEWED], [RENEWED], [RENEWED]]);
+    expect(one?.forgotten).toEqual(['purge 36', 'purge 36']);
+    expect(other?.forgotten).toEqual([]);
   });
 
   test('reaches no store that is closed, nor a worker that is gone', async () => {
     const house = workerHouse();
     const [one, closed, gone] = [house.join(), house.join(), house.join()];
-    const heard: unknown[] = [];
-    for (const { epochs } of [closed, gone]) epochs.onAnnouncement((scopes) => heard.push(scopes));
-    one.epochs.onAnnouncement(() => {});
-    await closed.epochs.close();
+    const [own, ...others] = [one, closed, gone].map(listening);
+    await closed.store.close();
     gone.leave();
-    await one.epochs.announce({ purge: 'purge', scopes: RENEWED });
+    await one.store.announce({ purge: 'purge', scopes: RENEWED });
+    await until(() => own?.scopes.length === 1);
     await quiet();
-    expect([heard, one.epochs.acknowledged('purge')]).toEqual([[], 1]);
-  });
-
-  test('that nobody can read does no harm', async () => {
-    const house = workerHouse();
-    const [one, other] = [house.join(), house.join()];
-    const heard: unknown[] = [];
-    other.epochs.onAnnouncement((scopes) => heard.push(scopes));
-    for (const said of [null, { purge: 'a b', scopes: [] }, { purge: 'p', scopes: ['x'] }]) {
-      one.pair.worker.tell('forget', said);
-    }
-    one.pair.worker.tell('forgotten', { purge: 7 });
-    await one.epochs.announce({ purge: 'purge', scopes: RENEWED });
-    await until(() => heard.length > 0);
-    expect(heard).toEqual([RENEWED]);
+    expect(others.map(({ scopes }) => scopes)).toEqual([[], []]);
+    expect(own?.forgotten).toEqual([]);
   });
 });
 
@@ -149,7 +128,7 @@ describe('when a purge is acknowledged, no worker uses an old epoch', () => {
     const clock = handClock();
     const join = () => {
       const parts = house.join();
-      return { ...parts, known: createEpochs({ store: parts.epochs, clock, lease: 1_000 }) };
+      return { ...parts, known: createEpochs({ store: parts.store, clock, lease: 1_000 }) };
     };
     return { clock, one: join(), other: join() };
   }

@@ -1,0 +1,130 @@
+import type { Clock } from '../clock.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
+import { createOwnedTable } from '../owned-table.ts';
+
+/** How often a question is sent again because a renewal, or its slowness, made its reply worthless. */
+const MAX_READS = 4;
+
+/** Sees whether what a question is about was renewed while it was under way. */
+export interface Watch {
+  overtaken(): boolean;
+  stop(): void;
+}
+
+/**
+ * What a gateway has read of a store that others change too, and for how long it may use it: for at most a lease after
+ * the question was *sent*. A change waits longer than that between the store's word and its own answer.
+ */
+export interface LeaseCache<V> {
+  /** What may be used at this very moment. */
+  held(name: string): V | undefined;
+  /** What was known last, of whatever age: never for what a request is answered with. */
+  last(name: string): V | undefined;
+  /** @param since taken before the store was asked; undefined for what may not be used */
+  keep(name: string, value: V, since: LeaseStart | undefined): void;
+  /** Changes a value where there is one, and not for how long it may be used. */
+  amend(name: string, change: (value: V) => V): void;
+  /** Nothing of it may be used any more, and the reply to a question that is under way is worthless. */
+  forget(names: readonly string[] | 'all'): void;
+  /** Forgets it, and what was known last. */
+  drop(name: string): void;
+  /**
+   * Asks until the reply was not overtaken and is young enough.
+   * @param take keeps the reply; undefined when it came too late to be used
+   * @returns undefined when every reply was worthless
+   */
+  read<R, T>(
+    names: readonly string[],
+    ask: () => Promise<R>,
+    take: (reply: R, since: LeaseStart) => T | undefined,
+  ): Promise<T | undefined>;
+  watch(names: readonly string[]): Watch;
+  /** Milliseconds since the oldest value in use was asked for; undefined when none is held. */
+  age(): number | undefined;
+}
+
+interface Entry<V> {
+  readonly value: V;
+  readonly since: LeaseStart | undefined;
+  /** Counts how often everything was forgotten before. */
+  readonly era: number;
+}
+
+/**
+ * @param options.max of so many values at most, and of a quarter of them by one owner; the others are read again
+ * @param options.ownerOf whose a value is
+ */
+export function createLeaseCache<V>(options: {
+  clock: Clock;
+  /** Milliseconds. */
+  lease: number;
+  max: number;
+  ownerOf: (value: V) => string;
+}): LeaseCache<V> {
+  const { clock, lease, ownerOf } = options;
+  const entries = createOwnedTable<Entry<V>>(options.max);
+  const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
+  let era = 0;
+
+  const holds = ({ since, era: keptIn }: Entry<V>) =>
+    since !== undefined && keptIn === era && leaseHolds(since, lease, clock);
+
+  function watch(names: readonly string[]): Watch {
+    const watched = { names, overtaken: false };
+    watches.add(watched);
+    return {
+      overtaken: () => watched.overtaken,
+      stop: () => void watches.delete(watched),
+    };
+  }
+
+  return {
+    watch,
+    held(name) {
+      const entry = entries.get(name);
+      return entry !== undefined && holds(entry) ? entry.value : undefined;
+    },
+    last: (name) => entries.get(name)?.value,
+    keep: (name, value, since) => entries.set(name, ownerOf(value), { value, since, era }),
+    amend(name, change) {
+      const entry = entries.get(name);
+      if (entry === undefined) return;
+      const value = change(entry.value);
+      entries.set(name, ownerOf(value), { ...entry, value });
+    },
+    forget(names) {
+      for (const one of watches) {
+        if (names === 'all' || one.names.some((name) => names.includes(name))) one.overtaken = true;
+      }
+      if (names === 'all') era += 1;
+      for (const name of names === 'all' ? [] : names) {
+        const entry = entries.get(name);
+        if (entry === undefined) continue;
+        entries.set(name, ownerOf(entry.value), { ...entry, since: undefined });
+      }
+    },
+    drop: entries.delete,
+    async read(names, ask, take) {
+      for (let sent = 0; sent < MAX_READS; sent += 1) {
+        const since = leaseStart(clock);
+        const watching = watch(names);
+        try {
+          const reply = await ask();
+          const taken = watching.overtaken() ? undefined : take(reply, since);
+          if (taken !== undefined) return taken;
+        } finally {
+          watching.stop();
+        }
+      }
+      return undefined;
+    },
+    age() {
+      let oldest: number | undefined;
+      for (const entry of entries.values()) {
+        if (entry.since === undefined || !holds(entry)) continue;
+        oldest = Math.max(oldest ?? 0, clock.now() - entry.since.now);
+      }
+      return oldest;
+    },
+  };
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
+import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import { sessionFace, sessionRecord } from '../../support/session-face.ts';
+import { sessionStoreContract } from '../../support/session-store-contract.ts';
+import { handClock } from '../query-cache/fakes.ts';
+
+const LIFE = 24 * 3_600_000;
+
+function alone(clock = handClock()) {
+  return aloneStore(createMemoryStore({ newToken: randomUUID, keySecret: 'secret', clock }));
+}
+
+describe('tokens in the memory of a gateway that is alone', () => {
+  test('stay as they are until they are renewed', async () => {
+    const store = alone();
+    const scopes = ['everything', 'unassigned', 'project:a'] as const;
+    const first = await store.read(scopes);
+    expect(new Set(first.tokens).size).toBe(3);
+    expect(first.keySecret).toBe('secret');
+    expect(await store.read(scopes)).toEqual(first);
+    await store.renew(['project:a', 'unassigned']);
+    const second = await store.read(scopes);
+    expect(second.tokens[0]).toBe(first.tokens[0]);
+    expect(second.tokens[1]).not.toBe(first.tokens[1]);
+    expect(second.tokens[2]).not.toBe(first.tokens[2]);
+  });
+
+  test('let a purge be answered at once, since no other gateway uses them', async () => {
+    expect(await alone().renew(['everything'])).toMatchObject({ lease: 0, others: 0 });
+  });
+
+  test('of forgotten projects are new ones, never earlier ones', async () => {
+    const store = alone();
+    const [before] = (await store.read(['project:a'])).tokens;
+    for (let i = 0; i < 100_000; i += 1) await store.read([`project:other ${i}`]);
+    expect((await store.read(['project:a'])).tokens[0]).not.toBe(before);
+  });
+});
+
+sessionStoreContract(async () => {
+  const store = alone();
+  return { store: sessionFace(store), close: () => store.close() };
+});
+
+describe('a session in memory', () => {
+  const found = async (store: ReturnType<typeof sessionFace>, name: string) =>
+    (await store.read(name)).record;
+
+  test('lives on with every read, and is dropped when it was not asked for so long', async () => {
+    const clock = handClock();
+    const store = sessionFace(alone(clock));
+    const record = sessionRecord();
+    await store.begin('asked for', record);
+    await store.begin('forgotten', record);
+    clock.advance(LIFE - 1);
+    expect(await found(store, 'asked for')).toEqual(record);
+    clock.advance(1);
+    expect(await found(store, 'forgotten')).toBeUndefined();
+    clock.advance(LIFE - 2);
+    expect(await found(store, 'asked for')).toEqual(record);
+    clock.advance(LIFE);
+    expect((await store.markDirty('asked for', 'next')).record).toBeUndefined();
+  });
+
+  test('does not live on when it is only looked at', async () => {
+    const clock = handClock();
+    const store = alone(clock);
+    await sessionFace(store).begin('name', sessionRecord());
+    clock.advance(LIFE - 1);
+    expect((await store.session('name', { do: 'peek' })).record).toBeDefined();
+    clock.advance(1);
+    expect((await store.session('name', { do: 'peek' })).record).toBeUndefined();
+  });
+
+  test('is forgotten when a hundred thousand others were asked for since', async () => {
+    const store = sessionFace(alone());
+    const record = sessionRecord();
+    const others: readonly SessionRecord[] = Array.from({ length: 8 }, (_none, i) => ({
+      ...record,
+      principal: `user ${i}`,
+    }));
+    await store.begin('first', record);
+    await store.begin('second', record);
+    for (let i = 2; i < 100_000; i += 1) await store.begin(`other ${i}`, others[i % 8] ?? record);
+    await store.read('first');
+    await store.begin('one more', record);
+    expect(await found(store, 'first')).toEqual(record);
+    expect(await found(store, 'second')).toBeUndefined();
+  });
+});
