@@ -1,6 +1,7 @@
 /** What an operator should know of a configuration that is not wrong. */
 
 import type { Config } from '../config/config.ts';
+import { withdrawnKeys } from '../config/describe-config.ts';
 import { isLongName, LONGEST_NAME } from '../fold-case.ts';
 
 /** So many engines or projects are named. */
@@ -9,6 +10,9 @@ const MAX_NAMED = 5;
 /** One sentence each, for the log and for `check`. */
 export function configWarnings(config: Config): readonly string[] {
   return [
+    ...withdrawnKeys(config).map(
+      (key) => `${key} was withdrawn and counts for nothing; leave it out`,
+    ),
     ...lonelyStorage(config),
     ...halfRepeats(config),
     ...fewPlaces(config),

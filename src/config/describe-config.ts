@@ -36,6 +36,17 @@ function escapeReferences(_key: unknown, value: unknown): unknown {
     : value;
 }
 
+/** The keys of a configuration that were withdrawn. */
+export function withdrawnKeys(config: Config): readonly string[] {
+  return Object.entries(schema.keys).flatMap(
+    ([section, { keys = {} }]: [string, Setting<unknown>]) =>
+      Object.entries(keys).flatMap(([name, { type }]) => {
+        const values = config[section as keyof Config] as Values;
+        return type === 'withdrawn' && values[name] !== undefined ? [`${section}.${name}`] : [];
+      }),
+  );
+}
+
 /** The keys in which two configurations differ and that only a restart changes; `https` for the scheme. */
 export function keysThatWait(running: Config, next: Config): readonly string[] {
   return [...new Set(waiting(schema, '', running, next))];

@@ -36,6 +36,7 @@ import {
   REQUIRED,
   section,
   someOf,
+  withdrawn,
 } from './setting.ts';
 
 const listen = section('Where the gateway listens.', {
@@ -55,9 +56,7 @@ const listen = section('Where the gateway listens.', {
   trusted_proxies: list(addressRange, []).means(
     'Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections says of one client address does not hold for them.',
   ),
-  hot_path: key(flag, true).means(
-    'Whether repeated queries are recognised and answered from memory before anything else is done. Only how fast they are answered depends on it.',
-  ),
+  hot_path: withdrawn('Repeated queries are always recognised.'),
 });
 
 const workers = key(integer(1, 64), 1, 'restart').means(

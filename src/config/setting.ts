@@ -170,6 +170,19 @@ export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED };
 }
 
+/** A key of an earlier version that means nothing any more: whatever its value, it is accepted with a warning. */
+export function withdrawn(meaning: string): Setting<true | undefined> {
+  return inherited({
+    type: 'withdrawn',
+    allowed: 'anything',
+    fallback: INHERITED,
+    meaning,
+    reload: 'reload',
+    read: () => true,
+    write: () => undefined,
+  });
+}
+
 /** A section with some of the keys of another one; what is not written is not there. */
 export function someOf<K extends Settings>(meaning: string, { keys }: Section<K>) {
   const some = Object.entries(keys).map(([name, setting]) => [name, inherited(setting)] as const);

@@ -69,12 +69,11 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   composition: {
     values: [
       'app',
-      'xmla-handler',
+      'line',
       'api',
       'auth',
       'config',
       'engine',
-      'hot-path',
       'http',
       'query-cache',
       'redis',
@@ -83,21 +82,16 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'storage',
       'workers',
     ],
-    types: ['observability', 'xmla-line'],
+    types: ['observability'],
   },
   workers: { values: ['auth', 'observability', 'query-cache', 'sessions'] },
-  app: { values: ['http', 'observability'], types: ['config'] },
-  'hot-path': {
-    values: ['xmla-line', 'http', 'query-cache', 'xmla'],
-    types: ['auth', 'config', 'roles', 'sessions'],
+  app: {
+    values: ['http', 'observability'],
+    types: ['auth', 'config', 'line', 'query-cache'],
   },
-  'xmla-handler': {
-    values: ['xmla-line', 'auth', 'http', 'query-cache'],
-    types: ['hot-path', 'roles', 'sessions'],
-  },
-  'xmla-line': {
-    values: ['http', 'engine', 'proxy', 'query-cache', 'sessions', 'xmla'],
-    types: ['auth', 'config', 'roles'],
+  line: {
+    values: ['auth', 'http', 'engine', 'proxy', 'query-cache', 'sessions', 'xmla'],
+    types: ['config', 'roles'],
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'query-cache', 'openapi'],

@@ -60,3 +60,11 @@ test('a project whose name is too long to be reached is warned of', () => {
     expect.stringMatching(/^projects\.x{40}…: a name of more than 255 bytes; /),
   ]);
 });
+
+test('a key that was withdrawn is accepted whatever it says, and named once', () => {
+  for (const value of ['true', 'false', '7', '{}']) {
+    expect(warningsOf(`listen: { hot_path: ${value} }`)).toEqual([
+      'listen.hot_path was withdrawn and counts for nothing; leave it out',
+    ]);
+  }
+});

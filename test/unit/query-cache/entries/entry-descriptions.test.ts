@@ -3,7 +3,7 @@ import { deflateRawSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Counter } from 'prom-client';
-import { cacheStatus } from '../../../../src/http/stored-reply.ts';
+import { cacheStatus } from '../../../../src/line/client.ts';
 import { decodeEntry } from '../../../../src/query-cache/entries/entry-codec.ts';
 import { withSession } from '../../../../src/query-cache/entries/session-place.ts';
 import { remaining, type StoredAnswer } from '../../../../src/query-cache/entries/stored-answer.ts';
