@@ -38,6 +38,7 @@ function rowsOf(entries: readonly Entry[], prefix: string, outer: Reload): strin
     const cells = keys
       ? ['mapping', defaultText(setting), '', '']
       : [type, defaultText(setting), allowed.replaceAll('|', '\\|'), RELOAD_TEXTS[reload]];
+    if (type === 'withdrawn') return [`| \`${prefix}${name}\` | withdrawn | | | | ${meaning} |`];
     const row = `| \`${prefix}${name}\` | ${cells.join(' | ')} | ${meaning} |`;
     // An inherited section repeats the keys of the one that it inherits from.
     if (!keys || fallback === INHERITED) return [row];
@@ -121,6 +122,7 @@ function commentOf(text: string, indent: string): string[] {
 
 function yamlOf([name, setting]: Entry, indent: string, outer: Reload): string[] {
   const { type, allowed, fallback, keys, meaning } = setting;
+  if (type === 'withdrawn') return [];
   const reload = reloadOf(setting, outer);
   const waits = reload === 'restart' && !keys ? ' Counts at the start only.' : '';
   const comment = commentOf(`${meaning}${waits}`, indent);

@@ -1,46 +1,71 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { OpenPage } from './config/config.ts';
+import type { Permissions } from './auth/permissions.ts';
+import type { Clock } from './clock.ts';
+import type { Config, OpenPage } from './config/config.ts';
 import { GatewayError } from './errors.ts';
 import type { Emit } from './events.ts';
+import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import type { Login } from './http/login.ts';
 import { unclearHead } from './http/request-checks.ts';
+import type { XmlaHandler } from './line/handler.ts';
 import { metricsPage, type Metrics } from './observability/metrics.ts';
+import type { PurgeLog } from './query-cache/purge/purge-log.ts';
 
-export interface Readiness {
-  readonly ready: boolean;
-  /** What depends on others, each with its state. */
-  readonly parts: Readonly<Record<string, unknown>>;
+/** Of the engines of all projects. */
+interface EngineStates {
+  states(): Promise<{ readonly ready: boolean; readonly replicas: unknown }>;
+}
+/** Of the storage of roles and datasets. */
+interface StorageState {
+  readonly driver: string;
+  /** Never rejects. */
+  reachable(): Promise<boolean>;
+}
+/** Of Redis, as GET /health/ready tells it. */
+interface RedisState {
+  redisState(): string;
+  redisWhy(): string | undefined;
+  readonly redisMode: string;
+  owed(): readonly string[];
+  redisConditions(): readonly string[];
 }
 
+/** Engines and storage are asked at most so often (ms), however often /health/ready is. */
+const READINESS_HOLDS = 1_000;
+
 /** The whole HTTP surface, in the order in which it is asked. */
-export function createApp(parts: {
-  xmlaRoutes: (request: IncomingMessage, response: ServerResponse) => boolean;
-  /** Everything below /api; it checks the login by itself. */
-  api: RequestHandler;
-  /** `POST /admin/explain`; it checks the login by itself. */
-  explain: RequestHandler;
-  /** `GET /admin/purges`; it checks the login by itself. */
-  purges: RequestHandler;
-  login: Login;
-  /** Pages that need no login. */
-  open: readonly OpenPage[];
-  ready: () => Promise<Readiness>;
-  metrics: Metrics;
-  newId: () => string;
-  emit: Emit;
-}): Express {
+export function createApp(
+  { listen, limits }: Pick<Config, 'listen' | 'limits'>,
+  dependencies: {
+    xmla: XmlaHandler;
+    /** What stands behind /api; it checks the login by itself. */
+    api: { readonly router: RequestHandler } & StorageState;
+    login: Login;
+    permissions: Permissions;
+    engines: EngineStates;
+    cache: { readonly purgeLog: Pick<PurgeLog, 'latest'> } & RedisState;
+    metrics: Metrics;
+    clock: Clock;
+    newId: () => string;
+    emit: Emit;
+  },
+): Express {
+  const { xmla, api, login, permissions, engines, cache, metrics, newId, emit } = dependencies;
+  const probe = shareFor(READINESS_HOLDS, dependencies.clock, async () => ({
+    ...(await engines.states()),
+    storage: { driver: api.driver, state: (await api.reachable()) ? 'up' : 'down' },
+  }));
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
 
   // These two look at the head by themselves, since they tell errors in their own shape.
   app.use((request, response, next) => {
-    if (!parts.xmlaRoutes(request, response)) next();
+    if (!xmla.handle(request, response)) next();
   });
-  app.use('/api', parts.api);
+  app.use('/api', api.router);
   app.use((request, _response, next) => {
     next(unclearHead(request));
   });
@@ -48,24 +73,26 @@ export function createApp(parts: {
   const reads = onlyMethods('GET', 'HEAD');
   /** Lets only known users through, unless the page is open. */
   const loginFor = (page: OpenPage): RequestHandler => {
-    const open = parts.open.includes(page);
+    const open = listen.open.includes(page);
     return async (request, _response, next) => {
-      if (!open) await parts.login(request);
+      if (!open) await login(request);
       next();
     };
   };
   app.use('/health/live', reads, liveness);
-  app.use('/health/ready', reads, loginFor('health'), readiness(parts.ready));
-  app.use('/metrics', reads, loginFor('metrics'), metricsPage(parts.metrics));
+  app.use('/health/ready', reads, loginFor('health'), readiness(probe, cache));
+  app.use('/metrics', reads, loginFor('metrics'), metricsPage(metrics));
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
-  app.all('/admin/explain', onlyMethods('POST'), parts.explain);
-  app.all('/admin/purges', reads, parts.purges);
+  const explain = { login, permissions, explain: xmla.explain, maxBody: limits.body };
+  app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
+  const { purgeLog } = cache;
+  app.all('/admin/purges', reads, createPurgesHandler({ login, permissions, purgeLog }));
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });
-  app.use(errorMapper(parts.newId, parts.emit));
+  app.use(errorMapper(newId, emit));
   return app;
 }
 
@@ -93,13 +120,30 @@ const liveness: RequestHandler = (_request, response) => {
   response.set('cache-control', 'no-store').json({ status: 'up' });
 };
 
-/** `GET /health/ready`: whether queries can be answered; 503 when they cannot. */
-function readiness(check: () => Promise<Readiness>): RequestHandler {
+/**
+ * `GET /health/ready`: whether queries can be answered; 503 when they cannot. Without its engine a gateway is of no use;
+ * without Redis or storage its queries go on.
+ */
+function readiness(
+  probe: () => Promise<{ ready: boolean; replicas: unknown; storage: unknown }>,
+  cache: RedisState,
+): RequestHandler {
   return async (_request, response) => {
-    const { ready, parts } = await check();
+    const { ready, replicas, storage } = await probe();
     response
       .status(ready ? 200 : 503)
       .set('cache-control', 'no-store')
-      .json({ status: ready ? 'ready' : 'not ready', ...parts });
+      .json({
+        status: ready ? 'ready' : 'not ready',
+        engines: replicas,
+        redis: {
+          state: cache.redisState(),
+          why: cache.redisWhy(),
+          mode: cache.redisMode,
+          purges_owed: cache.owed().length,
+          conditions: cache.redisConditions(),
+        },
+        storage,
+      });
   };
 }

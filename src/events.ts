@@ -15,6 +15,16 @@ export type Outcome =
   | { readonly kind: 'bypass'; readonly detail: BypassReason }
   | { readonly kind: 'gateway'; readonly detail: GatewayReason };
 
+/** What the engine took for one request, in milliseconds. */
+export interface EngineTimes {
+  /** Waited for a place at the engine, before its first byte was handed to it. */
+  readonly waited: number;
+  /** From then to the head of its answer. */
+  readonly first: number;
+  /** And to its end; undefined where none came. */
+  readonly last: number | undefined;
+}
+
 /**
  * Why something was purged: somebody called clearCache, which may be repeated after a while, changed datasets, or sent
  * a statement to the engine.
@@ -44,7 +54,15 @@ export type GatewayEvent =
       readonly type: 'xmla-answered';
       readonly id: string;
       readonly principal: string;
+      /** Of the client, as its connection or a trusted proxy names it. */
+      readonly address: string;
+      /** The class of the client program, `other` for one that is not known; '' where it names none. */
+      readonly program: string;
       readonly project: string;
+      /** Those that the request names. */
+      readonly catalogs: readonly string[];
+      /** `?`: its answer may hold data of cubes that it does not name. */
+      readonly cubes: readonly string[] | '?';
       /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
       readonly subject: string;
       /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */
@@ -53,6 +71,8 @@ export type GatewayEvent =
       readonly status: number;
       readonly bytes: number;
       readonly milliseconds: number;
+      /** Of a query for which the engine was asked; undefined for all others. */
+      readonly engine: EngineTimes | undefined;
       /** For a hit: what the engine needed for this answer when it was asked. */
       readonly saved: number;
       /** False when the client went away or the engine broke off before the end. */

@@ -125,7 +125,6 @@ export async function createGateway(
   warnOf(initial, parts);
   const server = createGatewayServer(initial, {
     handler: (request, response) => runtime.handle(request, response),
-    hotPath: () => runtime.hotPath,
     ...parts,
   });
   /** Settles when a shutdown waits no longer. */

@@ -1,34 +1,34 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { createApp } from '../app.ts';
 import { createPermissions } from '../auth/permissions.ts';
 import type { Config } from '../config/config.ts';
-import { createHotPath, type HotPath } from '../hot-path/hot-path.ts';
-import type { Invalidate } from '../invalidation.ts';
-import { clientAddressReader } from '../http/request-head.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { createLogin } from '../http/login.ts';
-import { createXmlaRoutes } from '../http/xmla-routes.ts';
+import { clientAddressReader } from '../http/request-head.ts';
+import type { Invalidate } from '../invalidation.ts';
+import { createXmlaHandler } from '../line/handler.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { ClearEngines } from '../query-cache/purge/engine-clear.ts';
-import { createGzipMaker } from '../query-cache/gzip.ts';
-import { makeGzip } from '../query-cache/gzip.ts';
+import { createGzipMaker, makeGzip } from '../query-cache/gzip.ts';
 import type { KnownNames } from '../query-cache/known-names.ts';
-import type { Purge } from '../query-cache/purge/purge.ts';
 import { projectPolicy } from '../query-cache/project-policy.ts';
-import { createXmlaHandler } from '../xmla-handler.ts';
+import type { ClearEngines } from '../query-cache/purge/engine-clear.ts';
+import type { Purge } from '../query-cache/purge/purge.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { createAuthenticator } from './authenticator.ts';
 import type { Bodies } from './bodies.ts';
 import type { Cache } from './cache.ts';
 import { createEngines, type Engines } from './engines.ts';
-import type { Pages } from './pages.ts';
 import { createIds, type Parts } from './parts.ts';
+
+/** Serves everything by itself (Express). */
+type App = ReturnType<typeof createApp>;
 
 /** Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay. */
 export interface Runtime {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Asked before `handle`; undefined where it is switched off. */
-  readonly hotPath: HotPath | undefined;
+  /** Loaded when it is first asked for, since Express takes as long as half of a start. */
+  readonly app: () => Promise<App>;
   readonly engines: Engines;
   /** Calls under way are requests under way: they end before the engines are closed. */
   readonly clearEngines: ClearEngines;
@@ -39,7 +39,7 @@ export interface Runtime {
 }
 
 /** What a runtime is built on, and what outlives it. */
-interface Ground {
+interface RuntimeDependencies {
   readonly cache: Cache;
   /** Undefined with the driver `http`, which forwards. */
   readonly storage: Storage | undefined;
@@ -51,17 +51,20 @@ interface Ground {
   readonly parts: Parts;
 }
 
-export async function createRuntime(config: Config, ground: Ground): Promise<Runtime> {
-  const { cache, storage, purge, invalidate, metrics, names, bodies, parts } = ground;
+export async function createRuntime(
+  config: Config,
+  dependencies: RuntimeDependencies,
+): Promise<Runtime> {
+  const { cache, storage, purge, invalidate, metrics, names, bodies, parts } = dependencies;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
+  const { during } = work;
   const authenticator = await createAuthenticator(config, parts);
   const engines = createEngines(config, parts);
   const permissions = createPermissions(config.auth, config.cache.client_control);
-  const login = createLogin(authenticator, clientAddressReader(config.listen.trusted_proxies));
-
-  const gzip = createGzipMaker({ make: makeGzip, most: 1, account: bodies.account });
+  const addressOf = clientAddressReader(config.listen.trusted_proxies);
+  const login = createLogin(authenticator, addressOf);
   const roleSets =
     storage === undefined
       ? NO_ROLE_SETS
@@ -77,30 +80,17 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
               error,
             }),
         });
-  const hotPath = config.listen.hot_path
-    ? createHotPath({
-        authenticator,
-        cache: cache.queryCache,
-        sessions: cache.sessions,
-        roleSets,
-        gzip,
-        inUse: bodies.inUse,
-        work,
-        clock,
-        secret: newId(),
-        newId,
-        emit,
-      })
-    : undefined;
 
   const xmla = createXmlaHandler({
+    authenticator,
     login,
+    addressOf,
     permissions,
+    clearCache: createClearCacheHandler({ login, permissions, purge, newId, emit }),
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets,
-    hotPath,
-    gzip,
+    gzip: createGzipMaker({ make: makeGzip, most: 1, account: bodies.account }),
     cache: cache.queryCache,
     sessions: cache.sessions,
     names,
@@ -109,59 +99,59 @@ export async function createRuntime(config: Config, ground: Ground): Promise<Run
     permissionsIgnored: config.cache.engine_permissions_ignored,
     maxBody: config.limits.body,
     ...bodies,
+    work,
     clock,
+    secret: newId(),
     newId,
     emit,
   });
-  const clearCache = createClearCacheHandler({
-    login,
-    permissions,
-    purge,
-    newId,
-    emit,
-  });
-  const xmlaRoutes = createXmlaRoutes({
-    xmla: (...exchange) => work.during(xmla.handle(...exchange)),
-    clearCache: (...exchange) => work.during(clearCache(...exchange)),
-    clock,
-    newId,
-    emit,
-  });
-  const { during } = work;
-  let pages: Promise<Pages> | undefined;
-  const loadPages = async (): Promise<Pages> => {
-    const { createPages } = await import('./pages.ts');
-    const { explain } = xmla;
-    const ground = { login, permissions, during, storage, invalidate, engines, cache, metrics };
-    return createPages(config, { ...ground, xmlaRoutes, explain, newId, parts });
+
+  let pages: Promise<{ app: App; close: () => void }> | undefined;
+  const load = async () => {
+    const [{ createApp }, { createApiBackend }] = await Promise.all([
+      import('../app.ts'),
+      import('./api-backend.ts'),
+    ]);
+    const ground = { login, permissions, during, storage, invalidate, parts };
+    const api = createApiBackend(config, ground);
+    const app = createApp(config, {
+      xmla,
+      api,
+      login,
+      permissions,
+      engines,
+      cache,
+      metrics,
+      clock: parts.clock,
+      newId,
+      emit,
+    });
+    return { app, close: api.close };
   };
+  const loaded = () => (pages ??= load());
   // Certificates of a remote server are read with them: what is wrong there must be told now.
-  if (storage === undefined) await (pages = loadPages());
-
-  function handle(request: IncomingMessage, response: ServerResponse): void {
-    try {
-      // Express serves XMLA only where the hot path is switched off, so that the two can be compared.
-      if (hotPath !== undefined && xmlaRoutes(request, response)) return;
-      pages ??= loadPages();
-      work.begin();
-      response.once('close', work.end);
-      pages.then((loaded) => loaded.handle(request, response)).catch(giveUp);
-    } catch (error) {
-      giveUp(error);
-    }
-
-    /** Only a mistake of this program leads here. */
-    function giveUp(error: unknown): void {
-      emit({ type: 'internal-error', id: newId(), error });
-      response.destroy();
-    }
-  }
+  if (storage === undefined) await loaded();
 
   return {
-    handle,
-    hotPath,
+    handle(request, response) {
+      // Only a mistake of this program leads there.
+      const giveUp = (error: unknown) => {
+        emit({ type: 'internal-error', id: newId(), error });
+        response.destroy();
+      };
+      try {
+        // XMLA need not wait for Express.
+        if (xmla.handle(request, response)) return;
+        work.begin();
+        response.once('close', work.end);
+        loaded().then(({ app }) => app(request, response), giveUp);
+      } catch (error) {
+        giveUp(error);
+      }
+    },
+    app: async () => (await loaded()).app,
     engines,
-    clearEngines: (...order) => work.during(engines.clear(...order)),
+    clearEngines: (...order) => during(engines.clear(...order)),
     idle: work.idle,
     async close() {
       await authenticator.close();

@@ -1,15 +1,8 @@
 import { readFileSync } from 'node:fs';
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
-import type { HotPath } from '../hot-path/hot-path.ts';
 import { trustedProxies } from '../http/request-head.ts';
 import {
   createConnections,
@@ -17,7 +10,6 @@ import {
   refuseLongHead,
   type Connections,
 } from '../http/connections.ts';
-import { createLingeringClose } from '../http/lingering-close.ts';
 import type { Parts } from './parts.ts';
 
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
@@ -53,18 +45,11 @@ export interface ServerConfig {
   readonly limits: Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
 }
 
-/**
- * @param parts.handler answers every request
- * @param parts.hotPath asked first; it answers a request or calls its last argument
- */
+/** @param parts.handler answers every request */
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
-  parts: Pick<Parts, 'clock' | 'emit'> & {
-    handler: RequestListener;
-    hotPath: () => Pick<HotPath, 'take'> | undefined;
-  },
+  parts: Pick<Parts, 'clock' | 'emit'> & { handler: RequestListener },
 ): GatewayServer {
-  const { handler, hotPath } = parts;
   const options = {
     maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE,
@@ -74,14 +59,17 @@ export function createGatewayServer(
     // Node.js would refuse without words.
     requireHostHeader: false,
   };
+  const take: RequestListener = (request, response) => {
+    if (!connections.begin(request, response)) return;
+    if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
+    else parts.handler(request, response);
+  };
   const tls = readTls(listen);
   const secure: HttpsServer | undefined =
     tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
   const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
-  const unanswered = new Map<ServerResponse, true>();
-  const lingering = createLingeringClose();
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);
   const connections = createConnections(server, {
@@ -89,32 +77,11 @@ export function createGatewayServer(
     isTrusted: (address) => isTrusted(address),
     ...parts,
   });
-  let closing = false;
   const closeIdle = server.closeIdleConnections.bind(server);
   // Node.js takes a connection for idle as soon as its answer was ended, and would cut off what the client has not taken.
   server.closeIdleConnections = () => {
     if (!connections.isSending()) closeIdle();
   };
-
-  function take(request: IncomingMessage, response: ServerResponse): void {
-    if (lingering.isOver(request.socket)) return;
-    connections.begin(request.socket, response);
-    const otherwise = () => answer(request, response);
-    const path = closing ? undefined : hotPath();
-    if (path === undefined) otherwise();
-    else path.take(request, response, otherwise);
-  }
-
-  function answer(request: IncomingMessage, response: ServerResponse): void {
-    // Its client went while the hot path looked at it: its end was told, and nobody would hear of another one.
-    if (response.destroyed) return;
-    unanswered.set(response, true);
-    response.once('close', () => unanswered.delete(response));
-    lingering.follow(request, response);
-    if (closing) response.setHeader('connection', 'close');
-    if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else handler(request, response);
-  }
 
   return {
     listen: () => listenOn(server, listen),
@@ -134,14 +101,10 @@ export function createGatewayServer(
     },
     connections: connections.usage,
     close() {
-      closing = true;
-      lingering.hurry();
-      for (const response of unanswered.keys()) {
-        if (!response.headersSent) response.setHeader('connection', 'close');
-      }
+      connections.close();
       server.close();
       return new Promise((resolve) => {
-        // A client may keep a connection though it was told not to, and a hit may be under way that tells it nothing.
+        // A client may keep a connection though it was told not to.
         const sweep = setInterval(() => {
           server.closeIdleConnections();
           if (connections.usage().open > 0) return;

@@ -39,27 +39,30 @@ import {
   someOf,
 } from './setting.ts';
 
-const listen = section('Where the gateway listens.', {
-  host: key(listenHost, '127.0.0.1', 'restart').means('The address on which the gateway listens.'),
-  port: key(integer(0, 65_535), 7080, 'restart').means(
-    'The port on which the gateway listens. 0 lets the system choose.',
-  ),
-  open: list(choice('metrics', 'health', 'docs'), []).means(
-    'Pages that may be read without a login. /health/live is always open and says only up or down.',
-  ),
-  certificate: key(orNull(filePath), null, 'https').means(
-    'A PEM file with the certificate of the gateway and its chain. Certificate and key stand together; with them the gateway speaks HTTPS only.',
-  ),
-  key: key(orNull(filePath), null, 'https').means(
-    'A PEM file with the private key of that certificate, without a passphrase.',
-  ),
-  trusted_proxies: list(addressRange, []).means(
-    'Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections says of one client address does not hold for them.',
-  ),
-  hot_path: key(flag, true).means(
-    'Whether repeated queries are recognised and answered from memory before anything else is done. Only how fast they are answered depends on it.',
-  ),
-});
+const listen = section(
+  'Where the gateway listens.',
+  {
+    host: key(listenHost, '127.0.0.1', 'restart').means(
+      'The address on which the gateway listens.',
+    ),
+    port: key(integer(0, 65_535), 7080, 'restart').means(
+      'The port on which the gateway listens. 0 lets the system choose.',
+    ),
+    open: list(choice('metrics', 'health', 'docs'), []).means(
+      'Pages that may be read without a login. /health/live is always open and says only up or down.',
+    ),
+    certificate: key(orNull(filePath), null, 'https').means(
+      'A PEM file with the certificate of the gateway and its chain. Certificate and key stand together; with them the gateway speaks HTTPS only.',
+    ),
+    key: key(orNull(filePath), null, 'https').means(
+      'A PEM file with the private key of that certificate, without a passphrase.',
+    ),
+    trusted_proxies: list(addressRange, []).means(
+      'Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections says of one client address does not hold for them.',
+    ),
+  },
+  ['hot_path'],
+);
 
 const workers = key(integer(1, 64), 1, 'restart').means(
   'How many processes serve. 1 is a single process. With more, each has its part of cache.memory, limits.in_flight, limits.concurrency, limits.queue and limits.connections, and one more process keeps what they share where there is no Redis.',

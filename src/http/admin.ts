@@ -13,7 +13,7 @@ import type { Login } from './login.ts';
 import { readBody } from './read-body.ts';
 import { forgery, refuseDelegation } from './request-checks.ts';
 import { queryParameters } from './request-head.ts';
-import { readXmlaPath } from './xmla-routes.ts';
+import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
 export interface ExplainQuestion {

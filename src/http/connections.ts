@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { clientNetwork } from '../auth/client-network.ts';
@@ -11,12 +11,12 @@ export const MAX_HEADERS = 200;
 const HEADS_OF_ONE = 1 / 16;
 /** … for longer than this (ms): a crowd that comes at once from behind one address needs a moment, as does a body. */
 const GRACE = 1_000;
-/** One search finds this part of the limit, so that it need not be made for each new connection. */
-const FOUND_AT_ONCE = 1 / 16;
 /** The log is told this often (ms). */
 const TELLING = 60_000;
 /** For how long a client may go on sending behind the refusal of its head (ms), so that it can read that. */
-const LINGERING = 2_000;
+const AFTER_REFUSAL = 2_000;
+/** … behind an answer that did not wait for the whole request, and while the server closes. */
+const AFTER_ANSWER = { usual: 10_000, closing: 1_000 } as const;
 
 /**
  * The open connections of a server, never more than the limit: each may take memory before its client has logged in.
@@ -25,14 +25,21 @@ const LINGERING = 2_000;
  * one that was not used for longest, so that those who hold many lose theirs first, be their heads unfinished or their
  * connections idle. One without its first head is spared for a moment, unless its address has several. Where all carry
  * requests, one that waits for its client makes room, so that one login cannot shut out all others; where none waits,
- * the new one is closed. What comes from a trusted proxy counts as if each
- * connection had another address, since there are many clients behind it.
+ * the new one is closed. What comes from a trusted proxy counts as if each connection had another address, since there
+ * are many clients behind it.
  *
- * Its work is with connections; with a request it only notes that there is one.
+ * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
+ * connection, and the reset makes most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still
+ * comes is read and dropped first.
  */
 export interface Connections {
-  /** Told of each request as soon as its head is whole. */
-  begin(socket: Socket, response: ServerResponse): void;
+  /**
+   * Told of each request as soon as its head is whole. False when its connection has had its last answer: then it must not
+   * be carried out (RFC 9112 §9.6).
+   */
+  begin(request: IncomingMessage, response: ServerResponse): boolean;
+  /** From now on every answer is the last of its connection, and little time is given behind it. */
+  close(): void;
   /** Whether some client has not yet taken all that was sent to it. */
   isSending(): boolean;
   usage(): { readonly open: number; readonly limit: number };
@@ -41,18 +48,30 @@ export interface Connections {
 interface Connection {
   /** As it was accepted: below TLS. */
   readonly socket: Socket;
-  /** Undefined for a trusted proxy. */
-  readonly client: string | undefined;
+  readonly address: Address;
   /** When it was opened, or its latest request began. */
   began: number;
   /** Where HTTP is spoken; undefined while TLS is negotiated. */
   http: Socket | undefined;
   /** To the latest request, until it is over: what it holds must not stay in memory. Undefined before the first one. */
   response: ServerResponse | null | undefined;
+  /** Requests that have begun and are not over. */
+  unfinished: number;
+  /** An answered request that is still being sent. */
+  unread: IncomingMessage | undefined;
+  hasLastAnswer: boolean;
   /** Larger than that of every connection whose use began or ended before. */
   turn: number;
 }
 
+/** What comes from one client address; each connection of a trusted proxy has its own. */
+interface Address {
+  open: number;
+  /** Those without a request, the longest unused first. */
+  readonly unused: Set<Connection>;
+}
+
+/** @param options.patience ms; for tests */
 export function createConnections(
   server: Server | HttpsServer,
   options: {
@@ -62,112 +81,137 @@ export function createConnections(
     isTrusted: (address: string) => boolean;
     clock: Pick<Clock, 'now'>;
     emit: Emit;
+    patience?: { readonly usual: number; readonly closing: number };
   },
 ): Connections {
-  const { limit, isTrusted, clock, emit } = options;
+  const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
   const isSecure = 'setSecureContext' in server;
   const open = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
-  /** Those that have not had a whole head, by client address, the oldest first. */
-  const headless = new Map<string, Set<Connection>>();
+  /** By client, or by connection where it is a trusted proxy's. */
+  const addresses = new Map<unknown, Address>();
   const refused = new WeakSet<Socket>();
   let turns = 0;
-  /** What a search found: the next to go is the last one, unless it was used since. */
-  let unused: { readonly connection: Connection; readonly turn: number }[] = [];
+  let closing = false;
   const untold: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
   let lastTold = -Infinity;
 
   server.on('connection', admit);
-  if (isSecure) server.on('secureConnection', startHttp);
+  if (isSecure) server.on('secureConnection', startSecurely);
   server.on('clientError', refuse);
 
   function admit(socket: Socket): void {
     const { remoteAddress = '' } = socket;
-    const client = isTrusted(remoteAddress) ? undefined : clientNetwork(remoteAddress);
+    const client = isTrusted(remoteAddress) ? socket : clientNetwork(remoteAddress);
     while (open.size >= limit()) {
       const unusedOne = findUnused();
-      const other = unusedOne ?? findStalled(client);
+      const other = unusedOne ?? findStalled(addresses.get(client));
       if (other === undefined) return close(socket, 'busy');
       close(other.socket, unusedOne === undefined ? 'stalled' : 'limit');
       forget(other);
     }
+    const address = addresses.get(client) ?? { open: 0, unused: new Set() };
+    addresses.set(client, address);
+    address.open += 1;
     const connection: Connection = {
       socket,
-      client,
+      address,
       began: clock.now(),
-      http: isSecure ? undefined : socket,
+      http: undefined,
       response: undefined,
+      unfinished: 0,
+      unread: undefined,
+      hasLastAnswer: false,
       turn: (turns += 1),
     };
     open.add(connection);
+    address.unused.add(connection);
     bySocket.set(socket, connection);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
+    else start(connection, socket);
     socket.once('close', () => {
       if (negotiating.get(ends) === connection) negotiating.delete(ends);
       forget(connection);
+      if (address.open === 0 && addresses.get(client) === address) addresses.delete(client);
     });
-    awaitHead(connection);
+    closeHeadless(address);
   }
 
   /** @param http the secure socket upon one that was admitted */
-  function startHttp(http: Socket): void {
+  function startSecurely(http: Socket): void {
     const ends = endsOf(http);
     const connection = negotiating.get(ends);
     if (connection === undefined) return;
     negotiating.delete(ends);
-    connection.http = http;
     bySocket.set(http, connection);
+    start(connection, http);
   }
 
-  function awaitHead(connection: Connection): void {
-    const { client } = connection;
-    if (client === undefined) return;
-    const waiting = headless.get(client) ?? new Set();
-    headless.set(client, waiting.add(connection));
+  function start(connection: Connection, http: Socket): void {
+    connection.http = http;
+    const end = http.destroySoon.bind(http);
+    // What Node.js calls behind the last answer of a connection.
+    http.destroySoon = () => {
+      const { response, unread, unfinished } = connection;
+      const request = response?.req ?? unread;
+      const isWhole = request === undefined || request.complete || request.destroyed;
+      if (isWhole || unfinished > 1) return end();
+      connection.hasLastAnswer = true;
+      destroyAfter(closing ? patience.closing : patience.usual, http);
+      request.once('close', end);
+    };
+  }
+
+  /** Closes the oldest of those of one address that have not had a whole head, where they are too many. */
+  function closeHeadless({ unused }: Address): void {
     const most = Math.ceil(limit() * HEADS_OF_ONE);
-    for (const oldest of waiting) {
-      if (waiting.size <= most || isYoung(oldest)) return;
+    if (unused.size <= most) return;
+    const headless = [...unused].filter(({ response }) => response === undefined);
+    for (const oldest of headless.slice(0, Math.max(0, headless.length - most))) {
+      if (isYoung(oldest)) return;
       close(oldest.socket, 'address');
       forget(oldest);
     }
   }
 
-  function endWait(connection: Connection): void {
-    const { client = '' } = connection;
-    const waiting = headless.get(client);
-    waiting?.delete(connection);
-    if (waiting?.size === 0) headless.delete(client);
-  }
-
   function forget(connection: Connection): void {
-    open.delete(connection);
-    endWait(connection);
+    if (!open.delete(connection)) return;
+    connection.address.open -= 1;
+    connection.address.unused.delete(connection);
   }
 
   function findUnused(): Connection | undefined {
-    for (const again of [false, true]) {
-      if (again) unused = search();
-      let last;
-      while ((last = unused.pop()) !== undefined) {
-        const { connection, turn } = last;
-        if (open.has(connection) && connection.turn === turn) return connection;
-      }
+    let found: Connection | undefined;
+    let most = 0;
+    for (const { unused } of addresses.values()) {
+      const [oldest] = unused;
+      if (oldest === undefined || unused.size < most) continue;
+      if (unused.size === 1 && oldest.response === undefined && isYoung(oldest)) continue;
+      if (found !== undefined && unused.size === most && oldest.turn > found.turn) continue;
+      found = oldest;
+      most = unused.size;
     }
-    return undefined;
+    return found;
   }
 
-  /** Of the address that has most of them, the newest; the new one counts with its address. */
-  function findStalled(client: string | undefined): Connection | undefined {
-    const counts = new Map([[client, 1]]);
+  /**
+   * One whose client has not sent its whole request, or not read what was answered: of the address that has most of them,
+   * the newest.
+   * @param own the address of the new one, which counts
+   */
+  function findStalled(own: Address | undefined): Connection | undefined {
+    const counts = new Map([[own, 1]]);
     let found: Connection | undefined;
     let most = 0;
     for (const connection of open) {
-      if (!isStalled(connection)) continue;
-      const count = connection.client === undefined ? 1 : (counts.get(connection.client) ?? 0) + 1;
-      counts.set(connection.client, count);
+      const { address, response, http } = connection;
+      const isStalled = response?.req.complete === false || (http?.writableLength ?? 0) > 0;
+      if (!isStalled || isYoung(connection)) continue;
+      const count = (counts.get(address) ?? 0) + 1;
+      counts.set(address, count);
       if (count < most) continue;
       found = connection;
       most = count;
@@ -177,34 +221,6 @@ export function createConnections(
 
   function isYoung({ began }: Connection): boolean {
     return clock.now() - began < GRACE;
-  }
-
-  function isAwaited(connection: Connection): boolean {
-    return connection.response === undefined && isYoung(connection);
-  }
-
-  /** Whether its client has not sent its whole request, or not read what was answered. */
-  function isStalled(connection: Connection): boolean {
-    const { response, http } = connection;
-    const isWaiting = response?.req.complete === false || (http?.writableLength ?? 0) > 0;
-    return isWaiting && !isYoung(connection);
-  }
-
-  function search(): typeof unused {
-    const counts = new Map<string, number>();
-    return [...open]
-      .filter(isUnused)
-      .sort((one, other) => other.turn - one.turn)
-      .map((connection) => {
-        const { client, turn } = connection;
-        // How many of its client were used later: the largest number is where most are, and there the longest unused.
-        const later = client === undefined ? 0 : (counts.get(client) ?? 0);
-        if (client !== undefined) counts.set(client, later + 1);
-        return { connection, turn, later };
-      })
-      .filter(({ connection, later }) => later > 0 || !isAwaited(connection))
-      .sort((one, other) => one.later - other.later || other.turn - one.turn)
-      .slice(-Math.ceil(limit() * FOUND_AT_ONCE));
   }
 
   function close(socket: Socket, why: ConnectionClosing): void {
@@ -226,35 +242,52 @@ export function createConnections(
     if (refused.has(http)) return;
     refused.add(http);
     const answer = answerTo(error);
-    const response = bySocket.get(http)?.response;
-    const isAnswering = response?.headersSent === true;
+    const { response, unfinished = 0 } = bySocket.get(http) ?? {};
+    // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
+    const isAlone =
+      unfinished === 0 ||
+      (unfinished === 1 && response?.headersSent === false && !response.req.complete);
     // To a client that has sent nothing the answer would be one to its next request.
-    if (answer === undefined || isAnswering || !http.writable || http.bytesRead === 0) {
+    if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) {
       http.destroy();
       return;
     }
     http.end(answer);
-    const timer = setTimeout(() => http.destroy(), LINGERING);
-    http.once('close', () => clearTimeout(timer));
+    destroyAfter(AFTER_REFUSAL, http);
   }
 
   /** One function for all: a closure for each request would cost more than all else here. */
   function end(this: ServerResponse): void {
     const connection = bySocket.get(this.req.socket);
-    if (connection?.response !== this) return;
+    if (connection === undefined) return;
+    connection.unfinished -= 1;
+    if (connection.response !== this) return;
     connection.response = null;
+    connection.unread = this.req.complete ? undefined : this.req;
     connection.turn = turns += 1;
+    if (open.has(connection)) connection.address.unused.add(connection);
   }
 
   return {
-    begin(socket, response) {
-      const connection = bySocket.get(socket);
-      if (connection === undefined) return;
-      if (connection.response === undefined) endWait(connection);
+    begin(request, response) {
+      const connection = bySocket.get(request.socket);
+      if (connection === undefined) return true;
+      if (connection.hasLastAnswer) return false;
+      connection.address.unused.delete(connection);
       connection.response = response;
+      connection.unfinished += 1;
       connection.began = clock.now();
       connection.turn = turns += 1;
       response.on('close', end);
+      if (closing) response.setHeader('connection', 'close');
+      return true;
+    },
+    close() {
+      closing = true;
+      for (const { response, unread, http } of open) {
+        if (response?.headersSent === false) response.setHeader('connection', 'close');
+        if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
+      }
     },
     isSending() {
       for (const { http } of open) if (http !== undefined && http.writableLength > 0) return true;
@@ -264,12 +297,13 @@ export function createConnections(
   };
 }
 
-function isUnused({ response }: Connection): boolean {
-  return response === undefined || response === null;
-}
-
 function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
   return `${localAddress} ${remoteAddress} ${remotePort}`;
+}
+
+function destroyAfter(milliseconds: number, socket: Socket): void {
+  const timer = setTimeout(() => socket.destroy(), milliseconds);
+  socket.once('close', () => clearTimeout(timer));
 }
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;

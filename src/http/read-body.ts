@@ -8,8 +8,6 @@ import { GatewayError } from '../errors.ts';
 
 /** How long a client may send nothing of its body (ms); longer than a request may wait for memory, when it is not read. */
 const LONGEST_SILENCE = 60_000;
-/** Bodies up to this size are taken in one piece where they come in one (bytes): no more is read ahead of who asks. */
-const SHORT = 64 * 1024;
 /** How much is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
 /** How often it is looked at how much a client sends (ms). */
@@ -44,6 +42,8 @@ interface ReadOptions {
   readonly pace?: number;
   /** Aborted when the client goes away. */
   readonly signal?: AbortSignal;
+  /** The body, where it was taken already; it has no content coding. */
+  readonly taken?: Buffer | undefined;
 }
 
 /**
@@ -75,7 +75,7 @@ export type ReceivedBody = () => Buffer | Promise<Buffer>;
 export async function receiveBody(
   request: IncomingMessage,
   limit: number,
-  { limitName = 'limits.body', room, pace, signal = NEVER }: ReadOptions = {},
+  { limitName = 'limits.body', room, pace, signal = NEVER, taken }: ReadOptions = {},
 ): Promise<ReceivedBody> {
   const tooBig = () =>
     new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
@@ -84,68 +84,22 @@ export async function receiveBody(
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();
   const coding = codingOf(request);
   try {
-    let whole = coding === undefined ? takeWhole(request) : undefined;
-    if (coding === undefined && pace === undefined) whole ??= await takeSoon(request);
-    if (whole === undefined)
+    if (taken === undefined) {
       return await receivePieces(request, coding, { limit, tooBig, room, pace, signal });
-    if (whole.length > limit) throw tooBig();
-    await room?.grow(whole.length, signal);
-    return () => whole;
+    }
+    if (taken.length > limit) throw tooBig();
+    await room?.grow(taken.length, signal);
+    return () => taken;
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
   }
 }
 
-/**
- * A short body that is there as a whole, as nearly all are when they are asked for: without timers, and
- * without a promise for each piece. Undefined where more may come.
- */
-function takeWhole(request: IncomingMessage): Buffer | undefined {
-  // Complete is what is in memory, not what was read.
-  if (request.complete !== true || request.destroyed || request.readableLength > SHORT)
-    return undefined;
-  // Without a length it would be the first chunk alone.
-  return (request.read(request.readableLength) as Buffer | null) ?? NOTHING;
-}
-
-/** The same of one that comes in one piece, with its head or after it. */
-async function takeSoon(request: IncomingMessage): Promise<Buffer | undefined> {
-  const announced = Number(request.headers['content-length'] ?? 0);
-  // What is read from something else than a connection does not say when it is complete.
-  if (request.complete !== false || announced > SHORT) return undefined;
-  if (request.readableLength < announced) await firstEvent(request);
-  // The parser tells of the bytes before it tells that they were the last: by then it has been through all that came.
-  await new Promise((resolve) => setImmediate(resolve));
-  return takeWhole(request);
-}
-
-function firstEvent(request: IncomingMessage): Promise<void> {
-  return new Promise((resolve) => {
-    const silence = watchSilence(request);
-    const over = () => {
-      clearTimeout(silence);
-      for (const event of FIRST_EVENTS) request.off(event, over);
-      resolve();
-    };
-    for (const event of FIRST_EVENTS) request.on(event, over);
-  });
-}
-
-/** One of them comes first. */
-const FIRST_EVENTS = ['readable', 'end', 'error', 'close'] as const;
-const NOTHING = Buffer.alloc(0);
-
 async function receivePieces(
   request: IncomingMessage,
   coding: string | undefined,
-  {
-    limit,
-    tooBig,
-    room,
-    pace,
-    signal,
-  }: {
+  given: {
     limit: number;
     tooBig: () => GatewayError;
     room: RequestShare | undefined;
@@ -153,6 +107,7 @@ async function receivePieces(
     signal: AbortSignal;
   },
 ): Promise<ReceivedBody> {
+  const { limit, tooBig, room, pace, signal } = given;
   const chunks: Buffer[] = [];
   let size = 0;
   const timer = watchPace(request, room, pace, () => size);

@@ -7,7 +7,7 @@ const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/
 
 /**
  * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: with
- * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none). A head that the hot path remembers was looked
+ * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none). A head that is remembered was looked
  * at when it was learnt; there is none with another Host.
  * @returns `bad-request`; undefined for a clear one
  */

@@ -22,11 +22,17 @@ const USER_AGENT_CLASSES: ReadonlySet<string> = new Set([
 /** What the engine is sent for any other program. */
 const OTHER_CLIENT = 'mdx-gateway';
 
+/** @returns the class of a client program by its User-Agent; `other` for one that is not known, '' for none */
+export function clientProgram(header: string | undefined): string {
+  const program = (header ?? '').trim().split(/[/ (]/, 1)[0] ?? '';
+  return (header ?? '').trim() === '' || USER_AGENT_CLASSES.has(program) ? program : 'other';
+}
+
 /** @returns the User-Agent to forward; undefined when the client sent none */
 export function userAgentClass(header: string | undefined): string | undefined {
-  if (header === undefined || header.trim() === '') return undefined;
-  const program = header.trim().split(/[/ (]/, 1)[0] ?? '';
-  return USER_AGENT_CLASSES.has(program) ? program : OTHER_CLIENT;
+  const program = clientProgram(header);
+  if (program === '') return undefined;
+  return program === 'other' ? OTHER_CLIENT : program;
 }
 
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */

@@ -13,7 +13,7 @@ import type { Flight, Flights, Landing } from './flights.ts';
 import { partDigests, partTexts, queryKey, withoutEpochs, type PartDigests } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
-import type { Client, FetchedQuery, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
+import type { Client, GzipSource, KnownKey, Query, Recalled } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EngineTurn, SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
@@ -34,7 +34,11 @@ const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
   'engine-login',
 ]);
 
-export interface QueryCache extends KnownAnswers {
+export interface QueryCache {
+  /** What memory holds under a key that was made before, where it may be used in this very turn. */
+  recall(known: KnownKey): Recalled | undefined;
+  /** The compressed variant of what was recalled. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
   /**
    * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
    * for what the cache or the engine do; a client that goes away ends it early.
@@ -294,7 +298,7 @@ export function createQueryCache(options: {
     answer: StoredAnswer,
     source: HitSource,
     key: string,
-    query: FetchedQuery,
+    query: Query,
     client: Client,
   ): void {
     query.answered?.();
@@ -309,23 +313,7 @@ export function createQueryCache(options: {
 
   return {
     answer,
-    recall: (known, brought) => take(slotOf(known), known.ttl, brought),
-    bring({ key, captured }, beside) {
-      if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
-      return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
-    },
-    async fetch(known, query, client) {
-      const { key, captured } = known;
-      if (!epochs.areCurrent(captured)) {
-        await epochs.obtain(captured.scopes);
-        if (!epochs.areCurrent(captured)) return false;
-      }
-      const isAsked = entries !== undefined && memory.get(key) === undefined;
-      const brought = isAsked ? await entries.find(key) : undefined;
-      const found = take(slotOf(known), query.ttl, brought);
-      if (found !== undefined) replay(found.answer, found.source, key, query, client);
-      return found !== undefined;
-    },
+    recall: (known) => take(slotOf(known), known.ttl, undefined),
     gzipOf: memory.gzipOf,
     explain: createExplain({ ...options, noEpochs, timeLeft }),
   };

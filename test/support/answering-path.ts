@@ -1,14 +1,13 @@
 import type { Clock } from '../../src/clock.ts';
 import { shortStatus, type Answer } from './http-client.ts';
 
-/** Who answered a hit: the hot path; the line of a request, which recognised the body; or the whole line. */
-export type AnsweringPath = 'hot path' | 'recognised' | 'line';
+/** How a hit was found: by what is remembered of its bytes, or by its key. */
+export type AnsweringPath = 'memo' | 'key';
 
-/** By who asks for the time that an entry has left. Whoever answers a hit must. */
+/** By the step that asks for the time that an entry has left, as each must. */
 const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
-  ['hot path', /\brecall \(.*query-cache\.ts/],
-  ['recognised', /\bfetch \(.*query-cache\.ts/],
-  ['line', /query-cache\.ts/],
+  ['memo', /\banswerFromMemory \(.*line\/handler\.ts/],
+  ['key', /query-cache/],
 ];
 
 export interface WatchfulClock {

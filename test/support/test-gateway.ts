@@ -59,8 +59,6 @@ export async function startTestGateway(
         listen: {
           host: '127.0.0.1',
           port: 0,
-          // The same tests must pass when every request goes the whole line.
-          hot_path: process.env['HOT_PATH'] !== 'off',
           ...(changed['listen'] as object | undefined),
         },
         auth: { users: './users.htpasswd', ...(changed['auth'] as object | undefined) },

@@ -70,13 +70,12 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   composition: {
     values: [
       'app',
-      'xmla-handler',
+      'line',
       'api',
       'auth',
       'config',
       'engine',
       'freshness',
-      'hot-path',
       'http',
       'query-cache',
       'redis',
@@ -85,21 +84,16 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'storage',
       'workers',
     ],
-    types: ['observability', 'xmla-line'],
+    types: ['observability'],
   },
   workers: { values: ['auth', 'freshness', 'observability'], types: ['query-cache'] },
-  app: { values: ['http', 'observability'], types: ['config'] },
-  'hot-path': {
-    values: ['xmla-line', 'http', 'query-cache', 'xmla'],
-    types: ['auth', 'config', 'roles', 'sessions'],
+  app: {
+    values: ['http', 'observability'],
+    types: ['auth', 'config', 'line', 'query-cache'],
   },
-  'xmla-handler': {
-    values: ['xmla-line', 'auth', 'http', 'query-cache'],
-    types: ['hot-path', 'roles', 'sessions'],
-  },
-  'xmla-line': {
-    values: ['http', 'engine', 'proxy', 'query-cache', 'sessions', 'xml', 'xmla'],
-    types: ['auth', 'config', 'roles'],
+  line: {
+    values: ['auth', 'http', 'engine', 'proxy', 'query-cache', 'sessions', 'xml', 'xmla'],
+    types: ['config', 'roles'],
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'query-cache', 'openapi'],

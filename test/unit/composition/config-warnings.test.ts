@@ -61,8 +61,10 @@ test('a project whose name is too long to be reached is warned of', () => {
   ]);
 });
 
-test('a key of a former version is warned of', () => {
-  expect(configWarnings({ ...load({ yaml: '' }), withdrawn: ['listen.hot_path'] })).toEqual([
-    'listen.hot_path: this key was withdrawn and has no effect',
-  ]);
+test('a key that was withdrawn is accepted whatever it says, and named once', () => {
+  for (const value of ['true', 'false', '7', '{}']) {
+    expect(warningsOf(`listen: { hot_path: ${value} }`)).toEqual([
+      'listen.hot_path: this key was withdrawn and has no effect',
+    ]);
+  }
 });

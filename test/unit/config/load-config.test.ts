@@ -17,7 +17,6 @@ const DEFAULTS = {
     certificate: undefined,
     key: undefined,
     trusted_proxies: [],
-    hot_path: true,
   },
   workers: 1,
   auth: {
@@ -178,7 +177,7 @@ log: { level: debug }
       certificate: undefined,
       key: undefined,
       trusted_proxies: ['10.0.0.0/8', 'loopback'],
-      hot_path: false,
+      hot_path: true,
     },
     workers: 4,
     auth: {

@@ -6,7 +6,7 @@ import { createAdmission } from '../../../src/engine/admission.ts';
 import type { AnswerWatch, Engine, EngineAddressee } from '../../../src/engine/engine.ts';
 import { createHttpEngine } from '../../../src/engine/http-engine.ts';
 import type { GatewayEvent } from '../../../src/events.ts';
-import { createXmlaClient } from '../../../src/http/xmla-client.ts';
+import { XmlaClient } from '../../../src/line/client.ts';
 
 /** Nobody listens there: connections are refused. */
 export const DEAD = 'http://127.0.0.1:1';
@@ -90,8 +90,11 @@ export async function startFront(
   const running = new Set<Promise<void>>();
   let crowded = false;
   const server = createServer((request, response) => {
-    const client = createXmlaClient(request, response, {
-      id: 'one',
+    const client = new XmlaClient(request, response, {
+      newId: () => 'one',
+      addressOf: () => '',
+      gzip: { prepare() {} },
+      inUse: { hold: () => () => {} },
       clock: systemClock,
       emit: (event) => events.push(event),
     });

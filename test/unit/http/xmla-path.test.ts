@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { readXmlaPath } from '../../../src/http/xmla-routes.ts';
+import { readXmlaPath } from '../../../src/http/xmla-path.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const isName = (name: string) =>

@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import type { Client, KnownAnswers, KnownKey } from '../../../src/query-cache/query.ts';
+import type { KnownKey } from '../../../src/query-cache/query.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
-import { fakeClient } from './fake-client.ts';
-import { checkpoint, handClock, knownAnswers, type Checkpoint, type HandClock } from './fakes.ts';
+import { handClock, knownAnswers, type HandClock } from './fakes.ts';
 import { answerWith } from './entries/session-documents.ts';
 
 const TTL = 1_000;
@@ -13,27 +12,13 @@ const KNOWN: KnownKey = {
   ttl: TTL,
   digests: 'digests',
 };
-const QUERY = { ttl: TTL, session: { id: 'mine' } };
-const client = (): Client => ({
-  ...fakeClient(),
-  replay: (answer, { outcome, sessionId }) => replayed.push([answer, outcome.detail, sessionId]),
-});
 
 let clock: HandClock;
 let memory: Map<string, StoredAnswer>;
-/** Tier 2, where whoever looks can be held. */
-let shared: Map<string, StoredAnswer>;
-let looks: Checkpoint;
-let looked: number;
-/** Whether the epochs are in force; whether they are after they were read anew, where one is held. */
-let [current, renewed]: [boolean, boolean] = [true, true];
-let reads: Checkpoint;
+/** Whether the epochs are in force. */
+let current: boolean;
 let obtained: (readonly string[])[];
-let replayed: unknown[];
-let kept: unknown[];
-/** What those who asked tier 2 kept meanwhile (bytes). */
-let besides: number[];
-let answers: KnownAnswers;
+let answers: ReturnType<typeof knownAnswers>;
 let stored: StoredAnswer;
 
 beforeEach(() => {
@@ -45,39 +30,22 @@ beforeEach(() => {
     lifetime: TTL,
   });
   clock.advance(AGE);
-  [memory, shared] = [new Map(), new Map()];
-  [looks, reads] = [checkpoint(), checkpoint()];
-  looks.release();
-  reads.release();
-  [looked, obtained, replayed, kept, besides] = [0, [], [], [], []];
-  [current, renewed] = [true, true];
+  memory = new Map();
+  [current, obtained] = [true, []];
   answers = knownAnswers({
     epochs: {
       areCurrent: (captured) => captured === KNOWN.captured && current,
       async obtain(scopes) {
         obtained.push(scopes);
-        await reads.arrive();
-        current = renewed;
         return undefined;
       },
     },
     memory: {
       get: (key) => memory.get(key),
-      set(key, answer, digests) {
-        kept.push([key, answer, digests]);
-        memory.set(key, answer);
-      },
+      set: (key, answer) => void memory.set(key, answer),
       gzipOf: () => undefined,
     },
-    entries: {
-      async find(key, beside) {
-        looked += 1;
-        if (beside !== undefined) besides.push(beside);
-        const found = shared.get(key);
-        await looks.arrive();
-        return found;
-      },
-    },
+    entries: { find: async () => undefined },
     clock,
   });
 });
@@ -108,155 +76,4 @@ describe('an answer in memory is recalled', () => {
     expect(recalled()).toBeUndefined();
     expect(obtained).toEqual([]);
   });
-});
-
-describe('an answer that memory does not hold is brought from tier 2', () => {
-  const BESIDE = 7;
-  async function brought() {
-    const bringing = answers.bring(KNOWN, BESIDE);
-    return bringing && (await bringing);
-  }
-
-  test('and recalled, which memory keeps', async () => {
-    shared.set('k', stored);
-    const answer = await brought();
-    expect(answer).toBe(stored);
-    // Not yet: it may have gone out of force by then.
-    expect([kept, besides]).toEqual([[], [BESIDE]]);
-    expect(answers.recall(KNOWN, answer)).toEqual({
-      answer: stored,
-      source: 'redis',
-      ttl: TTL - AGE,
-      age: AGE,
-    });
-    expect(kept).toEqual([['k', stored, 'digests']]);
-  });
-
-  test('and not recalled where memory holds another by then', async () => {
-    shared.set('k', stored);
-    const answer = await brought();
-    const newer = answerWith({ ...stored, body: Buffer.from('newer') });
-    memory.set('k', newer);
-    expect(answers.recall(KNOWN, answer)).toMatchObject({ answer: newer, source: 'memory' });
-    expect(kept).toEqual([]);
-  });
-
-  test.each<[string, () => void]>([
-    ['when it was purged meanwhile, or that cannot be known', () => (current = false)],
-    ['when its time is over by then', () => clock.advance(TTL - AGE)],
-  ])('and not recalled, nor kept, %s', async (_when, happen) => {
-    shared.set('k', stored);
-    const answer = await brought();
-    happen();
-    expect(answers.recall(KNOWN, answer)).toBeUndefined();
-    expect(kept).toEqual([]);
-  });
-
-  test.each<[string, () => void]>([
-    ['while memory holds one', () => memory.set('k', stored)],
-    [
-      'while memory holds one whose time is over',
-      () => memory.set('k', { ...stored, requestedAt: 0 }),
-    ],
-    ['when the epochs must be read first', () => (current = false)],
-  ])('but not asked for %s', (_when, happen) => {
-    happen();
-    expect(answers.bring(KNOWN, BESIDE)).toBeUndefined();
-    expect([looked, obtained]).toEqual([0, []]);
-  });
-});
-
-describe('a client is answered', () => {
-  const fetched = () => answers.fetch(KNOWN, QUERY, client());
-
-  test('from memory, in its own session, without a look at tier 2', async () => {
-    memory.set('k', stored);
-    expect(await fetched()).toBe(true);
-    expect(replayed).toEqual([[stored, 'memory', 'mine']]);
-    expect([looked, obtained, kept]).toEqual([0, [], []]);
-  });
-
-  test('from tier 2, which memory keeps', async () => {
-    shared.set('k', stored);
-    expect(await fetched()).toBe(true);
-    expect(replayed).toEqual([[stored, 'redis', 'mine']]);
-    expect(kept).toEqual([['k', stored, 'digests']]);
-  });
-
-  test('when the epochs had to be read first, and are the same', async () => {
-    memory.set('k', stored);
-    current = false;
-    expect(await fetched()).toBe(true);
-    expect(obtained).toEqual([['everything']]);
-    expect(replayed).toHaveLength(1);
-  });
-
-  test('with what came into memory while tier 2 was asked', async () => {
-    const newer = answerWith({ ...stored, body: Buffer.from('newer') });
-    shared.set('k', stored);
-    looks = checkpoint();
-    const fetching = fetched();
-    await looks.arrived;
-    memory.set('k', newer);
-    looks.release();
-    expect(await fetching).toBe(true);
-    expect(replayed).toEqual([[newer, 'memory', 'mine']]);
-    expect(kept).toEqual([]);
-  });
-});
-
-describe('a client is still to be answered, and nothing is kept, when', () => {
-  const fetched = () => answers.fetch(KNOWN, QUERY, client());
-  const nothingHappened = () => expect([replayed, kept]).toEqual([[], []]);
-
-  test('nobody has the answer', async () => {
-    expect(await fetched()).toBe(false);
-    nothingHappened();
-  });
-
-  test.each(['memory', 'tier 2'])('its time in %s is over', async (where) => {
-    (where === 'memory' ? memory : shared).set('k', stored);
-    clock.advance(TTL - AGE);
-    expect(await fetched()).toBe(false);
-    nothingHappened();
-  });
-
-  test('the epochs are others when they were read: tier 2 is not asked', async () => {
-    memory.set('k', stored);
-    shared.set('k', stored);
-    [current, renewed] = [false, false];
-    expect(await fetched()).toBe(false);
-    expect([obtained, looked]).toEqual([[['everything']], 0]);
-    memory.clear();
-    expect(await fetched()).toBe(false);
-    expect(looked).toBe(0);
-    nothingHappened();
-  });
-
-  test('a purge came while the epochs were read', async () => {
-    memory.set('k', stored);
-    current = false;
-    reads = checkpoint();
-    const fetching = fetched();
-    await reads.arrived;
-    renewed = false;
-    reads.release();
-    expect(await fetching).toBe(false);
-    nothingHappened();
-  });
-
-  test.each(['tier 2', 'memory meanwhile'])(
-    'a purge came while tier 2 was asked, of what is in %s',
-    async (where) => {
-      shared.set('k', stored);
-      looks = checkpoint();
-      const fetching = fetched();
-      await looks.arrived;
-      current = false;
-      if (where !== 'tier 2') memory.set('k', stored);
-      looks.release();
-      expect(await fetching).toBe(false);
-      nothingHappened();
-    },
-  );
 });

@@ -3,10 +3,13 @@ import { deflateRawSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Counter } from 'prom-client';
-import { cacheStatus } from '../../../../src/http/stored-reply.ts';
+import { cacheStatus } from '../../../../src/line/client.ts';
 import { decodeEntry } from '../../../../src/query-cache/entry-codec.ts';
-import { withSession } from '../../../../src/query-cache/stored-answer.ts';
-import { remaining, type StoredAnswer } from '../../../../src/query-cache/stored-answer.ts';
+import {
+  withSession,
+  remaining,
+  type StoredAnswer,
+} from '../../../../src/query-cache/stored-answer.ts';
 import { NO_SEALER } from '../../../../src/sealing.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';

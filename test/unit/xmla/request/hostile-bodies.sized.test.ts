@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
-import { likelyLayout, templateOf } from '../../../../src/hot-path/gaps.ts';
+import { likelyLayout, templateOf } from '../../../../src/line/template.ts';
 import { KEY_PARTS } from '../../../../src/query-cache/key.ts';
 import type { KeyParts } from '../../../../src/query-cache/key.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';

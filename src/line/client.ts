@@ -1,0 +1,412 @@
+import { once } from 'node:events';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../clock.ts';
+import type { PassThroughClient } from '../engine/engine.ts';
+import { GatewayError } from '../errors.ts';
+import type { Emit, EngineTimes, Outcome } from '../events.ts';
+import { asGatewayError, sendError, type ErrorShape } from '../http/answers.ts';
+import { acceptsGzip, clientProgram } from '../http/request-head.ts';
+import { breakOff } from '../proxy/answer.ts';
+import { answerHeaders } from '../proxy/forwarded.ts';
+import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
+import type { GzipMaker } from '../query-cache/gzip.ts';
+import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../query-cache/gzip.ts';
+import { withSession } from '../query-cache/stored-answer.ts';
+import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
+import type { AnswerHead, Client } from '../query-cache/query.ts';
+import type { UnderstoodRequest } from './understand.ts';
+
+/** The facts of a replay. */
+type Replay = Parameters<Client['replay']>[1];
+
+/** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
+const LONGEST_STALL = 300_000;
+/** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
+const BODILESS: ReadonlySet<number> = new Set([204, 304]);
+/** Of what a request says of itself, so much is told (characters): the rest of a long one helps no reader. */
+const LONGEST_TOLD = 255;
+
+/** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
+const LONGEST_TAKEN = 64 * 1024;
+const NO_BODY = Buffer.alloc(0);
+
+const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
+const NO_TRANSPORT_CAPS = '0,0,0,0,0';
+const GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
+
+/** What a request says of how it wants to be answered, and who it is. */
+export interface Wishes {
+  readonly takesGzip: boolean;
+  /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
+  readonly asksForCaps: boolean;
+  /** The class of the client program, `other` for one that is not known; '' where it names none. */
+  readonly program: string;
+}
+
+export function wishesOf(headers: IncomingHttpHeaders): Wishes {
+  return {
+    takesGzip: acceptsGzip(headers['accept-encoding']),
+    asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
+    program: clientProgram(headers['user-agent']),
+  };
+}
+
+/** What the event of an answered request says; filled in as the request becomes known. */
+export interface RequestFacts {
+  readonly id: string;
+  principal: string;
+  project: string;
+  subject: string;
+  why: string;
+  named: UnderstoodRequest['named'];
+  /** Of a request that the engine was asked for, by a query. */
+  engine: (Omit<EngineTimes, 'last'> & { readonly began: number; last?: number }) | undefined;
+}
+
+/** What clients share. */
+export interface ClientServices {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly newId: () => string;
+  /** Whose request it is, by the connection or a trusted proxy. */
+  readonly addressOf: (request: IncomingMessage) => string;
+  readonly gzip: GzipMaker;
+  readonly inUse: Pick<BodiesInUse, 'hold'>;
+  readonly emit: Emit;
+}
+
+/**
+ * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
+ * Cache-Status, Age and the transport flags are on all of them; and here the one event of the request is told, when its
+ * answer has been handed over or given up.
+ *
+ * A request that memory answers at once needs no listener; for all others {@link XmlaClient.watch} comes first.
+ */
+export class XmlaClient implements Client {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly facts: RequestFacts;
+  readonly wishes: Wishes;
+  readonly #services: ClientServices;
+  readonly #began: number;
+  readonly #address: string;
+  #gone: AbortController | undefined;
+  readonly #whenOver: (() => void)[] = [];
+  #outcome: Outcome = GONE;
+  #bytes = 0;
+  #saved = 0;
+  #told = false;
+
+  /** @param wishes those of its head; undefined: as its headers say, which are changed on the way to an engine */
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    services: ClientServices,
+    wishes?: Wishes,
+  ) {
+    this.request = request;
+    this.response = response;
+    this.#services = services;
+    this.wishes = wishes ?? wishesOf(request.headers);
+    this.#began = services.clock.now();
+    this.#address = services.addressOf(request);
+    this.facts = {
+      id: services.newId(),
+      principal: '',
+      project: '',
+      subject: '',
+      why: '',
+      named: undefined,
+      engine: undefined,
+    };
+  }
+
+  /** Notices from now on when it goes away, and tells of its end; also of one that has gone already. */
+  watch(): void {
+    if (this.#gone !== undefined) return;
+    this.#gone = new AbortController();
+    if (this.request.socket.destroyed) this.#close();
+    else this.response.once('close', () => this.#close());
+  }
+
+  get signal(): AbortSignal {
+    this.watch();
+    return (this.#gone as AbortController).signal;
+  }
+
+  get isGone(): boolean {
+    return this.#gone?.signal.aborted === true;
+  }
+
+  /**
+   * A short body without a content coding that is there as a whole, as nearly all are a turn after their head.
+   * @param plain whether its head is known, and so has no coding
+   */
+  takeBody(plain: boolean): Buffer | undefined {
+    const { request } = this;
+    // Complete is what is in memory, not what was read.
+    if (!request.complete || request.socket.destroyed) return undefined;
+    if (request.readableLength > LONGEST_TAKEN) return undefined;
+    if (!plain && request.headers['content-encoding'] !== undefined) return undefined;
+    // Without a length it would be the first chunk alone.
+    return (request.read(request.readableLength) as Buffer | null) ?? NO_BODY;
+  }
+
+  /** What is known of the request once it is understood. */
+  asks({ subject, why, named }: UnderstoodRequest): void {
+    this.facts.subject = subject;
+    this.facts.why = why;
+    this.facts.named = named;
+  }
+
+  replay(answer: StoredAnswer, { outcome, ttl, age, sessionId, gzip }: Replay): void {
+    if (this.isGone) return;
+    const { response } = this;
+    const { takesGzip, asksForCaps } = this.wishes;
+    const wantsGzip = gzip !== undefined && takesGzip && answer.body.length >= GZIP_FROM;
+    const variant = wantsGzip ? gzip.variant : undefined;
+    this.#bytes = sendStored(response, answer, {
+      outcome,
+      ttl,
+      age,
+      sessionId,
+      variant,
+      asksForCaps,
+    });
+    this.#outcome = outcome;
+    this.#saved = answer.engineMilliseconds;
+    if (this.#gone === undefined && response.socket?.writableLength === 0) {
+      // As most answers, it is with the system already: there is nothing to wait for.
+      this.#tell(true);
+    } else {
+      this.watch();
+      const letGo = this.#services.inUse.hold(variant?.tail ?? answer.body);
+      response.once('close', letGo);
+      this.#watchStall();
+    }
+    if (wantsGzip && variant === undefined) {
+      this.#services.gzip.prepare(answer, (made) => gzip.keep(made));
+    }
+  }
+
+  open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
+    const { response } = this;
+    if (this.isGone || response.headersSent) return;
+    this.#outcome = outcome;
+    const headers = Object.assign(answerHeaders(head.headers), this.#gatewayHeaders());
+    if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
+    response.writeHead(head.status, head.statusMessage, headers);
+  }
+
+  write(chunk: Buffer): boolean {
+    if (this.isGone) return true;
+    this.#bytes += chunk.length;
+    return this.response.write(chunk);
+  }
+
+  async drained(): Promise<void> {
+    if (this.isGone || !this.response.writableNeedDrain) return;
+    await once(this.response, 'drain', { signal: this.signal }).catch(() => {});
+  }
+
+  end(): void {
+    const { engine } = this.facts;
+    if (engine !== undefined) engine.last = this.#services.clock.now() - engine.began;
+    if (this.isGone) return;
+    this.response.end();
+    this.#watchStall();
+  }
+
+  /** Answers with what the engine said, whole. */
+  answerWhole(head: AnswerHead, body: Buffer, outcome: Outcome): void {
+    this.open(head, outcome, body.length);
+    this.write(body);
+    this.end();
+  }
+
+  over(): Promise<void> {
+    return this.response.closed
+      ? Promise.resolve()
+      : new Promise((resolve) => void this.#whenOver.push(resolve));
+  }
+
+  /** @param shape how the error is told */
+  fail(error: unknown, shape: ErrorShape = 'soap-fault'): void {
+    this.watch();
+    if (this.isGone) return;
+    const { request, response, facts } = this;
+    const failure = asGatewayError(error, facts.id, this.#services.emit);
+    if (failure.reason === 'client-gone') return this.#leave(failure);
+    // What was ended is whole: only the storing of it failed.
+    if (response.writableEnded) return;
+    if (response.headersSent) return breakOff(request, response);
+    this.#outcome = { kind: 'gateway', detail: failure.reason };
+    sendError(response, failure, shape, facts.id, this.#gatewayHeaders());
+  }
+
+  /** @param outcome what the head says when the request is passed through */
+  passingThrough(outcome: Outcome): PassThroughClient {
+    return {
+      request: this.request,
+      response: this.response,
+      signal: this.signal,
+      open: (head) => this.open(head, outcome, undefined),
+      sent: (count) => void (this.#bytes += count),
+      fail: (error) => this.fail(error),
+    };
+  }
+
+  /** Those of an answer that does not come from the cache. */
+  #gatewayHeaders(): Record<string, string> {
+    const headers: Record<string, string> = {
+      'cache-status': cacheStatus(this.#outcome),
+      age: '0',
+    };
+    if (this.wishes.asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
+    return headers;
+  }
+
+  /** What is left of an answer that was ended is in memory until the client has it. */
+  #watchStall(): void {
+    const { response } = this;
+    if (response.writableLength > 0) response.setTimeout(LONGEST_STALL, () => response.destroy());
+  }
+
+  #close(): void {
+    for (const tell of this.#whenOver) tell();
+    if (this.response.writableFinished) return this.#tell(true);
+    this.#leave(new GatewayError('client-gone', 'The client went away.'));
+  }
+
+  /** Its connection is gone; of an answer that waits behind others of the connection, Node.js does not say so. */
+  #leave(reason: GatewayError): void {
+    this.#gone?.abort(reason);
+    this.response.destroy();
+    this.#tell(false);
+  }
+
+  #tell(complete: boolean): void {
+    if (this.#told) return;
+    this.#told = true;
+    const { response, facts } = this;
+    const { catalogs, cubes } = facts.named ?? NOTHING_NAMED;
+    this.#services.emit({
+      type: 'xmla-answered',
+      id: facts.id,
+      principal: facts.principal,
+      address: this.#address,
+      program: this.wishes.program,
+      project: facts.project,
+      catalogs: catalogs.catalogs,
+      cubes: cubes.certain ? cubes.cubes : '?',
+      subject: facts.subject.slice(0, LONGEST_TOLD),
+      why: facts.why.slice(0, LONGEST_TOLD),
+      outcome: this.#outcome,
+      status: response.headersSent ? response.statusCode : 499,
+      bytes: this.#bytes,
+      milliseconds: this.#services.clock.now() - this.#began,
+      engine: facts.engine && timesOf(facts.engine),
+      saved: this.#saved,
+      complete,
+    });
+  }
+}
+
+const NOTHING_NAMED = { catalogs: { catalogs: [] }, cubes: { cubes: [], certain: false } } as const;
+
+function timesOf({ waited, first, last }: NonNullable<RequestFacts['engine']>): EngineTimes {
+  return { waited, first, last };
+}
+
+/** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
+const PLAIN_ID = /^[\w-]+$/;
+/**
+ * A body of that many bytes goes out as text, in one piece with the head, which Node.js keeps as text: one write
+ * instead of a gathering one saves up to 3 µs of 19. From about 4 KB on the copies cost more than that.
+ */
+const SHORT = 3 * 1024;
+
+/** How a stored answer is given to one client. */
+type StoredReply = Pick<Replay, 'outcome' | 'ttl' | 'age' | 'sessionId'> & {
+  /** The compressed variant, for a client that takes it. */
+  readonly variant: GzipVariant | undefined;
+  readonly asksForCaps: boolean;
+};
+
+/**
+ * Sends a stored answer, head and body, in one call of the system, and ends the response. The bytes of a long one are
+ * not copied.
+ * @returns the bytes of the body
+ * @throws as `withSession` does: then nothing was sent
+ */
+function sendStored(response: ServerResponse, answer: StoredAnswer, reply: StoredReply): number {
+  const { sessionId, variant } = reply;
+  const { body, session } = answer;
+  const isPlain =
+    variant === undefined &&
+    (session === undefined ||
+      (sessionId !== undefined &&
+        PLAIN_ID.test(sessionId) &&
+        (session.encoding === 'utf-8' || session.encoding === 'iso-8859-1')));
+  const own = session === undefined ? '' : (sessionId ?? '');
+  const at = session?.at ?? 0;
+  if (isPlain && (body.length <= SHORT || session !== undefined)) {
+    const bytes = body.length + own.length;
+    const front = session === undefined ? '' : body.toString('latin1', 0, at) + own;
+    if (body.length > SHORT) response.cork();
+    response.writeHead(200, headOf(answer, bytes, reply));
+    if (body.length <= SHORT) response.end(front + body.toString('latin1', at), 'latin1');
+    else {
+      // As text it goes into one piece with the head.
+      response.write(front, 'latin1');
+      response.end(body.subarray(at));
+    }
+    return bytes;
+  }
+  // Before the head: nothing of an answer that cannot be given to this client may be sent.
+  const pieces =
+    variant === undefined
+      ? withSession(answer, sessionId)
+      : gzipWithSession(variant, answer, sessionId);
+  const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  response.cork();
+  response.writeHead(200, headOf(answer, bytes, reply));
+  for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
+  response.end(pieces.at(-1));
+  return bytes;
+}
+
+/** Names and values in turn. */
+function headOf(answer: StoredAnswer, bytes: number, reply: StoredReply): string[] {
+  const { outcome, ttl, age, sessionId, variant, asksForCaps } = reply;
+  const head = ['content-type', answer.contentType, 'content-length', String(bytes)];
+  if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
+  if (variant !== undefined) head.push('content-encoding', 'gzip');
+  if (answer.body.length >= GZIP_FROM) head.push('vary', 'accept-encoding');
+  // A session id of XML may be anything.
+  if (answer.sessionHeader && sessionId !== undefined && HEADER_VALUE.test(sessionId)) {
+    head.push('x-as-sessionid', sessionId);
+  }
+  head.push('cache-status', cacheStatus(outcome, ttl), 'age', String(Math.floor(age / 1000)));
+  if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
+  return head;
+}
+
+/**
+ * The value of the header Cache-Status (RFC 9211).
+ * @param ttl milliseconds for which a hit may still be used
+ */
+export function cacheStatus(outcome: Outcome, ttl = 0): string {
+  switch (outcome.kind) {
+    case 'hit':
+      return `mdx-gateway; hit; ttl=${Math.floor(ttl / 1000)}; detail=${outcome.detail}`;
+    case 'miss': {
+      const stored = outcome.stored === true ? '; stored' : '';
+      const detail = outcome.detail === undefined ? '' : `; detail=${outcome.detail}`;
+      return `mdx-gateway; fwd=miss${stored}${detail}`;
+    }
+    case 'bypass':
+      return `mdx-gateway; fwd=bypass; detail=${outcome.detail}`;
+    case 'gateway':
+      return `mdx-gateway; detail=${outcome.detail}`;
+  }
+}

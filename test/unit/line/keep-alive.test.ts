@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import type { Engine, Touch } from '../../../src/engine/engine.ts';
+import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import { createSessions } from '../../../src/sessions/registry.ts';
+import { createKeepAlive } from '../../../src/line/keep-alive.ts';
+import { handClock, quiet } from '../query-cache/fakes.ts';
+
+const IDLE = 3_600_000;
+const NAME = { place: 'engine', id: 'one' };
+const FAULT: Touch = {
+  kind: 'fault',
+  head: { status: 200, statusMessage: 'OK', headers: {} },
+  body: Buffer.from('gone'),
+};
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] });
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** A session that was last forwarded half its idle time ago, and an engine that answers when a test says so. */
+async function house() {
+  const clock = handClock();
+  const sessions = createSessions({
+    store: aloneStore(createMemoryStore({ clock, keySecret: '', newToken: () => 'token' })),
+    clock,
+    lease: IDLE,
+    sleep: async () => {},
+    newToken: () => 'token',
+    onError: () => {},
+  });
+  await sessions.begin(NAME, { principal: 'alice', profile: '', catalog: null, replica: 'r' });
+  clock.advance(IDLE / 2);
+  const keepAlive = createKeepAlive({ sessions, clock });
+  const touches: ((touch: Touch) => void)[] = [];
+  const signals: AbortSignal[] = [];
+  const engine: Pick<Engine, 'touch'> = {
+    touch: (_addressee, _id, signal) => {
+      signals.push(signal);
+      return new Promise((resolve) => touches.push(resolve));
+    },
+  };
+  const record = async () => {
+    const found = await sessions.find(NAME);
+    return found.kind === 'known' ? found.record : undefined;
+  };
+  /** What a request of the session is told, as soon as it is told anything. */
+  async function visit() {
+    const known = await record();
+    if (known === undefined) throw new Error('the session is not known');
+    const told: (Touch | 'nothing')[] = [];
+    const addressee = {
+      project: undefined,
+      query: [],
+      authorization: undefined,
+      user: 'alice',
+      replica: undefined,
+    };
+    const destination = { engine, addressee, settings: { session_idle: IDLE } };
+    void keepAlive
+      .before({ destination, name: NAME, record: known })
+      .then((answer) => told.push(answer ?? 'nothing'));
+    await quiet();
+    return told;
+  }
+  return { clock, record, touches, signals, visit };
+}
+
+describe('a request that is answered from the cache', () => {
+  test('waits for the engine, and is told what that says of a session that is gone', async () => {
+    const { touches, visit, record } = await house();
+    const told = [await visit(), await visit()];
+    expect([told, touches.length]).toEqual([[[], []], 1]);
+    touches[0]?.(FAULT);
+    await quiet();
+    expect([told, await record()]).toEqual([[[FAULT], [FAULT]], undefined]);
+  });
+
+  test('does not wait for an engine that hangs, nor do those after it, nor is that engine touched again', async () => {
+    const { touches, visit } = await house();
+    const first = await visit();
+    jest.advanceTimersByTime(4_999);
+    await quiet();
+    expect(first).toEqual([]);
+    jest.advanceTimersByTime(1);
+    await quiet();
+    expect([first, await visit(), await visit()]).toEqual([['nothing'], ['nothing'], ['nothing']]);
+    expect(touches).toHaveLength(1);
+  });
+
+  test('leaves the touch under way: a Fault that comes later ends the session', async () => {
+    const { touches, signals, visit, record } = await house();
+    await visit();
+    jest.advanceTimersByTime(5_000);
+    await quiet();
+    expect([(await record())?.dirty, signals[0]?.aborted]).toEqual([false, false]);
+    touches[0]?.(FAULT);
+    await quiet();
+    expect(await record()).toBeUndefined();
+  });
+
+  test.each([
+    ['alive', [['nothing'], 1]],
+    ['failed', [[], 2]],
+  ] as const)('is followed by %s, late: the next one knows of it', async (kind, expected) => {
+    const { touches, visit } = await house();
+    await visit();
+    jest.advanceTimersByTime(5_000);
+    touches[0]?.({ kind });
+    await quiet();
+    const next = await visit();
+    expect([next, touches.length]).toEqual(expected);
+  });
+});

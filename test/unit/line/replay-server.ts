@@ -1,0 +1,107 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { GatewayEvent } from '../../../src/events.ts';
+import { XmlaClient } from '../../../src/line/client.ts';
+import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
+import { createGzipMaker, makeGzip, type GzipVariant } from '../../../src/query-cache/gzip.ts';
+import type { GzipSource } from '../../../src/query-cache/query.ts';
+import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { mddatasetAnswer } from '../../support/answers.ts';
+import { send } from '../../support/http-client.ts';
+import { bodyAccount, handClock } from '../query-cache/fakes.ts';
+import { answerWith } from '../query-cache/entries/session-documents.ts';
+
+export const WHOLE = mddatasetAnswer({
+  cells: 100,
+  header: '<Session xmlns="urn:x" SessionId=""/>',
+});
+const AT = WHOLE.indexOf('SessionId="') + 'SessionId="'.length;
+export const inSession = (written: string) =>
+  Buffer.from(WHOLE.slice(0, AT) + written + WHOLE.slice(AT));
+
+export const LONG = answerWith({ body: Buffer.from(WHOLE), session: undefined });
+export const WITH_SESSION = answerWith({
+  body: Buffer.from(WHOLE),
+  session: { at: AT, encoding: 'utf-8' },
+});
+export const SHORT = answerWith({ body: Buffer.from('<a/>'), session: undefined });
+
+const servers: Server[] = [];
+
+/** Ends every server of a test; to be called after each. */
+export function closeServers(): void {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+export type Facts = { readonly sessionId?: string; readonly gzip?: GzipSource };
+
+/** A server whose client of each request is told what to do; failures are answered as the handler does. */
+export async function serve(
+  answer: (client: XmlaClient) => void | Promise<void>,
+  make: (answer: StoredAnswer) => Promise<GzipVariant | undefined> = makeGzip,
+) {
+  const events: GatewayEvent[] = [];
+  const responses: ServerResponse[] = [];
+  const account = bodyAccount();
+  const inUse = createBodiesInUse(account);
+  const gzip = createGzipMaker({ make, most: 1, account });
+  const server = createServer((request, response) => {
+    const clock = handClock();
+    const emit = (event: GatewayEvent) => void events.push(event);
+    const client = new XmlaClient(request, response, {
+      newId: () => 'id',
+      addressOf: () => '127.0.0.1',
+      clock,
+      emit,
+      gzip,
+      inUse,
+    });
+    client.watch();
+    responses.push(response);
+    void (async () => answer(client))().catch((error: unknown) => client.fail(error));
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const ask = (headers: Record<string, string> = {}) => send(url, { method: 'POST', headers });
+  return { url, events, responses, ask, account, inUse };
+}
+
+export function replay(
+  client: XmlaClient,
+  answer: StoredAnswer,
+  { sessionId, gzip }: Facts = {},
+): void {
+  client.replay(answer, {
+    outcome: { kind: 'hit', detail: 'memory' },
+    ttl: 30_000,
+    age: 1_500,
+    sessionId,
+    gzip,
+  });
+}
+
+/** What memory does: holds the variant beside the answer. */
+export function gzipSource(): GzipSource & { readonly kept: number } {
+  let variant: GzipVariant | undefined;
+  let kept = 0;
+  return {
+    get variant() {
+      return variant;
+    },
+    get kept() {
+      return kept;
+    },
+    keep(made) {
+      kept += 1;
+      variant = made;
+    },
+  };
+}
+
+export const GZIP = { 'accept-encoding': 'gzip, deflate' };
