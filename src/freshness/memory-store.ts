@@ -20,7 +20,7 @@ const MAX_PROJECTS = 100_000;
  * Of more sessions than this, or of more than a quarter of it by one user, those that were not asked for longest are
  * forgotten, and so unknown.
  */
-export const MAX_SESSIONS = 100_000;
+const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
 export interface Holder {

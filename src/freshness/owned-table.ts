@@ -6,7 +6,7 @@ const SHARE = 1 / 4;
 /** Values by name, each of an owner. */
 export interface OwnedTable<V> {
   get(name: string): V | undefined;
-  /** In the place of what stood under the name, whoever owned that. */
+  /** In the place of what stood under the name, of whatever owner. */
   set(name: string, owner: string, value: V): void;
   delete(name: string): void;
   values(): Iterable<V>;
@@ -22,7 +22,7 @@ interface Kept<V> {
 }
 
 /**
- * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where he has
+ * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that has
  * more than a quarter of all places; else of all. So no owner drops what others use by taking ever more places.
  */
 export function createOwnedTable<V extends object>(max: number): OwnedTable<V> {

@@ -50,7 +50,7 @@ export function sessionFace(store: Pick<FreshnessStore, 'session' | 'renew'>): S
 }
 
 /** What is noted of a session that was just begun. */
-export function sessionData(changed: Partial<SessionData> = {}): SessionData {
+function sessionData(changed: Partial<SessionData> = {}): SessionData {
   return {
     principal: 'alice',
     profile: 'profile',
