@@ -5,7 +5,7 @@ import type { PurgeCause } from './events.ts';
 export type Stale = { readonly project: string } | 'everything';
 
 /**
- * What is known of the change: it will be made (`before`), it was made (`after`), or nobody knows whether it was
+ * What is known of the change: it will be made (`before`), it was made (`after`), or it is not known whether it was
  * made, or will be made yet (`unknown`).
  */
 export type ChangeState = 'before' | 'after' | 'unknown';
@@ -25,8 +25,8 @@ export type Invalidate = (
 ) => Promise<boolean>;
 
 /**
- * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which nobody
- * knows whether it was done is taken for done.
+ * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which it is
+ * not known whether it was done is taken for done.
  * @param options.made what a result says of the change
  * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
  */

@@ -3,7 +3,7 @@ import type { Purges } from '../query-cache/purge/purge.ts';
 import { purgedScopes } from '../query-cache/purge/scopes.ts';
 
 /**
- * A change of which nobody knows whether it was made may still be made: by a database that hangs, a remote server
+ * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server
  * that works on, or an engine that reads its data anew. What it would make stale is dropped again so long after it (ms).
  */
 const DROPPED_AGAIN = [5_000, 60_000, 300_000, 900_000, 3_600_000];

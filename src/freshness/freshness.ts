@@ -66,9 +66,8 @@ export function createEpochs(options: {
   onError?: (error: unknown) => void;
 }): Epochs {
   const { store, onError = () => {} } = options;
-  const known = createLeaseCache<string>({ ...options, max: MAX_HELD, ownerOf: () => '' });
+  const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
   const pending = createPending(onError);
-  const reads = new Map<string, Promise<CapturedEpochs | undefined>>();
   /** Purges announced here → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MAX_ANNOUNCED });
   /**
@@ -101,11 +100,13 @@ export function createEpochs(options: {
     return { scopes, tokens, keySecret };
   }
 
-  async function read(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
-    // No request waits for a renewal that may take long to fail.
-    if (isPending(scopes)) return undefined;
-    try {
-      return await known.read(
+  return {
+    held,
+    pending,
+    async obtain(scopes) {
+      // No request waits for a renewal that may take long to fail.
+      if (isPending(scopes)) return undefined;
+      return await known.readOnce(
         scopes,
         () => store.read(scopes),
         (reading, since) => {
@@ -118,23 +119,6 @@ export function createEpochs(options: {
           return held(scopes);
         },
       );
-    } catch (error) {
-      onError(error);
-      return undefined;
-    }
-  }
-
-  return {
-    held,
-    pending,
-    obtain(scopes) {
-      // A catalog may be named anything, also what would join two scopes.
-      const name = JSON.stringify(scopes);
-      const running = reads.get(name);
-      if (running !== undefined) return running;
-      const started = read(scopes).finally(() => reads.delete(name));
-      reads.set(name, started);
-      return started;
     },
     areCurrent({ scopes, tokens, keySecret: captured }) {
       if (keySecret !== captured || isPending(scopes)) return false;

@@ -29,15 +29,17 @@ export interface LeaseCache<V> {
   /** Forgets it, and what was known last. */
   drop(name: string): void;
   /**
-   * Asks until the reply was not overtaken and is young enough.
+   * Asks until the reply was not overtaken and is young enough. Never rejects.
    * @param take keeps the reply; undefined when it came too late to be used
-   * @returns undefined when every reply was worthless
+   * @returns undefined when every reply was worthless, or none came
    */
   read<R, T>(
     names: readonly string[],
     ask: () => Promise<R>,
     take: (reply: R, since: LeaseStart) => T | undefined,
   ): Promise<T | undefined>;
+  /** The same; callers that come while it is under way, and before the next change of the names, share it. */
+  readOnce: LeaseCache<V>['read'];
   watch(names: readonly string[]): Watch;
   /** Milliseconds since the oldest value in use was asked for; undefined when none is held. */
   age(): number | undefined;
@@ -53,6 +55,7 @@ interface Entry<V> {
 /**
  * @param options.max of so many values at most, and of a quarter of them by one owner; the others are read again
  * @param options.ownerOf whose a value is
+ * @param options.onError told of every question that failed
  */
 export function createLeaseCache<V>(options: {
   clock: Clock;
@@ -60,10 +63,12 @@ export function createLeaseCache<V>(options: {
   lease: number;
   max: number;
   ownerOf: (value: V) => string;
+  onError: (error: unknown) => void;
 }): LeaseCache<V> {
   const { clock, lease, ownerOf } = options;
   const entries = createOwnedTable<Entry<V>>(options.max);
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
+  const reads = new Map<string, { readonly asked: readonly string[]; result: Promise<unknown> }>();
   let era = 0;
 
   const holds = ({ since, era: keptIn }: Entry<V>) =>
@@ -78,8 +83,45 @@ export function createLeaseCache<V>(options: {
     };
   }
 
+  async function read<R, T>(
+    names: readonly string[],
+    ask: () => Promise<R>,
+    take: (reply: R, since: LeaseStart) => T | undefined,
+  ): Promise<T | undefined> {
+    for (let sent = 0; sent < MAX_READS; sent += 1) {
+      const since = leaseStart(clock);
+      const watching = watch(names);
+      try {
+        const reply = await ask();
+        const taken = watching.overtaken() ? undefined : take(reply, since);
+        if (taken !== undefined) return taken;
+      } catch (error) {
+        options.onError(error);
+        return undefined;
+      } finally {
+        watching.stop();
+      }
+    }
+    return undefined;
+  }
+
   return {
     watch,
+    read,
+    readOnce<R, T>(...question: Parameters<typeof read<R, T>>) {
+      const [asked] = question;
+      // A name may hold anything, also what would join two.
+      const key = JSON.stringify(asked);
+      const running = reads.get(key);
+      // All callers of one cache ask the same of the same names.
+      if (running !== undefined) return running.result as Promise<T | undefined>;
+      const result = read(...question).finally(() => {
+        if (reads.get(key) === started) reads.delete(key);
+      });
+      const started = { asked, result };
+      reads.set(key, started);
+      return result;
+    },
     held(name) {
       const entry = entries.get(name);
       return entry !== undefined && holds(entry) ? entry.value : undefined;
@@ -93,9 +135,10 @@ export function createLeaseCache<V>(options: {
       entries.set(name, ownerOf(value), { ...entry, value });
     },
     forget(names) {
-      for (const one of watches) {
-        if (names === 'all' || one.names.some((name) => names.includes(name))) one.overtaken = true;
-      }
+      const concerns = (asked: readonly string[]) =>
+        names === 'all' || asked.some((name) => names.includes(name));
+      for (const one of watches) if (concerns(one.names)) one.overtaken = true;
+      for (const [key, { asked }] of reads) if (concerns(asked)) reads.delete(key);
       if (names === 'all') era += 1;
       for (const name of names === 'all' ? [] : names) {
         const entry = entries.get(name);
@@ -104,20 +147,6 @@ export function createLeaseCache<V>(options: {
       }
     },
     drop: entries.delete,
-    async read(names, ask, take) {
-      for (let sent = 0; sent < MAX_READS; sent += 1) {
-        const since = leaseStart(clock);
-        const watching = watch(names);
-        try {
-          const reply = await ask();
-          const taken = watching.overtaken() ? undefined : take(reply, since);
-          if (taken !== undefined) return taken;
-        } finally {
-          watching.stop();
-        }
-      }
-      return undefined;
-    },
     age() {
       let oldest: number | undefined;
       for (const entry of entries.values()) {

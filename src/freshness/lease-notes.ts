@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts';
 
-/** Who uses what he reads for how long, as far as it was told. */
+/** Which holders use what they read, and for how long. */
 export interface LeaseNotes {
   /**
-   * Notes that this holder uses what he reads now for `lease` milliseconds.
+   * Notes that this holder uses what it reads now for `lease` milliseconds.
    * @param kept for how long the note counts (ms); ten leases when left out, so that a change that comes late finds it
    */
   note(holder: string, lease: number, kept?: number): void;

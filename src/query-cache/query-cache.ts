@@ -13,7 +13,7 @@ import type { Flight, Flights, Landing } from './flights.ts';
 import { partDigests, partTexts, queryKey, withoutEpochs, type PartDigests } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
-import type { Client, GzipSource, KnownKey, Query, Recalled } from './query.ts';
+import type { Client, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EngineTurn, SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
@@ -34,11 +34,7 @@ const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
   'engine-login',
 ]);
 
-export interface QueryCache {
-  /** What memory holds under a key that was made before, where it may be used in this very turn. */
-  recall(known: KnownKey): Recalled | undefined;
-  /** The compressed variant of what was recalled. */
-  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
+export interface QueryCache extends KnownAnswers {
   /**
    * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
    * for what the cache or the engine do; a client that goes away ends it early.
@@ -313,7 +309,11 @@ export function createQueryCache(options: {
 
   return {
     answer,
-    recall: (known) => take(slotOf(known), known.ttl, undefined),
+    recall: (known, brought) => take(slotOf(known), known.ttl, brought),
+    bring({ key, captured }, beside) {
+      if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
+      return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
+    },
     gzipOf: memory.gzipOf,
     explain: createExplain({ ...options, noEpochs, timeLeft }),
   };

@@ -85,6 +85,24 @@ export interface Recalled {
   readonly age: number;
 }
 
+/** Finds answers under keys that were made before, without the query that they were made of. */
+export interface KnownAnswers {
+  /**
+   * The answer that memory holds under a key, else the one that was brought, where it may be used at this very moment.
+   * What was brought is kept in memory then. What it returns counts in this turn only.
+   */
+  recall(known: KnownKey, brought?: StoredAnswer): Recalled | undefined;
+  /**
+   * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
+   * {@link KnownAnswers.recall}. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+   * @param beside what the asker keeps in memory meanwhile (bytes)
+   * @returns never rejects
+   */
+  bring(known: KnownKey, beside: number): Promise<StoredAnswer | undefined> | undefined;
+  /** The compressed variant of what was recalled. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
+}
+
 /** The compressed variant of an answer in memory. */
 export interface GzipSource {
   /** Undefined as long as none has been made. */

@@ -52,8 +52,9 @@ export interface SharedEntries {
   peek(key: string): Promise<StoredAnswer | undefined>;
   /**
    * Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects.
+   * @param beside what the asker keeps in memory meanwhile, to be counted here (bytes)
    */
-  find(key: string): Promise<StoredAnswer | undefined>;
+  find(key: string, beside?: number): Promise<StoredAnswer | undefined>;
   /**
    * Keeps the answer. Also when the lease of its epochs ran out meanwhile: whether they are still in force is asked
    * by those who look for it. Never rejects.
@@ -76,10 +77,11 @@ export function createSharedEntries(options: {
   const longWrites = createGate(1);
   const forEver = new AbortController().signal;
 
-  async function look(key: string): Promise<Decoded | undefined> {
+  async function look(key: string, beside: number): Promise<Decoded | undefined> {
     const share = options.account?.open('value');
     const take = (bytes: number) => takeRoom(share, bytes);
     try {
+      take(beside);
       const found = await values.get(key);
       if (found === null) return undefined;
       take(found.length);
@@ -132,12 +134,12 @@ export function createSharedEntries(options: {
 
   return {
     async peek(key) {
-      const found = await look(key);
+      const found = await look(key, 0);
       return found?.ok === true ? found.answer : undefined;
     },
-    async find(key) {
+    async find(key, beside = 0) {
       try {
-        const found = await look(key);
+        const found = await look(key, beside);
         if (found?.ok === true) return found.answer;
         if (found !== undefined) emit({ type: 'entry-rejected', why: found.why });
       } catch (error) {

@@ -6,7 +6,7 @@ import {
   type FreshnessStore,
   type Scope,
   type SessionCall,
-  type SessionRecord,
+  type SessionData,
   type SessionReply,
 } from '../freshness/freshness-store.ts';
 import type { Sealer } from '../sealing.ts';
@@ -155,10 +155,9 @@ export function createRedisFreshness(options: {
 const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: false } as const;
 
 /** JSON, so that every text comes back as it was, and equal ones are equal bytes for the script. */
-function textOf({ principal, replica, spelling, catalog, profile }: SessionRecordTexts): string {
-  return JSON.stringify([principal, replica, spelling, catalog, profile]);
+function textOf({ principal, replica, spelling, catalog, profile }: SessionData): string {
+  return JSON.stringify({ principal, replica, spelling, catalog, profile });
 }
-type SessionRecordTexts = Omit<SessionRecord, 'dirty' | 'version' | 'forwardedAt'>;
 
 /**
  * The lease alone where there is no record, or one that does not open: it was noted with another key. Throws for
@@ -168,20 +167,13 @@ function readReply(reply: unknown, open: (text: string) => string | undefined): 
   if (!isStrings(reply) || (reply.length !== 1 && reply.length !== 5)) throw unreadable();
   const [lease, dirty, sealed, version = '', at] = reply;
   const opened = sealed && open(sealed);
-  // Where there is no key, everything opens, also what another gateway has sealed: that is no list.
-  if (!opened?.startsWith('[')) return { lease: numberOf(lease) };
-  const [principal, replica, spelling, catalog, profile] = JSON.parse(opened) as unknown[];
-  const texts = [principal, replica, spelling, profile, catalog ?? ''];
-  if (!isStrings(texts)) throw unreadable();
-  return {
-    lease: numberOf(lease),
-    record: {
-      ...({ principal, replica, spelling, catalog, profile } as SessionRecordTexts),
-      dirty: dirty !== '0',
-      version,
-      forwardedAt: numberOf(at),
-    },
-  };
+  // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
+  if (!opened?.startsWith('{')) return { lease: numberOf(lease) };
+  const data = JSON.parse(opened) as SessionData;
+  const { principal, replica, spelling, profile, catalog } = data;
+  if (!isStrings([principal, replica, spelling, profile, catalog ?? ''])) throw unreadable();
+  const record = { ...data, dirty: dirty !== '0', version, forwardedAt: numberOf(at) };
+  return { lease: numberOf(lease), record };
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */

@@ -52,7 +52,6 @@ export function createSessions(options: {
     ownerOf: ({ principal }) => principal,
   });
   const digestsOf = createSessionDigests();
-  const finds = new Map<string, Promise<FoundSession>>();
   /**
    * Sessions that were made dirty here → the version of their record ('' without one) that no gateway takes for clean;
    * undefined where the store did not confirm that, so that it counts here alone.
@@ -85,35 +84,24 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
-  async function read(key: string, call: 'read' | 'peek' = 'read'): Promise<FoundSession> {
-    try {
-      const found = await known.read<SessionReply, FoundSession>(
-        [key],
-        () => store.session(key, { do: call }),
-        ({ record }, since) => {
-          if (record === undefined) known.drop(key);
-          else if (call === 'read') known.keep(key, record, since);
-          if (record === undefined) return { kind: 'unknown' };
-          // A stale 'dirty' needs no refresh: it never turns clean.
-          return record.dirty || call === 'peek' ? seen(key, record) : now(key);
-        },
-      );
-      return found ?? lasting(key);
-    } catch (error) {
-      onError(error);
-      return lasting(key);
-    }
-  }
-
-  /** Concurrent callers share one read. */
-  function readOnce(key: string): Promise<FoundSession> {
-    const running = finds.get(key);
-    if (running !== undefined) return running;
-    const started = read(key).finally(() => {
-      if (finds.get(key) === started) finds.delete(key);
-    });
-    finds.set(key, started);
-    return started;
+  /** @param how `read` never joins a read that is under way, `readOnce` does; see {@link LeaseCache} */
+  async function read(
+    key: string,
+    how: 'read' | 'readOnce' = 'read',
+    call: 'read' | 'peek' = 'read',
+  ): Promise<FoundSession> {
+    const found = await known[how]<SessionReply, FoundSession>(
+      [key],
+      () => store.session(key, { do: call }),
+      ({ record }, since) => {
+        if (record === undefined) known.drop(key);
+        else if (call === 'read') known.keep(key, record, since);
+        if (record === undefined) return { kind: 'unknown' };
+        // A stale 'dirty' needs no refresh: it never turns clean.
+        return record.dirty || call === 'peek' ? seen(key, record) : now(key);
+      },
+    );
+    return found ?? lasting(key);
   }
 
   /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
@@ -124,8 +112,6 @@ export function createSessions(options: {
       const reply = await store.session(key, call);
       const overtaken = watch.overtaken();
       known.forget([key]);
-      // Its repetition is worth waiting for only to those who came before.
-      finds.delete(key);
       if (reply.record === undefined) known.drop(key);
       else if (!overtaken) known.keep(key, reply.record, since);
       return reply;
@@ -182,11 +168,11 @@ export function createSessions(options: {
       const { key, spelling } = digestsOf(name);
       const found = now(key);
       if (found !== undefined) return asSpelt(found, spelling);
-      return readOnce(key).then((one) => asSpelt(one, spelling));
+      return read(key, 'readOnce').then((one) => asSpelt(one, spelling));
     },
     async peek(name) {
       const { key, spelling } = digestsOf(name);
-      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
+      return asSpelt(now(key) ?? (await read(key, 'read', 'peek')), spelling);
     },
     handle(name) {
       const { key, spelling } = digestsOf(name);
@@ -218,7 +204,6 @@ export function createSessions(options: {
     async dirtyAll() {
       const renewed = await tryToRenew(() => store.renew(['sessions']));
       known.forget('all');
-      finds.clear();
       if (renewed === undefined) return false;
       await waitOut(renewed.others);
       return true;

@@ -8,7 +8,7 @@ import type { SessionName } from './sessions.ts';
  * the same (a GUID with or without braces, in any letter case). The place is no part of it, since two places may be
  * one engine. So no change is ever noted beside the session that it concerns; two sessions that meet under one name
  * cost their users the cache, and nothing else.
- * @returns SHA-256, base64url: whoever has an id may act in that session, and ids may be long
+ * @returns SHA-256, base64url: an id gives the right to act in that session, and ids may be long
  */
 export function sessionName({ id }: SessionName): string {
   return digest(withoutBraces(foldObjectName(id)));

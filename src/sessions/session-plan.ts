@@ -43,7 +43,7 @@ export function planSession(
     // Other gateways may take it for clean where it was: what may move it is a change like any other.
     const { last } = found;
     const wasOwn = last?.principal === question.principal;
-    if (last !== undefined && !wasOwn && isKeptFromStrangers(last, engine)) {
+    if (last !== undefined && !wasOwn && isOwnedByOther(last, engine)) {
       return { kind: 'refuse' };
     }
     const pass = { kind: 'pass', record } as const;
@@ -55,11 +55,11 @@ export function planSession(
     return { ...pass, reason, before: moves ? 'dirty' : before };
   }
   if (record === undefined || !isOwn) {
-    if (isKeptFromStrangers(record, engine)) return { kind: 'refuse' };
+    if (isOwnedByOther(record, engine)) return { kind: 'refuse' };
     return {
       kind: 'pass',
       reason: 'unknown-session',
-      before: beforeStrange(question, before, found, engine),
+      before: beforeUnknown(question, before, found, engine),
       record,
     };
   }
@@ -80,8 +80,8 @@ export function planSession(
   return { kind: 'clean', record };
 }
 
-/** What somebody left in a session must not serve another, unless the engine sees to that. */
-function isKeptFromStrangers(record: SessionRecord | undefined, engine: EngineTraits): boolean {
+/** What one user left in a session must not serve another, unless the engine sees to that. */
+function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;
 }
@@ -94,8 +94,8 @@ function dependsOnOrder({ catalog }: SessionQuestion, record: SessionRecord): bo
   return catalog === undefined && isExtended(record.profile);
 }
 
-/** Whom the engine refuses to end a session must not make it forgotten. What may move one, by another spelling, is a change. */
-function beforeStrange(
+/** A user whom the engine refuses to end a session must not make it forgotten. What may move one, by another spelling, is a change. */
+function beforeUnknown(
   { principal, catalog }: SessionQuestion,
   before: 'nothing' | 'dirty' | 'end',
   found: FoundSession,
@@ -120,7 +120,7 @@ function mayMove(
 
 /**
  * A request that names another catalog than the session works in may move it there, for all that comes after. The
- * first one named is noted. Who names a second one leaves a session of which nobody knows where it is.
+ * first one named is noted. A second one leaves a session of which it is not known where it is.
  */
 function movesCatalog(
   { catalog }: SessionQuestion,

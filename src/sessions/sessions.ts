@@ -8,7 +8,7 @@ export interface SessionName {
 }
 
 /**
- * A session as it was found: a record, none under this very spelling, or nobody can tell (the store is away).
+ * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away).
  * `otherwise` is a session of another place or spelling that the engine could take for it. `last` is what this
  * gateway knew last, however old: good for where a request goes, never for what it is answered.
  */
@@ -53,12 +53,12 @@ export interface Sessions {
    * statement go to the engine. False when that could not be brought about: the statement must not be sent.
    */
   dirty(names: readonly SessionName[]): Promise<boolean>;
-  /** The same for all sessions of all engines: for a request of which nobody can tell in which session it is. */
+  /** The same for all sessions of all engines: for a request of which it cannot be told in which session it is. */
   dirtyAll(): Promise<boolean>;
   /**
    * A request names its first catalog in a session that was begun without one.
    * @returns what is known afterwards, when no replica uses what was; dirty when another request was quicker
-   * or nobody knows whether it was noted; unavailable when the request must not be sent, as with `dirty`
+   * or it is not known whether it was noted; unavailable when the request must not be sent, as with `dirty`
    */
   takeCatalog(
     name: SessionName,

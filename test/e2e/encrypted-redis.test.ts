@@ -164,7 +164,7 @@ describe('a Redis with an encryption key', () => {
       const inIt = () =>
         askStamped(other.url, execute({ statement, properties, session: inSession(id) }));
       await until(inIt, ({ status }) => status === 'hit');
-      expect(await count('{mdx}:session:*')).toBe(1);
+      expect(await count('{mdx}:2:session:*')).toBe(1);
       expect(await namesThatShow('alice', PROJECT, id, 'SELECT', sessions.url)).toEqual([]);
 
       // Whoever has no key, or another one, does not know the session; that is no failure of Redis.

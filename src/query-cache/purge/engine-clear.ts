@@ -15,8 +15,8 @@ export interface EngineClear {
  * Port: has every replica of every engine whose answers may be stale clear its own cache, where it has one
  * (`engine.clear`). Resolves to one item for each replica that was called; none where nothing is configured.
  * Never rejects.
- * @param authorization that of whoever purges, for engines that are asked with the login of the client; undefined
- *   when nobody is there, such as for a purge that is repeated: such an engine is then not called, and there is no
+ * @param authorization that of the caller, for engines that are asked with the login of the client; undefined
+ *   when there is none, such as for a purge that is repeated: such an engine is then not called, and there is no
  *   item of it
  */
 export type ClearEngines = (

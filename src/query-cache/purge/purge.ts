@@ -41,9 +41,9 @@ export type PurgeOutcome =
 
 /** What a purge has to do with engines. */
 export interface EngineClearing {
-  /** Called for what somebody wants cleared, not for changes that engines made themselves or are told of. */
+  /** Called for what a user wants cleared, not for changes that engines made themselves or are told of. */
   readonly clear: ClearEngines;
-  /** Whether engines are asked with the login of whoever purges: then only those who have the same share a run. */
+  /** Whether engines are asked with the login of the caller: then only callers who have the same share a run. */
   readonly asksAsCaller: () => boolean;
 }
 
@@ -51,7 +51,7 @@ export interface EngineClearing {
 export interface PurgeOrder {
   readonly principal: string;
   readonly cause: PurgeCause;
-  /** The header Authorization of whoever purges, for engines that are asked with the login of the client. */
+  /** The header Authorization of the caller, for engines that are asked with the login of the client. */
   readonly authorization?: string | undefined;
 }
 
@@ -64,7 +64,7 @@ export type Purge = (stale: Stale, order: PurgeOrder) => Promise<PurgeOutcome>;
 export interface Purges {
   readonly purge: Purge;
   /**
-   * Renews the epochs like a purge, and waits for nobody: other replicas may go on for a lease. For what is
+   * Renews the epochs like a purge, and does not wait: other gateways may go on for a lease. For what is
    * followed by a purge, so that it is tried once only.
    * @returns false when Redis did not confirm it; it then stays owed
    */

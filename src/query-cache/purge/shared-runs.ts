@@ -1,5 +1,5 @@
 /**
- * Begins a run for whoever asks, or lets them share one.
+ * Begins a run for a caller, or lets several share one.
  * @param key whose runs can stand for each other
  * @param begin begins it, and calls `acted` when the next one of the key may begin to act; at its end at the latest
  *   that is taken for called
@@ -14,7 +14,7 @@ interface Waiting<T> {
 
 /**
  * Work that must begin after it was asked for, and is the same for all who ask: of one key at most one run acts at a
- * time, and one waits for it, which all share who come meanwhile. Nobody is given a run that had begun before they came.
+ * time, and one waits for it, which all share who come meanwhile. No caller is given a run that had begun before it came.
  */
 export function createSharedRuns<T>(): ShareRun<T> {
   /** Keys of which a run acts, with the one that waits for it. */

@@ -126,7 +126,7 @@ describe('sessions in Redis', () => {
   test.each(['data', 'at'])('are not known when their %s is none', async (field) => {
     const { store } = await replica();
     await store.begin('name', sessionRecord());
-    await askRedis(redis.port, `HSET ${keyOf('name')} ${field} [1]`);
+    await askRedis(redis.port, `HSET ${keyOf('name')} ${field} {}`);
     await expect(store.read('name')).rejects.toThrow('something else than a session');
   });
 

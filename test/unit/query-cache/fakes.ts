@@ -6,11 +6,16 @@ import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
 import { createFlights } from '../../../src/query-cache/flights.ts';
 import type { MemoryTier } from '../../../src/query-cache/memory-tier.ts';
 import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
-import { createQueryCache, type QueryCache } from '../../../src/query-cache/query-cache.ts';
+import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
 import type { SharedEntries, ValueTier } from '../../../src/query-cache/shared-entries.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
 import type { KeyParts } from '../../../src/query-cache/key.ts';
-import type { EngineAnswer, Query, QuerySession } from '../../../src/query-cache/query.ts';
+import type {
+  EngineAnswer,
+  KnownAnswers,
+  Query,
+  QuerySession,
+} from '../../../src/query-cache/query.ts';
 import { entryScopes } from '../../../src/query-cache/purge/scopes.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
@@ -244,7 +249,7 @@ export function knownAnswers(options: {
   memory: Pick<MemoryTier, 'get' | 'set' | 'gzipOf'>;
   entries: Pick<SharedEntries, 'find'>;
   clock: Clock;
-}): Pick<QueryCache, 'recall'> {
+}): KnownAnswers {
   const never = () => {
     throw new Error('not asked for by these answers');
   };

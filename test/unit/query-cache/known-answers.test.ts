@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import type { KnownKey } from '../../../src/query-cache/query.ts';
+import type { KnownAnswers, KnownKey } from '../../../src/query-cache/query.ts';
 import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
-import { handClock, knownAnswers, type HandClock } from './fakes.ts';
+import { checkpoint, handClock, knownAnswers, type Checkpoint, type HandClock } from './fakes.ts';
 import { answerWith } from './entries/session-documents.ts';
 
 const TTL = 1_000;
@@ -15,10 +15,18 @@ const KNOWN: KnownKey = {
 
 let clock: HandClock;
 let memory: Map<string, StoredAnswer>;
-/** Whether the epochs are in force. */
-let current: boolean;
+/** Tier 2, where whoever looks can be held. */
+let shared: Map<string, StoredAnswer>;
+let looks: Checkpoint;
+let looked: number;
+/** Whether the epochs are in force; whether they are after they were read anew, where one is held. */
+let [current, renewed]: [boolean, boolean] = [true, true];
+let reads: Checkpoint;
 let obtained: (readonly string[])[];
-let answers: ReturnType<typeof knownAnswers>;
+let kept: unknown[];
+/** What those who asked tier 2 kept meanwhile (bytes). */
+let besides: number[];
+let answers: KnownAnswers;
 let stored: StoredAnswer;
 
 beforeEach(() => {
@@ -30,22 +38,39 @@ beforeEach(() => {
     lifetime: TTL,
   });
   clock.advance(AGE);
-  memory = new Map();
-  [current, obtained] = [true, []];
+  [memory, shared] = [new Map(), new Map()];
+  [looks, reads] = [checkpoint(), checkpoint()];
+  looks.release();
+  reads.release();
+  [looked, obtained, kept, besides] = [0, [], [], []];
+  [current, renewed] = [true, true];
   answers = knownAnswers({
     epochs: {
       areCurrent: (captured) => captured === KNOWN.captured && current,
       async obtain(scopes) {
         obtained.push(scopes);
+        await reads.arrive();
+        current = renewed;
         return undefined;
       },
     },
     memory: {
       get: (key) => memory.get(key),
-      set: (key, answer) => void memory.set(key, answer),
+      set(key, answer, digests) {
+        kept.push([key, answer, digests]);
+        memory.set(key, answer);
+      },
       gzipOf: () => undefined,
     },
-    entries: { find: async () => undefined },
+    entries: {
+      async find(key, beside) {
+        looked += 1;
+        if (beside !== undefined) besides.push(beside);
+        const found = shared.get(key);
+        await looks.arrive();
+        return found;
+      },
+    },
     clock,
   });
 });
@@ -75,5 +100,61 @@ describe('an answer in memory is recalled', () => {
     happen();
     expect(recalled()).toBeUndefined();
     expect(obtained).toEqual([]);
+  });
+});
+
+describe('an answer that memory does not hold is brought from tier 2', () => {
+  const BESIDE = 7;
+  async function brought() {
+    const bringing = answers.bring(KNOWN, BESIDE);
+    return bringing && (await bringing);
+  }
+
+  test('and recalled, which memory keeps', async () => {
+    shared.set('k', stored);
+    const answer = await brought();
+    expect(answer).toBe(stored);
+    // Not yet: it may have gone out of force by then.
+    expect([kept, besides]).toEqual([[], [BESIDE]]);
+    expect(answers.recall(KNOWN, answer)).toEqual({
+      answer: stored,
+      source: 'redis',
+      ttl: TTL - AGE,
+      age: AGE,
+    });
+    expect(kept).toEqual([['k', stored, 'digests']]);
+  });
+
+  test('and not recalled where memory holds another by then', async () => {
+    shared.set('k', stored);
+    const answer = await brought();
+    const newer = answerWith({ ...stored, body: Buffer.from('newer') });
+    memory.set('k', newer);
+    expect(answers.recall(KNOWN, answer)).toMatchObject({ answer: newer, source: 'memory' });
+    expect(kept).toEqual([]);
+  });
+
+  test.each<[string, () => void]>([
+    ['when it was purged meanwhile, or that cannot be known', () => (current = false)],
+    ['when its time is over by then', () => clock.advance(TTL - AGE)],
+  ])('and not recalled, nor kept, %s', async (_when, happen) => {
+    shared.set('k', stored);
+    const answer = await brought();
+    happen();
+    expect(answers.recall(KNOWN, answer)).toBeUndefined();
+    expect(kept).toEqual([]);
+  });
+
+  test.each<[string, () => void]>([
+    ['while memory holds one', () => memory.set('k', stored)],
+    [
+      'while memory holds one whose time is over',
+      () => memory.set('k', { ...stored, requestedAt: 0 }),
+    ],
+    ['when the epochs must be read first', () => (current = false)],
+  ])('but not asked for %s', (_when, happen) => {
+    happen();
+    expect(answers.bring(KNOWN, BESIDE)).toBeUndefined();
+    expect([looked, obtained]).toEqual([0, []]);
   });
 });

@@ -4,7 +4,7 @@ import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { fakeClient, told } from './fake-client.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';
-import { fakeEngine, replica, unknownEpochs } from './purge/replica.ts';
+import { fakeEngine, ORDER, replica, unknownEpochs } from './purge/replica.ts';
 
 const LEASE = 1_000;
 
@@ -118,6 +118,21 @@ describe('while the epochs are unknown', () => {
     await answer(queryOf(engine.ask), client);
     expect(engine.asked).toBe(0);
   });
+});
+
+test('a purge that Redis refused for one project leaves the others in the cache', async () => {
+  const clock = handClock();
+  const shared = sharedEpochs();
+  const one = replica({ clock, store: shared.replica(LEASE), lease: LEASE, values: fakeTier() });
+  const engine = fakeEngine(() => engineAnswer(rowset('one'), clock));
+  const ask = async (project: string) => told(await one.answer(queryOf(engine.ask, { project })));
+  expect([await ask('a'), await ask('b')]).toEqual(['miss', 'miss']);
+  shared.beforeRenewal = () => Promise.reject(new Error('refused'));
+  expect(await one.purge({ project: 'b' }, ORDER)).toMatchObject({ ok: false, failed: 'redis' });
+  // The memory is empty then.
+  expect([await ask('a'), await ask('a')]).toEqual(['hit:redis', 'hit:memory']);
+  expect(await ask('b')).toBe('bypass:epochs-unknown');
+  await one.epochs.close();
 });
 
 test('epochs that change at every look leave a query without the cache, but with its answer', async () => {

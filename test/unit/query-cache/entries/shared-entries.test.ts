@@ -153,3 +153,33 @@ test('an entry that was damaged is told once as refused, and not at all when it 
   expect(await entries.find(key)).toBeUndefined();
   expect(events).toEqual([{ type: 'entry-rejected', why: 'wrong checksum' }]);
 });
+
+describe('what the asker keeps while tier 2 is asked', () => {
+  test('is counted until the answer is there', async () => {
+    const { values, entries, account } = house();
+    const asking = checkpoint();
+    values.beforeGet = asking.arrive;
+    const finding = entries.find(newKey(), 7);
+    await asking.arrived;
+    expect(account.usage().bytes.value).toBe(7);
+    asking.release();
+    expect(await finding).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('is counted until tier 2 could not say', async () => {
+    const { values, entries, account } = house();
+    values.beforeGet = () => Promise.reject(new Error('Redis is away'));
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('must find room: else tier 2 is not asked, and nothing is told', async () => {
+    const { values, entries, events, account } = house();
+    account.open('fill').grow(IN_FLIGHT * (3 / 4) - 6);
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect([values.gets, events]).toEqual([0, []]);
+    expect(await entries.find(newKey(), 6)).toBeUndefined();
+    expect(values.gets).toBe(1);
+  });
+});
