@@ -4,12 +4,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
 import { trustedProxies } from '../http/request-head.ts';
-import {
-  createConnections,
-  MAX_HEADERS,
-  refuseLongHead,
-  type Connections,
-} from '../http/connections.ts';
+import { createConnections, MAX_HEADERS, refuseLongHead } from '../http/connections.ts';
 import type { Parts } from './parts.ts';
 
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
@@ -21,22 +16,6 @@ const CHECKING = 1_000;
 /** How often connections are closed that became idle, while the server closes (ms). */
 const SWEEP = 20;
 
-export interface GatewayServer {
-  /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
-  listen(): Promise<string>;
-  /**
-   * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
-   * limit of connections. Connections that exist stay as they are.
-   * @throws when certificate or key cannot be used; then nothing has changed
-   */
-  change(config: ServerConfig): void;
-  readonly connections: Connections['usage'];
-  /** Takes no new connections; resolves when the last one has ended. */
-  close(): Promise<void>;
-  /** Ends all connections at once. */
-  breakOff(): void;
-}
-
 /** What a server needs of the configuration. */
 export interface ServerConfig {
   readonly listen: ListenConfig;
@@ -47,7 +26,7 @@ export interface ServerConfig {
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
   parts: Pick<Parts, 'clock' | 'emit'> & { handler: RequestListener },
-): GatewayServer {
+) {
   const options = {
     maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE,
@@ -82,7 +61,8 @@ export function createGatewayServer(
   };
 
   return {
-    async listen() {
+    /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
+    async listen(): Promise<string> {
       await new Promise<void>((resolve, reject) => {
         server.once('error', (error: NodeJS.ErrnoException) => {
           const where = `${listen.host}:${listen.port}`;
@@ -95,14 +75,20 @@ export function createGatewayServer(
       const host = family === 'IPv6' ? `[${address}]` : address;
       return `${tls === undefined ? 'http' : 'https'}://${host}:${port}`;
     },
-    change(config) {
+    /**
+     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
+     * limit of connections. Connections that exist stay as they are.
+     * @throws when certificate or key cannot be used; then nothing has changed
+     */
+    change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
       most = config.limits.connections;
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
     connections: connections.usage,
-    close() {
+    /** Takes no new connections; resolves when the last one has ended. */
+    close(): Promise<void> {
       connections.close();
       return new Promise((resolve) => {
         // A client may keep a connection though it was told not to.
@@ -113,6 +99,7 @@ export function createGatewayServer(
         });
       });
     },
+    /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),
   };
 }

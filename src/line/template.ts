@@ -150,7 +150,7 @@ function isGap(body: Buffer, at: number, end: number, kind: Gap['kind']): boolea
  * digit more in each number. What is understood of both alike does not depend on the gaps.
  * @param body of this layout
  */
-export function withOtherValues(body: Buffer, layout: Layout): Buffer {
+function withOtherValues(body: Buffer, layout: Layout): Buffer {
   const pieces: Buffer[] = [];
   let behind = body.length;
   for (const slot of layout.toReversed()) {
