@@ -4,12 +4,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Config, ListenConfig } from '../config/config.ts';
 import { trustedProxies } from '../http/request-head.ts';
-import {
-  createConnections,
-  MAX_HEADERS,
-  refuseLongHead,
-  type Connections,
-} from '../http/connections.ts';
+import { createConnections, MAX_HEADERS, refuseLongHead } from '../http/connections.ts';
 import type { Parts } from './parts.ts';
 
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
@@ -21,24 +16,6 @@ const CHECKING = 1_000;
 /** How often connections are closed that became idle, while the server closes (ms). */
 const SWEEP = 20;
 
-export interface GatewayServer {
-  /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
-  listen(): Promise<string>;
-  /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
-  accept(): (connection: Socket) => void;
-  /**
-   * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
-   * limit of connections. Connections that exist stay as they are.
-   * @throws when certificate or key cannot be used; then nothing has changed
-   */
-  change(config: ServerConfig): void;
-  readonly connections: Connections['usage'];
-  /** Takes no new connections; resolves when the last one has ended. */
-  close(): Promise<void>;
-  /** Ends all connections at once. */
-  breakOff(): void;
-}
-
 /** What a server needs of the configuration. */
 export interface ServerConfig {
   readonly listen: ListenConfig;
@@ -49,7 +26,7 @@ export interface ServerConfig {
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
   parts: Pick<Parts, 'clock' | 'emit'> & { handler: RequestListener },
-): GatewayServer {
+) {
   const options = {
     maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE,
@@ -84,8 +61,10 @@ export function createGatewayServer(
   };
 
   return {
+    /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
     listen: () => listenOn(server, listen),
-    accept() {
+    /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
+    accept(): (connection: Socket) => void {
       // From now on Node.js closes connections whose heads are late, as it does where it listens itself.
       server.emit('listening');
       return (connection) => {
@@ -93,14 +72,20 @@ export function createGatewayServer(
         server.emit('connection', connection);
       };
     },
-    change(config) {
+    /**
+     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
+     * limit of connections. Connections that exist stay as they are.
+     * @throws when certificate or key cannot be used; then nothing has changed
+     */
+    change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
       most = config.limits.connections;
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
     connections: connections.usage,
-    close() {
+    /** Takes no new connections; resolves when the last one has ended. */
+    close(): Promise<void> {
       connections.close();
       server.close();
       return new Promise((resolve) => {
@@ -113,6 +98,7 @@ export function createGatewayServer(
         }, SWEEP);
       });
     },
+    /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),
   };
 }

@@ -5,6 +5,7 @@ import { gunzip, inflate, inflateRaw } from 'node:zlib';
 import type { RequestShare } from '../body-account.ts';
 import { systemClock } from '../clock.ts';
 import { GatewayError } from '../errors.ts';
+import { announcedLength } from './request-head.ts';
 
 /** How long a client may send nothing of its body (ms); longer than a request may wait for memory, when it is not read. */
 const LONGEST_SILENCE = 60_000;
@@ -81,7 +82,7 @@ export async function receiveBody(
     new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
       headers: { connection: 'close' },
     });
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooBig();
+  if (announcedLength(request) > limit) throw tooBig();
   const coding = codingOf(request);
   try {
     if (taken === undefined) {

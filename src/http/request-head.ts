@@ -166,9 +166,14 @@ export function trustedProxies(trusted: readonly string[]): (address: string) =>
   return (address) => isTrusted(address, 0);
 }
 
+/** How long the body of a request is by its head (bytes); 0 where that does not say it. */
+export function announcedLength({ headers }: Pick<IncomingMessage, 'headers'>): number {
+  return Number(headers['content-length'] ?? 0);
+}
+
 /** Whether a request announces a body that is not empty. */
-export function carriesBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+export function carriesBody(request: Pick<IncomingMessage, 'headers'>): boolean {
+  return request.headers['transfer-encoding'] !== undefined || announcedLength(request) > 0;
 }
 
 /** The values of a query by name: a string, or all strings of a name that is given more than once. */

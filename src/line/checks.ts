@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
+import type { ErrorShape } from '../http/answers.ts';
+import { clearCacheShape } from '../http/clear-cache.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';
 import { carriesBody } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
@@ -15,13 +17,14 @@ const MISSPELT =
 export type AskedPath = Exclude<XmlaPath, { kind: 'clear-cache' }>;
 
 /**
- * Whether a request may mean clearCache, misspelt, and is no XMLA by its head: a project may have such a name. An engine
- * may answer it by 200, which a scheduler would take for a purge.
+ * How errors are told. A request that may mean clearCache, misspelt, and is no XMLA by its head is told as clearCache is
+ * (a project may have such a name).
  */
-export function meansClearing({ likeClearCache }: AskedPath, request: IncomingMessage): boolean {
-  if (likeClearCache !== true) return false;
+export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessage): ErrorShape {
+  if (likeClearCache !== true) return 'soap-fault';
   const mediaType = request.headers['content-type']?.split(';', 1)[0] ?? '';
-  return !(request.method === 'POST' && carriesBody(request) && /xml/i.test(mediaType));
+  const isXmla = request.method === 'POST' && carriesBody(request) && /xml/i.test(mediaType);
+  return isXmla ? 'soap-fault' : clearCacheShape(request);
 }
 
 /**
@@ -31,12 +34,13 @@ export function meansClearing({ likeClearCache }: AskedPath, request: IncomingMe
 export function checkHead(
   request: IncomingMessage,
   path: AskedPath,
-  clearing: boolean,
+  shape: ErrorShape,
 ): XmlaAddress {
   const unclear = unclearHead(request);
   if (unclear !== undefined) throw unclear;
   if (path.kind === 'bad-project') throw new GatewayError('bad-request', path.message);
-  if (clearing || path.kind === 'not-found') {
+  // An engine may answer it by 200, which a scheduler would take for a purge.
+  if (shape !== 'soap-fault' || path.kind === 'not-found') {
     throw new GatewayError('not-found', path.likeClearCache ? MISSPELT : NOTHING_HERE);
   }
   return path;

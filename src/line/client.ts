@@ -340,27 +340,11 @@ type StoredReply = Pick<Replay, 'outcome' | 'ttl' | 'age' | 'sessionId'> & {
  */
 function sendStored(response: ServerResponse, answer: StoredAnswer, reply: StoredReply): number {
   const { sessionId, variant } = reply;
-  const { body, session } = answer;
-  const isPlain =
-    variant === undefined &&
-    (session === undefined ||
-      (sessionId !== undefined &&
-        PLAIN_ID.test(sessionId) &&
-        (session.encoding === 'utf-8' || session.encoding === 'iso-8859-1')));
-  const own = session === undefined ? '' : (sessionId ?? '');
-  const at = session?.at ?? 0;
-  if (isPlain && (body.length <= SHORT || session !== undefined)) {
-    const bytes = body.length + own.length;
-    const front = session === undefined ? '' : body.toString('latin1', 0, at) + own;
-    if (body.length > SHORT) response.cork();
-    response.writeHead(200, headOf(answer, bytes, reply));
-    if (body.length <= SHORT) response.end(front + body.toString('latin1', at), 'latin1');
-    else {
-      // As text it goes into one piece with the head.
-      response.write(front, 'latin1');
-      response.end(body.subarray(at));
-    }
-    return bytes;
+  const text = variant === undefined ? shortText(answer, sessionId) : undefined;
+  if (text !== undefined) {
+    response.writeHead(200, headOf(answer, text.length, reply));
+    response.end(text, 'latin1');
+    return text.length;
   }
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   const pieces =
@@ -373,6 +357,15 @@ function sendStored(response: ServerResponse, answer: StoredAnswer, reply: Store
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return bytes;
+}
+
+/** Each byte of a short answer as one letter; undefined where it is long, or its session takes more than that. */
+function shortText({ body, session }: StoredAnswer, id: string | undefined): string | undefined {
+  if (body.length > SHORT) return undefined;
+  if (session === undefined) return body.toString('latin1');
+  const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
+  if (!isAscii || id === undefined || !PLAIN_ID.test(id)) return undefined;
+  return body.toString('latin1', 0, session.at) + id + body.toString('latin1', session.at);
 }
 
 /** Names and values in turn. */

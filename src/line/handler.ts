@@ -4,18 +4,19 @@ import { canonicalAuthorization } from '../auth/basic-credentials.ts';
 import type { BodyAccount } from '../body-account.ts';
 import type { ExplainXmla } from '../http/admin.ts';
 import type { ErrorShape } from '../http/answers.ts';
-import { clearCacheShape, type ClearCacheHandler } from '../http/clear-cache.ts';
+import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import type { Login } from '../http/login.ts';
 import { readBody } from '../http/read-body.ts';
-import { clientControl } from '../http/request-head.ts';
+import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
 import type { KnownNames } from '../query-cache/known-names.ts';
+import type { StoredAnswer } from '../query-cache/stored-answer.ts';
 import type { QueryCache } from '../query-cache/query-cache.ts';
-import { checkHead, checkOrigin, checkRequest, meansClearing, type AskedPath } from './checks.ts';
+import { checkHead, checkOrigin, checkRequest, errorShape, type AskedPath } from './checks.ts';
 import { XmlaClient, type ClientServices } from './client.ts';
 import { createExplanation } from './explain.ts';
 import { createKeepAlive } from './keep-alive.ts';
-import { createMemo, inSession, type Handled, type KnownHead, type Recognised } from './memo.ts';
+import { createMemo, inSession, type Handled, type Known, type KnownHead } from './memo.ts';
 import { createPass } from './pass.ts';
 import { createQueryOf, destinationOf, type EngineOf } from './query.ts';
 import { createContextOf, enterSession, judgeSession } from './session-step.ts';
@@ -27,16 +28,9 @@ import {
   withTooManyNames,
 } from './understand.ts';
 
-export interface XmlaHandler {
-  /**
-   * Answers everything below /mdx/xmla; false when the request is for another handler. The body must not have been
-   * read. Knows nothing of Express.
-   */
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => boolean;
-  /** What would become of a request; nothing is changed and no engine asked. */
-  readonly explain: ExplainXmla;
-}
+export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
+/** The story of a request below /mdx/xmla. Knows nothing of Express. */
 export function createXmlaHandler(
   options: ClientServices &
     Omit<Parameters<typeof createMemo>[0], 'ownTurn'> &
@@ -47,7 +41,7 @@ export function createXmlaHandler(
       login: Login;
       clearCache: ClearCacheHandler;
       engineOf: EngineOf;
-      cache: Pick<QueryCache, 'answer' | 'recall' | 'gzipOf' | 'explain'>;
+      cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain'>;
       names: Pick<KnownNames, 'admit' | 'wouldAdmit'>;
       /** Largest request body in bytes. */
       maxBody: number;
@@ -56,7 +50,11 @@ export function createXmlaHandler(
       /** Told of what is under way. */
       work: { readonly begin: () => void; readonly end: () => void };
     },
-): XmlaHandler {
+): {
+  /** False when the request is for another handler. Its body must not have been read. */
+  readonly handle: (request: IncomingMessage, response: ServerResponse) => boolean;
+  readonly explain: ExplainXmla;
+} {
   const { permissions, sessions, names, cache, work } = options;
   const ownTurn = createOwnTurns();
   const memo = createMemo({ ...options, ownTurn });
@@ -81,38 +79,31 @@ export function createXmlaHandler(
   }
 
   /** The steps of one request, from its head to its answer. A hit that memory can answer awaits nothing. Never rejects. */
-  async function answer(
-    client: XmlaClient,
-    path: AskedPath,
-    head: KnownHead | undefined,
-  ): Promise<void> {
+  async function answer(client: XmlaClient, path: AskedPath, head?: KnownHead): Promise<void> {
     const { request, facts } = client;
     let shape: ErrorShape = 'soap-fault';
     try {
       const taken = client.takeBody(head !== undefined);
-      let recognised = head && taken && memo.recognise(head, taken);
-      if (head && recognised && answerFromMemory(client, head, recognised)) return;
+      let known = taken && memo.recognise(head, taken);
+      if (known && replayKnown(known, client)) return;
       client.watch();
+      if (known && taken && (await fetchKnown(known, client, taken.length))) return;
       if (client.isGone) return;
 
-      const clearing = meansClearing(path, request);
-      if (clearing) shape = clearCacheShape(request);
-      const address = checkHead(request, path, clearing);
+      shape = errorShape(path, request);
+      const address = checkHead(request, path, shape);
       const principal = await options.login(request);
       facts.principal = principal.name;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
       checkOrigin(request, facts);
-      const room = options.account.request(
-        principal.name,
-        Number(request.headers['content-length'] ?? 0),
-      );
+      const room = options.account.request(principal.name, announcedLength(request));
       try {
         checkRequest(request, address);
         const { signal } = client;
         const body = await readBody(request, options.maxBody, { room, signal, taken });
-        recognised ??= head && memo.recognise(head, body);
-        await answerBody({ client, address, principal, body, recognised });
+        known ??= memo.recognise(head, body);
+        await answerBody({ client, address, principal, body, known });
       } finally {
         room.release();
       }
@@ -123,23 +114,30 @@ export function createXmlaHandler(
     }
   }
 
-  /** False where memory holds no answer, or something may have changed since it was found. */
-  function answerFromMemory(client: XmlaClient, head: KnownHead, recognised: Recognised): boolean {
-    const known = memo.keyOf(head, recognised);
-    const recalled = known && cache.recall(known);
-    if (known === undefined || recalled === undefined) return false;
-    client.facts.principal = head.login.principal.name;
-    client.facts.project = head.path.project ?? '';
-    client.asks(recognised.asked);
+  /**
+   * Answers what was recognised, if nothing has changed since and memory holds the answer, or Redis has brought it.
+   * False when it is still to be answered.
+   */
+  function replayKnown(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
+    const key = memo.keyOf(known);
+    if (key === undefined) return false;
+    client.facts.principal = known.head.login.principal.name;
+    client.facts.project = known.head.path.project ?? '';
+    client.asks(known.asked);
+    const recalled = cache.recall(key, brought);
+    if (recalled === undefined) return false;
     const { answer: stored, source, ttl, age } = recalled;
-    client.replay(stored, {
-      outcome: { kind: 'hit', detail: source },
-      ttl,
-      age,
-      sessionId: recognised.sessionId,
-      gzip: head.wishes.takesGzip ? cache.gzipOf(known.key, stored) : undefined,
-    });
+    const gzip = client.wishes.takesGzip ? cache.gzipOf(key.key, stored) : undefined;
+    const { sessionId } = known;
+    client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, gzip });
     return true;
+  }
+
+  /** The same of what memory does not hold. Everything is judged once more behind the question to Redis. */
+  async function fetchKnown(known: Known, client: XmlaClient, bytes: number): Promise<boolean> {
+    const key = memo.keyOf(known);
+    const brought = key && (await cache.bring(key, bytes));
+    return brought !== undefined && !client.isGone && replayKnown(known, client, brought);
   }
 
   async function answerBody(request: {
@@ -147,9 +145,9 @@ export function createXmlaHandler(
     address: Handled['address'];
     principal: Principal;
     body: Buffer;
-    recognised: Recognised | undefined;
+    known: Known | undefined;
   }): Promise<void> {
-    const { client, address, principal, body, recognised } = request;
+    const { client, address, principal, body, known } = request;
     const { headers, method } = client.request;
     const destination = destinationOf(options.engineOf(address.project), {
       ...address,
@@ -160,9 +158,9 @@ export function createXmlaHandler(
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
-    const isNew = recognised === undefined;
+    const isNew = known === undefined;
     const { traits, settings } = destination;
-    const read = isNew ? await understand(headers, body, traits, ownTurn) : inSession(recognised);
+    const read = isNew ? await understand(headers, body, traits, ownTurn) : inSession(known);
     client.asks(read);
     // What was recognised asked for no other identity when it was read, and ids cannot make it do so.
     if (isNew) await refuseOtherIdentity(read, body, settings.delegation, ownTurn);

@@ -30,15 +30,7 @@ interface Visit extends KnownSession {
  * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
  * Rides on a request of the session, with its login, since no credentials are kept.
  */
-export interface KeepAlive {
-  /**
-   * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
-   * wait for an engine that hangs: its answer counts for later requests.
-   */
-  before(visit: Visit): Promise<Extract<Touch, { readonly kind: 'fault' }> | undefined>;
-}
-
-export function createKeepAlive(options: { sessions: Sessions; clock: Clock }): KeepAlive {
+export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
   const { sessions, clock } = options;
   /** One for each session at one time, however many requests of it come at once. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
@@ -62,7 +54,11 @@ export function createKeepAlive(options: { sessions: Sessions; clock: Clock }): 
   }
 
   return {
-    async before(visit) {
+    /**
+     * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
+     * wait for an engine that hangs: its answer counts for later requests.
+     */
+    async before(visit: Visit) {
       const { name, record, destination } = visit;
       const { session_idle } = destination.settings;
       if (!isTouchDue(record, session_idle, clock.wall())) return undefined;

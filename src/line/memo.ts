@@ -47,8 +47,9 @@ export interface KnownRequest {
   readonly answer: FoundAnswer | undefined;
 }
 
-/** A body that was recognised. */
-export interface Recognised extends KnownRequest {
+/** A request that was recognised. */
+export interface Known extends KnownRequest {
+  readonly head: KnownHead;
   /** The id of its own session. */
   readonly sessionId: string | undefined;
 }
@@ -63,35 +64,15 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/**
- * Remembers what was understood of requests, byte by byte but for ids that clients make anew (`template.ts`), so that
- * one that comes again need not be read. It decides nothing by itself.
- */
-export interface Memo {
-  /** What is known of the head of a request. */
-  headOf(request: IncomingMessage): KnownHead | undefined;
-  recognise(head: KnownHead, body: Buffer): Recognised | undefined;
-  /**
-   * The key under which a request that was recognised finds its answer, where everything that may have changed since is
-   * for certain as it was: the login, the session, the roles. Counts in this turn only.
-   */
-  keyOf(head: KnownHead, recognised: Recognised): KnownKey | undefined;
-  /** Notes a query that was answered from the cache. Never rejects. */
-  rememberAnswer(
-    handled: Handled,
-    query: Pick<SharedQuery, 'share' | 'parts'>,
-    session: KnownSession | undefined,
-    key: KnownKey,
-  ): Promise<void>;
-  /** Notes a request that goes past the cache, when it comes again. Never rejects. */
-  rememberPassing(handled: Handled): Promise<void>;
-}
-
 /** Longer bodies are not recognised: they would be made a text, and compared, in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
+/**
+ * Remembers what was understood of requests, byte by byte but for ids that clients make anew (`template.ts`), so that
+ * one that comes again need not be read. It decides nothing by itself.
+ */
 export function createMemo(options: {
   authenticator: Pick<Authenticator, 'remembered'>;
   sessions: Pick<Sessions, 'handle'>;
@@ -102,7 +83,7 @@ export function createMemo(options: {
   secret: string;
   newId: () => string;
   emit: Emit;
-}): Memo {
+}) {
   const { authenticator, sessions, roleSets, clock } = options;
   const heads = createKnownHeads<KnownHead>(options);
   const bodies = createKnownBodies();
@@ -168,9 +149,15 @@ export function createMemo(options: {
   }
 
   return {
-    headOf: heads.of,
-    recognise: (head, body) => (body.length <= MAX_BODY ? bodies.find(head, body) : undefined),
-    keyOf(head, { answer, sessionId }) {
+    /** What is known of the head of a request. */
+    headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
+    recognise: (head: KnownHead | undefined, body: Buffer): Known | undefined =>
+      head !== undefined && body.length <= MAX_BODY ? bodies.find(head, body) : undefined,
+    /**
+     * The key under which a request that was recognised finds its answer, where everything that may have changed since
+     * is for certain as it was: the login, the session, the roles. Counts in this turn only.
+     */
+    keyOf({ head, answer, sessionId }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.counts()) return undefined;
       const { key, roles, session } = answer;
       if (roles !== undefined && roleSets.heldName(head.login.principal.name) !== roles) {
@@ -178,7 +165,13 @@ export function createMemo(options: {
       }
       return isSessionAlike(head, sessionId, session) ? key : undefined;
     },
-    async rememberAnswer(handled, { share, parts: { identity } }, session, key) {
+    /** Notes a query that was answered from the cache. Never rejects. */
+    async rememberAnswer(
+      handled: Handled,
+      { share, parts: { identity } }: Pick<SharedQuery, 'share' | 'parts'>,
+      session: KnownSession | undefined,
+      key: KnownKey,
+    ): Promise<void> {
       // A user who has no roles yet may get some.
       const hasNoRoles = share === 'roles' && identity === ownIdentity(handled.principal.name);
       if (hasNoRoles || !isPlain(handled)) return;
@@ -193,7 +186,8 @@ export function createMemo(options: {
         session: session && { profile: session.record.profile, catalog: session.record.catalog },
       });
     },
-    async rememberPassing(handled) {
+    /** Notes a request that goes past the cache, when it comes again. Never rejects. */
+    async rememberPassing(handled: Handled): Promise<void> {
       const { request } = handled.asked;
       if (request === undefined || !isPlain(handled)) return;
       const asks = request.method === 'Execute' ? request.statement : request.requestType;
@@ -221,7 +215,7 @@ function isPlain({ request, body, asked }: Handled): boolean {
  * What was understood of a request that was recognised, in its own session: the id stands in it in the same places as
  * in the one that it was learnt from, and nowhere else (`provenTemplate`).
  */
-export function inSession({ asked, sessionId: id }: Recognised): UnderstoodRequest {
+export function inSession({ asked, sessionId: id }: Known): UnderstoodRequest {
   const { request, session, sessionIds, reading } = asked;
   const isRead = request !== undefined && reading.kind === 'understood';
   if (session.kind !== 'in' || id === undefined || !isRead) return asked;
@@ -248,18 +242,10 @@ const MAX_SESSIONS = 10_000;
 /** Shapes of one head; a client program has one or two. */
 const MAX_LAYOUTS = 8;
 
-/** What is known under heads: bodies and sessions. The least recently used are forgotten. */
-export interface KnownBodies {
-  find(head: KnownHead, body: Buffer): Recognised | undefined;
-  note(head: KnownHead, layout: Layout, template: Template, known: KnownRequest): void;
-  /** Notes where the answer of a body was found that is known; false when it is not. */
-  replace(head: KnownHead, body: Buffer, answer: FoundAnswer | undefined): boolean;
-  /** The session of that id, if something was noted in it under this head. */
-  session(head: KnownHead, id: string): SessionHandle | undefined;
-  noteSession(head: KnownHead, id: string, handle: SessionHandle): void;
-}
+export type KnownBodies = ReturnType<typeof createKnownBodies>;
 
-export function createKnownBodies(): KnownBodies {
+/** What is known under heads: bodies and sessions. The least recently used are forgotten. */
+export function createKnownBodies() {
   const requests = new LRUCache<string, KnownRequest>({
     maxSize: BODIES.maxBytes,
     sizeCalculation: (_request, key) => key.length * BODIES.times + BODIES.overhead,
@@ -289,22 +275,25 @@ export function createKnownBodies(): KnownBodies {
   }
 
   return {
-    find(head, body) {
+    find(head: KnownHead, body: Buffer): Known | undefined {
       const found = lookUp(head, body);
       if (found === undefined) return undefined;
       const { asked, answer } = found.known;
-      return { asked, answer, sessionId: found.sessionId };
+      return { head, asked, answer, sessionId: found.sessionId };
     },
-    note(head, layout, template, known) {
+    note(head: KnownHead, layout: Layout, template: Template, known: KnownRequest): void {
       requests.set(keyOf(head.prefix, idOf(head, layout), template), known);
     },
-    replace(head, body, answer) {
+    /** Notes where the answer of a body was found that is known; false when it is not. */
+    replace(head: KnownHead, body: Buffer, answer: FoundAnswer | undefined): boolean {
       const found = lookUp(head, body);
       if (found !== undefined) requests.set(found.key, { asked: found.known.asked, answer });
       return found !== undefined;
     },
-    session: ({ prefix }, id) => sessions.get(prefix + id),
-    noteSession: ({ prefix }, id, handle) => void sessions.set(prefix + id, handle),
+    /** The session of that id, if something was noted in it under this head. */
+    session: ({ prefix }: KnownHead, id: string) => sessions.get(prefix + id),
+    noteSession: ({ prefix }: KnownHead, id: string, handle: SessionHandle) =>
+      void sessions.set(prefix + id, handle),
   };
 }
 
@@ -345,12 +334,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
 /** The head of a request, as it came. */
 type Head = Pick<IncomingMessage, 'method' | 'url' | 'httpVersion' | 'rawHeaders' | 'socket'>;
 
-/** What was noted of requests that begin alike. */
-export interface KnownHeads<T> {
-  /** What was noted under the head of this request: same method, target, version and headers in the same order. */
-  of(request: Head): T | undefined;
-  note(request: Head, value: T): void;
-}
+export type KnownHeads<T extends object> = ReturnType<typeof createKnownHeads<T>>;
 
 interface SeenHead<T> {
   readonly url: string;
@@ -366,7 +350,7 @@ interface SeenHead<T> {
  * their connection here.
  * @param options.secret keys the digests
  */
-export function createKnownHeads<T extends object>({ secret }: { secret: string }): KnownHeads<T> {
+export function createKnownHeads<T extends object>({ secret }: { secret: string }) {
   const connections = new WeakMap<Socket, SeenHead<T>[]>();
   const heads = new LRUCache<string, T>({ max: MAX_HEADS });
 
@@ -390,7 +374,8 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
   }
 
   return {
-    of(request) {
+    /** What was noted under this head: same method, target, version and headers in the same order. */
+    of(request: Head): T | undefined {
       if (request.method !== 'POST') return undefined;
       const seen = connections.get(request.socket);
       if (seen !== undefined)
@@ -400,7 +385,7 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
       if (value !== undefined) see(request, value);
       return value;
     },
-    note(request, value) {
+    note(request: Head, value: T): void {
       heads.set(digestOf(request), value);
       see(request, value);
     },

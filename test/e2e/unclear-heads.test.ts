@@ -105,6 +105,12 @@ test('a query that is remembered is refused with a second Host, wherever it stan
   }
 });
 
+test('a query without a Host that is remembered of HTTP/1.0 is refused in HTTP/1.1', async () => {
+  for (let hits = 0; hits < 100; hits += 1) await ask('POST /mdx/xmla', [LENGTH], '1.0');
+  expect(await ask('POST /mdx/xmla', [LENGTH], '1.0')).toMatch(/^HTTP\/1\.1 200 /);
+  expect(await ask('POST /mdx/xmla', [LENGTH])).toMatch(/^HTTP\/1\.1 400 [^]*no header Host/);
+});
+
 test.each(['gateway, other', 'user@gateway', 'gateway/path', 'gateway:80a', '[::1', 'g\xe4teway'])(
   'the Host %s is refused',
   async (host) => {

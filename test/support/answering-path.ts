@@ -6,7 +6,7 @@ export type AnsweringPath = 'memo' | 'key';
 
 /** By the step that asks for the time that an entry has left, as each must. */
 const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
-  ['memo', /\banswerFromMemory \(.*line\/handler\.ts/],
+  ['memo', /\breplayKnown \(.*line\/handler\.ts/],
   ['key', /query-cache/],
 ];
 

@@ -65,6 +65,7 @@ beforeEach(async () => {
         answered.byMemo += 1;
         return { answer: stored, source: 'memory', ttl: 1_000, age: 0 };
       },
+      bring: () => undefined,
       gzipOf: () => undefined,
       async answer(query, client) {
         answered.byKey += 1;

@@ -46,12 +46,14 @@ const ALL: Readonly<Record<string, string>> = { ...PLAIN, ...IDS };
 interface Head {
   readonly method?: string;
   readonly url?: string;
+  readonly httpVersion?: string;
   readonly rawHeaders?: readonly string[];
 }
 
 function request(socket: Socket, head: Head = {}): IncomingMessage {
   const { method = 'POST', url = '/mdx/xmla/a', rawHeaders = raw({}) } = head;
-  return Object.assign(new IncomingMessage(socket), { method, url, rawHeaders });
+  const { httpVersion = '1.1' } = head;
+  return Object.assign(new IncomingMessage(socket), { method, url, httpVersion, rawHeaders });
 }
 
 /** Names and values in turn; undefined leaves a header out. */
@@ -85,6 +87,7 @@ describe.each(['its connection', 'another connection'])('a head is known on %s',
 
   test.each<[string, Head]>([
     ['to another project', { url: '/mdx/xmla/b' }],
+    ['of another version', { httpVersion: '1.0' }],
     ['with a query', { url: '/mdx/xmla/a?x=1' }],
     ['with a header more', { rawHeaders: [...raw({}), 'x-more', '1'] }],
     ['with one of its headers twice', { rawHeaders: [...raw({}), 'accept', '*/*'] }],

@@ -3,7 +3,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';
-import { createMemo, inSession, type Handled, type Memo } from '../../../src/line/memo.ts';
+import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { understand } from '../../../src/line/understand.ts';
 import type { KnownKey } from '../../../src/query-cache/query.ts';
 import type { SessionRecord } from '../../../src/sessions/session-store.ts';
@@ -50,7 +50,7 @@ const loggedIn = (name: string) => {
 };
 
 const clock = handClock();
-let memo: Memo;
+let memo: ReturnType<typeof createMemo>;
 let login: RememberedLogin & { valid: boolean };
 let record: SessionRecord;
 let session: FoundSession | undefined;
@@ -125,7 +125,7 @@ async function taughtTwice(taught?: Taught): Promise<void> {
 function keyOf(body = asked(), headers: Headers = {}): string | undefined {
   const head = memo.headOf(requestOf(headers));
   const recognised = head && memo.recognise(head, body);
-  return head && recognised && memo.keyOf(head, recognised)?.key;
+  return recognised && memo.keyOf(recognised)?.key;
 }
 
 const changed = (from: string, to: string) => Buffer.from(`${asked()}`.replace(from, to));
