@@ -42,7 +42,9 @@ export function createQueryClient(upstream: Upstream): QueryClient {
   }
 
   async function sendPlainly({ path, headers, body, ...limits }: EngineQuery) {
-    const request = begin(upstream, { method: 'POST', path, headers });
+    // In the order of undici: an engine sees no difference but the letter case of names that have none.
+    const all = { Host: upstream.origin.host, Connection: 'keep-alive', ...headers };
+    const request = begin(upstream, { method: 'POST', path, headers: all });
     let understood = true;
     request.on('continue', () => {
       understood = false;

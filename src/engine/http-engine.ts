@@ -53,7 +53,10 @@ export function createHttpEngine(options: {
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     const authorization = authorizationOf(addressee);
-    const headers: Record<string, string> = { 'content-length': String(body.length) };
+    const headers: Record<string, string> = {
+      'content-type': asked['content-type'],
+      'content-length': String(body.length),
+    };
     for (const [name, value] of Object.entries(asked)) {
       if (value !== undefined) headers[name] = value;
     }
