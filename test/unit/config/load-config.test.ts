@@ -78,7 +78,7 @@ const DEFAULTS = {
     head_timeout: 10_000,
   },
   log: { level: 'info' },
-  withdrawn: [],
+  withdrawn: ['listen.hot_path'],
 };
 
 const withoutFile = (files: Readonly<Record<string, string>>) =>
@@ -177,7 +177,6 @@ log: { level: debug }
       certificate: undefined,
       key: undefined,
       trusted_proxies: ['10.0.0.0/8', 'loopback'],
-      hot_path: true,
     },
     workers: 4,
     auth: {
@@ -248,7 +247,7 @@ log: { level: debug }
       head_timeout: 30_000,
     },
     log: { level: 'debug' },
-    withdrawn: [],
+    withdrawn: ['listen.hot_path'],
   });
 });
 
@@ -333,7 +332,7 @@ test('a withdrawn key may stand in the file, has no effect, and is named', () =>
       folder: '/',
       hiddenPaths: new Set(),
       problems: [],
-      withdrawn: [],
+      withdrawn: ['listen.hot_path'],
     };
     const value = readSetting(former, written, reading, ['listen']);
     return { value, problems: reading.problems, withdrawn: reading.withdrawn };
