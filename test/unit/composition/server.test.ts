@@ -14,7 +14,6 @@ const CONFIG = {
     certificate: undefined,
     key: undefined,
     trusted_proxies: [],
-    hot_path: undefined,
   },
   limits: { connections: 100, head: 16_384, head_timeout: 10_000 },
 };

@@ -78,7 +78,7 @@ const DEFAULTS = {
     head_timeout: 10_000,
   },
   log: { level: 'info' },
-  withdrawn: ['listen.hot_path'],
+  withdrawn: [],
 };
 
 const withoutFile = (files: Readonly<Record<string, string>>) =>
@@ -332,7 +332,7 @@ test('a withdrawn key may stand in the file, has no effect, and is named', () =>
       folder: '/',
       hiddenPaths: new Set(),
       problems: [],
-      withdrawn: ['listen.hot_path'],
+      withdrawn: [],
     };
     const value = readSetting(former, written, reading, ['listen']);
     return { value, problems: reading.problems, withdrawn: reading.withdrawn };
