@@ -1,6 +1,6 @@
 /**
- * What engines differ in, one row for each kind: everything else treats all engines alike. Whoever adds a kind
- * fills in its row, after reading what each column means; `generic` takes the safe side of each.
+ * What engines differ in, one row for each kind: everything else treats all engines alike. To add a kind,
+ * fill in its row after reading what each column means; `generic` takes the safe side of each.
  */
 
 const SECOND = 1_000;

@@ -26,7 +26,7 @@ export interface EngineTimes {
 }
 
 /**
- * Why something was purged: somebody called clearCache, which may be repeated after a while, changed datasets, or sent
+ * Why something was purged: a user called clearCache, which may be repeated after a while, changed datasets, or sent
  * a statement to the engine.
  */
 export type PurgeCause = 'clear-cache' | 'repeat' | 'change' | 'statement';
@@ -45,7 +45,7 @@ export type PurgeResult = 'cleared' | 'engine-failed' | 'owed';
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
 /**
- * Everything that the gateway has to tell. Log and metrics subscribe; nobody else reports anything by itself.
+ * Everything that the gateway has to tell. Log and metrics subscribe; nothing else reports by itself.
  * Times are milliseconds, sizes bytes. `project` is the name in the request path, '' without one.
  */
 export type GatewayEvent =

@@ -186,7 +186,7 @@ export async function createGateway(
     if (oldCache !== undefined) newCache.takeOver(oldCache);
     [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
     names.configure(config);
-    // Requests of before may be long: their cache must not take its memory beside that of the new one.
+    // Requests that began before may be long: their cache must not take its memory beside that of the new one.
     oldCache?.retire();
     retire(oldRuntime, oldCache, oldStorage);
   }

@@ -45,7 +45,7 @@ const TAG = 16;
  * forge, so not more than 2^32 messages should be sealed under one secret (there, the odds of two are 2^-33): at a
  * hundred a second that is more than a year.
  *
- * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. Whoever sees two
+ * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. A reader of two
  * sealed texts of one context therefore knows whether they are equal, and a reader who sees one later knows whether it
  * has changed back; nothing more. It is for short texts that Redis itself must compare.
  *

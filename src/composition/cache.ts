@@ -54,7 +54,7 @@ export interface Cache {
    * What is known of sessions, where this gateway is alone: then no other cache needs to forget it. Undefined with
    * Redis, from which another one learns it again.
    */
-  readonly lonelySessions: Sessions | undefined;
+  readonly ownSessions: Sessions | undefined;
   /** The purges of this gateway, which outlive the cache. */
   readonly ownPurges: PurgeLog;
   /** Where Redis is, if there is one. */
@@ -64,7 +64,7 @@ export interface Cache {
    * @returns false when the other owes something to another Redis: that stays with it
    */
   readonly takeOver: (other: Cache) => boolean;
-  /** Another one takes its place: it keeps nothing in memory from then on, for whatever requests of before it. */
+  /** Another one takes its place: it keeps nothing in memory from then on, whatever requests still use it. */
   readonly retire: () => void;
   /** Reads the certificates for Redis again. @throws where one cannot be read */
   renewCertificates(): void;
@@ -130,7 +130,7 @@ export async function createCache(
     processSecret: newToken(parts),
     ...bodies,
   });
-  const kept = isAlone ? before?.lonelySessions : undefined;
+  const kept = isAlone ? before?.ownSessions : undefined;
   const sessions =
     kept ??
     createSessions({
@@ -181,7 +181,7 @@ export async function createCache(
     purgeLog,
     ownPurges,
     sessions,
-    lonelySessions: isAlone ? sessions : undefined,
+    ownSessions: isAlone ? sessions : undefined,
     redisState,
     redisWhy: () => backend.why() ?? (epochs.owed().length > 0 ? unrenewed : undefined),
     redisMode: hasRedis ? settings.redis.mode : 'none',
@@ -192,7 +192,7 @@ export async function createCache(
     owed: epochs.owed,
     redis: settings.redis,
     takeOver(other) {
-      // What is renewed in one Redis is not in another, and nobody may be told that it is.
+      // What is renewed in one Redis is not in another, and must not be told as done.
       if (!isSameKeeper(other.redis, settings.redis)) return other.owed().length === 0;
       purges.takeOver(other.purges.handOver());
       return true;
@@ -224,7 +224,7 @@ async function backendOf(
     : inPrimary(settings, parts, parts.primary);
 }
 
-/** Without Redis it is the primary process, which outlives every reload, or nobody is owed anything. */
+/** Without Redis it is the primary process, which outlives every reload, or nothing waits to be confirmed. */
 function isSameKeeper(one: RedisConfig, other: RedisConfig): boolean {
   return (one.url.length === 0 && other.url.length === 0) || isSameRedis(one, other);
 }

@@ -112,8 +112,8 @@ export async function createRuntime(
       import('../app.ts'),
       import('./api-backend.ts'),
     ]);
-    const ground = { login, permissions, during, storage, invalidate, parts };
-    const api = createApiBackend(config, ground);
+    const dependencies = { login, permissions, during, storage, invalidate, parts };
+    const api = createApiBackend(config, dependencies);
     const app = createApp(config, {
       xmla,
       api,

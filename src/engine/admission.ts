@@ -21,7 +21,7 @@ interface User {
 const OF_OTHERS = 1 / 4;
 
 /**
- * The next request is one of the user who has the fewest at the engine, of equals one of whoever has waited longest for
+ * The next request is one of the user who has the fewest at the engine, of equals one of the user who has waited longest for
  * a turn. No user can fill the queue alone: its last quarter is for those who have not three quarters of it already.
  * @param limits.concurrency requests at the engine at one time
  * @param limits.per_user of these, for one user

@@ -20,7 +20,7 @@ export interface StatementSources {
 /** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
 
-/** Strings within strings; nobody nests more, and the search must end. */
+/** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
 
 /** Of a request without a statement. */
@@ -53,7 +53,7 @@ function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
     switch (tokens.kinds[index]) {
       case MDX.lineComment:
       case MDX.blockComment:
-        // Inside of a string nobody knows whether it is one.
+        // Inside of a string it cannot be told whether it is one.
         if (depth < MAX_NESTING && mentionsFrom(textAt(tokens, index))) found.certain = false;
         break;
       case MDX.unterminated:

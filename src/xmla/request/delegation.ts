@@ -96,7 +96,7 @@ function isEmptyAt(text: string, at: number): boolean {
   return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
 }
 
-/** Nobody knows what the bytes mean that are not ASCII, so none may stand in a name. */
+/** What the bytes mean that are not ASCII is not known, so none may stand in a name. */
 function undecodedAsks(letters: string): boolean {
   let tags = 0;
   for (const { 1: name = '' } of letters.matchAll(UNDECODED_TAG)) {

@@ -4,7 +4,7 @@ import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import type { ExecuteRequest, XmlaRequest } from './xmla-request.ts';
 
-/** What a request that passes through changes at the engine, so that entries of before are stale. */
+/** What a request that passes through changes at the engine, so that earlier entries are stale. */
 export interface PassingChange {
   /** Of the catalogs that the request names, or of any. */
   readonly reach: 'named' | 'everything';
@@ -27,7 +27,7 @@ const READING_COMMANDS: ReadonlySet<string> = new Set([
 
 /**
  * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
- * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what nobody knows.
+ * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
  */
 const STATELESS_COMMANDS: ReadonlySet<string> = new Set([
   'clearcache',
@@ -52,7 +52,7 @@ const NAMED: PassingChange = {
   leavesState: true,
   undoneByFault: true,
 };
-/** What it changed before, in statements that are gone, is named by nobody. */
+/** What it changed before, in statements that are gone, is not named. */
 const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
 const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
 /** It may hold several of anything. */
@@ -157,7 +157,7 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   };
   for (let index = 0; index < tokens.count; index += 1) {
     const kind = tokens.kinds[index];
-    // SSAS nests block comments, Mondrian does not: nobody knows where this one ends.
+    // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
     if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
     if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
     if (kind === SEMICOLON) judge();

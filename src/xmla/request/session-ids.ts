@@ -8,7 +8,7 @@ import type { TextEncoding } from '../../xml/text-encoding.ts';
 
 /**
  * The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. A
- * statement that nobody understood may have changed each of them.
+ * statement that was not understood may have changed each of them.
  */
 export type SessionIds = readonly string[] | 'unknown';
 
