@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
-import { isDeepStrictEqual } from 'node:util';
 import { createBodies } from './composition/bodies.ts';
 import { createInvalidation } from './composition/invalidation.ts';
-import { cacheLimits, cacheSettings } from './composition/cache-backend.ts';
+import { cacheLimits } from './composition/cache-backend.ts';
 import { createCache, type Cache } from './composition/cache.ts';
 import { configWarnings } from './composition/config-warnings.ts';
 import type { Parts } from './composition/parts.ts';
@@ -69,18 +68,17 @@ export async function createGateway(
   const { primary } = parts;
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
 
-  /** Those of the runtime in use now, as the purges are of the cache in use now. */
+  /** Those of the runtime in use now. */
   const engineClearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
     asksAsCaller: () => clearsAsCaller(current),
   };
-  /** Of the cache in use now, also for a purge that was still logging in when a reload replaced another. */
   const purges: Purges = {
     async purge(...order) {
       for (;;) {
         const before = runtime;
         const outcome = await cache.purges.purge(...order);
-        // A reload brought other engines, or a cache that was filled before the purge had done its work.
+        // A reload brought other engines, which must be told as well.
         if (runtime === before) return outcome;
       }
     },
@@ -94,12 +92,10 @@ export async function createGateway(
   const invalidation = createInvalidation(purges);
   const { invalidate } = invalidation;
 
-  const buildStorage = ({ storage, auth }: Config) =>
-    storage.driver === 'http' ? undefined : openStorage(storage, auth.admins, parts);
-  const buildRuntime = (config: Config, withCache: Cache, withStorage: Storage | undefined) =>
+  const buildRuntime = (config: Config) =>
     createRuntime(config, {
-      cache: withCache,
-      storage: withStorage,
+      cache,
+      storage,
       purge: repeats.purge,
       invalidate,
       metrics,
@@ -111,12 +107,14 @@ export async function createGateway(
   let current = initial;
   const bodies = createBodies(() => current.limits);
   const limits = () => cacheLimits(current);
-  let cache = await createCache(cacheSettings(initial), limits, parts, bodies, engineClearing);
+  const cache = await createCache(initial.cache, limits, parts, bodies, engineClearing);
   let storage: Storage | undefined;
   let runtime: Runtime;
   try {
-    storage = await buildStorage(initial);
-    runtime = await buildRuntime(initial, cache, storage);
+    if (initial.storage.driver !== 'http') {
+      storage = await openStorage(initial.storage, initial.auth.admins, parts);
+    }
+    runtime = await buildRuntime(initial);
   } catch (error) {
     await storage?.close();
     await cache.close();
@@ -133,46 +131,22 @@ export async function createGateway(
   const retiring = new Map<Runtime, Promise<void>>();
 
   /** Closes what a reload replaced, when the last request that uses it is over. */
-  function retire(
-    oldRuntime: Runtime,
-    oldCache: Cache | undefined,
-    oldStorage: Storage | undefined,
-  ): void {
-    const retired = (async () => {
-      await oldRuntime.idle();
-      await oldRuntime.close();
-      await oldStorage?.close();
-      if (oldCache !== undefined) await closeReplaced(oldCache);
-    })().finally(() => retiring.delete(oldRuntime));
-    retiring.set(oldRuntime, retired);
-  }
-
-  async function closeReplaced(oldCache: Cache): Promise<void> {
-    await Promise.race([oldCache.purges.told(), expired.promise]);
-    // A purge that failed after the reload is owed as well as one that failed before.
-    if (!cache.takeOver(oldCache)) warnOfLostPurges(oldCache, emit);
-    await oldCache.close();
+  function retire(old: Runtime): void {
+    const retired = old
+      .idle()
+      .then(() => old.close())
+      .finally(() => retiring.delete(old));
+    retiring.set(old, retired);
   }
 
   async function changeTo(next: Config): Promise<void> {
     const { config, waiting } = whatWaits(current, next);
-    const newSettings = cacheSettings(config);
-    const sameCache = isDeepStrictEqual(newSettings, cacheSettings(current));
-    const sameStorage = isDeepStrictEqual(config.storage, current.storage);
-    const newCache = sameCache
-      ? cache
-      : await createCache(newSettings, limits, parts, bodies, engineClearing, cache);
-    let newStorage: Storage | undefined;
-    let newRuntime: Runtime | undefined;
+    const newRuntime = await buildRuntime(config);
     try {
-      newStorage = sameStorage ? storage : await buildStorage(config);
-      newRuntime = await buildRuntime(config, newCache, newStorage);
       server.change(config);
-      if (sameCache) cache.renewCertificates();
+      cache.renewCertificates();
     } catch (error) {
-      await newRuntime?.close();
-      if (!sameStorage) await newStorage?.close();
-      if (!sameCache) await newCache.close();
+      await newRuntime.close();
       throw error;
     }
     // Of several workers the primary process names them, once.
@@ -181,14 +155,9 @@ export async function createGateway(
     }
     warnOf(config, parts);
     const oldRuntime = runtime;
-    const oldCache = sameCache ? undefined : cache;
-    const oldStorage = sameStorage ? undefined : storage;
-    if (oldCache !== undefined) newCache.takeOver(oldCache);
-    [current, cache, storage, runtime] = [config, newCache, newStorage, newRuntime];
+    [current, runtime] = [config, newRuntime];
     names.configure(config);
-    // Requests that began before may be long: their cache must not take its memory beside that of the new one.
-    oldCache?.retire();
-    retire(oldRuntime, oldCache, oldStorage);
+    retire(oldRuntime);
   }
 
   /** One at a time: each builds on what the one before left. */

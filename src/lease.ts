@@ -9,6 +9,12 @@ export interface LeaseStart {
   readonly wall: number;
 }
 
+/** A lease that was told to the store with the question that it began with. */
+export interface Lease extends LeaseStart {
+  /** Milliseconds. */
+  readonly length: number;
+}
+
 export function leaseStart(clock: Clock): LeaseStart {
   return { now: clock.now(), wall: clock.wall() };
 }

@@ -1,4 +1,4 @@
-import type { Config, RedisConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
 import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
@@ -8,19 +8,15 @@ import type { ValueTier } from '../query-cache/shared-entries.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../sealing.ts';
 import { newToken, type Parts } from './parts.ts';
 
-/** The part of the configuration that a cache is built from; when it changes, a new one is built. */
-export function cacheSettings({ cache }: Config) {
-  const { memory, lease, key_secret, redis } = cache;
-  return { memory, lease, key_secret, redis };
-}
-
-export type CacheSettings = ReturnType<typeof cacheSettings>;
+/** The part of the configuration that a cache is built from, and that only a restart changes. */
+export type CacheSettings = Pick<Config['cache'], 'memory' | 'key_secret' | 'redis'>;
 
 /** The part that may change while the cache lives; its entries stay. */
 export function cacheLimits({ cache, engine, projects }: Config) {
   const all = [...projects.values()];
   return {
     maxEntry: cache.max_entry,
+    lease: cache.lease,
     longestTtl: Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
     longestTimeout: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
   };
@@ -29,23 +25,6 @@ export function cacheLimits({ cache, engine, projects }: Config) {
 /** Those in force now. */
 export type CacheLimits = () => ReturnType<typeof cacheLimits>;
 
-/**
- * Whether both lead to the same keys, as far as the configuration shows it. One sentinel or node that both name is
- * enough, since the lists of them may differ in the others.
- */
-export function isSameRedis(one: RedisConfig, other: RedisConfig): boolean {
-  const { mode, master, namespace } = one;
-  if (other.mode !== mode || other.master !== master || other.namespace !== namespace) return false;
-  const addresses = new Set(other.url.map(addressOf));
-  return one.url.some((url) => addresses.has(addressOf(url)));
-}
-
-/** Host, port and database: a password that was changed leads to the same Redis. */
-function addressOf(text: string): string {
-  const { hostname, port, pathname } = new URL(text);
-  return `${hostname.toLowerCase()}:${port}/${Number(pathname.slice(1))}`;
-}
-
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
 export interface Backend {
   readonly freshness: FreshnessStore;
@@ -53,8 +32,8 @@ export interface Backend {
   readonly sweepStore: SweepStore | undefined;
   readonly purgeLines: PurgeLines | undefined;
   readonly flightPlaces: FlightPlaces | undefined;
-  /** For which tokens and sessions are used (ms). */
-  readonly lease: number;
+  /** For which tokens and sessions are used that are read now (ms). */
+  readonly lease: () => number;
   /** No purge is acknowledged in less (ms). */
   readonly purgeTakes: number;
   /** Reads the certificates of its connections again. @throws where one cannot be read */
@@ -81,7 +60,7 @@ export const ALONE = {
   sweepStore: undefined,
   purgeLines: undefined,
   flightPlaces: undefined,
-  lease: REREAD,
+  lease: () => REREAD,
   purgeTakes: 0,
   state: () => 'off',
   why: () => undefined,

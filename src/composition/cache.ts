@@ -1,4 +1,3 @@
-import type { RedisConfig } from '../config/config.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createFlights } from '../query-cache/flights.ts';
 import { createMemoryTier } from '../query-cache/memory-tier.ts';
@@ -22,7 +21,6 @@ import { newToken, type Parts } from './parts.ts';
 import type { RedisMode } from './redis.ts';
 import {
   inProcess,
-  isSameRedis,
   sealerOf,
   type Backend,
   type CacheLimits,
@@ -33,7 +31,7 @@ import { inPrimary } from './worker-backend.ts';
 /** Keys that are remembered as not shareable, all of one length. */
 const MAX_UNSHAREABLE = 10_000;
 
-/** The query cache with everything it stands on. It outlives a reload that does not change it. */
+/** The query cache with everything it stands on. It outlives every reload. */
 export interface Cache {
   readonly queryCache: QueryCache;
   readonly purges: CachePurges;
@@ -50,22 +48,6 @@ export interface Cache {
   readonly epochAge: () => number | undefined;
   /** Scopes whose purge Redis has not confirmed yet. */
   readonly owed: () => readonly Scope[];
-  /**
-   * What is known of sessions, where this gateway is alone: then no other cache needs to forget it. Undefined with
-   * Redis, from which another one learns it again.
-   */
-  readonly ownSessions: Sessions | undefined;
-  /** The purges of this gateway, which outlive the cache. */
-  readonly ownPurges: PurgeLog;
-  /** Where Redis is, if there is one. */
-  readonly redis: RedisConfig;
-  /**
-   * Takes over what another cache owes.
-   * @returns false when the other owes something to another Redis: that stays with it
-   */
-  readonly takeOver: (other: Cache) => boolean;
-  /** Another one takes its place: it keeps nothing in memory from then on, whatever requests still use it. */
-  readonly retire: () => void;
   /** Reads the certificates for Redis again. @throws where one cannot be read */
   renewCertificates(): void;
   close(): Promise<void>;
@@ -73,7 +55,6 @@ export interface Cache {
 
 /**
  * @param bodies what counts the bodies of this process
- * @param before the cache whose place it takes
  */
 export async function createCache(
   settings: CacheSettings,
@@ -81,11 +62,9 @@ export async function createCache(
   parts: Parts,
   bodies: Bodies,
   engineClearing: EngineClearing,
-  before?: Cache,
 ): Promise<Cache> {
   const { clock, emit } = parts;
   const hasRedis = settings.redis.url.length > 0;
-  const isAlone = !hasRedis && parts.primary === undefined;
   const sealer = sealerOf(settings);
   const backend = await backendOf(settings, limits, parts, sealer);
   const maxEntry = () => limits().maxEntry;
@@ -130,18 +109,15 @@ export async function createCache(
     processSecret: newToken(parts),
     ...bodies,
   });
-  const kept = isAlone ? before?.ownSessions : undefined;
-  const sessions =
-    kept ??
-    createSessions({
-      store: backend.freshness,
-      clock,
-      lease: backend.lease,
-      sleep: parts.sleep,
-      newToken: () => newToken(parts),
-      onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
-    });
-  const ownPurges = before?.ownPurges ?? createMemoryPurgeLog();
+  const sessions = createSessions({
+    store: backend.freshness,
+    clock,
+    lease: backend.lease,
+    sleep: parts.sleep,
+    newToken: () => newToken(parts),
+    onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
+  });
+  const ownPurges = createMemoryPurgeLog();
   const purgeLog =
     backend.purgeLines === undefined
       ? ownPurges
@@ -179,9 +155,7 @@ export async function createCache(
     queryCache,
     purges,
     purgeLog,
-    ownPurges,
     sessions,
-    ownSessions: isAlone ? sessions : undefined,
     redisState,
     redisWhy: () => backend.why() ?? (epochs.owed().length > 0 ? unrenewed : undefined),
     redisMode: hasRedis ? settings.redis.mode : 'none',
@@ -190,18 +164,10 @@ export async function createCache(
     flightUsage: flights.usage,
     epochAge: epochs.age,
     owed: epochs.owed,
-    redis: settings.redis,
-    takeOver(other) {
-      // What is renewed in one Redis is not in another, and must not be told as done.
-      if (!isSameKeeper(other.redis, settings.redis)) return other.owed().length === 0;
-      purges.takeOver(other.purges.handOver());
-      return true;
-    },
-    retire: memory.retire,
     renewCertificates: () => backend.renewCertificates?.(),
     async close() {
       await sweep?.close();
-      memory.retire();
+      memory.clear();
       await epochs.close();
       await backend.close();
     },
@@ -221,10 +187,5 @@ async function backendOf(
   }
   return parts.primary === undefined
     ? inProcess(settings, parts)
-    : inPrimary(settings, parts, parts.primary);
-}
-
-/** Without Redis it is the primary process, which outlives every reload, or nothing waits to be confirmed. */
-function isSameKeeper(one: RedisConfig, other: RedisConfig): boolean {
-  return (one.url.length === 0 && other.url.length === 0) || isSameRedis(one, other);
+    : inPrimary(settings, limits, parts, parts.primary);
 }

@@ -28,6 +28,7 @@ export function inRedis(
 ): Backend {
   const { emit } = parts;
   const { namespace } = settings.redis;
+  const lease = () => limits().lease;
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
   const target = redisTarget(settings.redis);
   const connections = connectRedis(target, (error, partial) => {
@@ -54,7 +55,7 @@ export function inRedis(
     namespace,
     sealer,
     gateway: newToken(parts),
-    lease: settings.lease,
+    lease,
     longestLease: LEASE_LIMITS.longest,
     get unusedAfter() {
       return 2 * limits().longestTtl;
@@ -73,7 +74,7 @@ export function inRedis(
       newToken: () => newToken(parts),
     }),
     flightPlaces: createRedisFlights({ connections, breaker, namespace }),
-    lease: settings.lease,
+    lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
     renewCertificates: target.renewCertificates,

@@ -97,6 +97,7 @@ export async function createRuntime(
     invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     permissionsIgnored: config.cache.engine_permissions_ignored,
+    provider: config.auth.provider,
     maxBody: config.limits.body,
     ...bodies,
     work,

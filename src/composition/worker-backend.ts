@@ -1,12 +1,17 @@
 import { LEASE_LIMITS } from '../config/config.ts';
 import type { Link } from '../workers/link.ts';
 import { createWorkerFreshness, createWorkerPurgeLines } from '../workers/shared-freshness.ts';
-import { ALONE, type Backend, type CacheSettings } from './cache-backend.ts';
+import { ALONE, type Backend, type CacheLimits, type CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
 
 /** Of workers whose primary process keeps what Redis would keep, without entries. */
-export function inPrimary(settings: CacheSettings, parts: Parts, link: Link): Backend {
-  const { lease } = settings;
+export function inPrimary(
+  settings: CacheSettings,
+  limits: CacheLimits,
+  parts: Parts,
+  link: Link,
+): Backend {
+  const lease = () => limits().lease;
   return {
     ...ALONE,
     freshness: createWorkerFreshness({

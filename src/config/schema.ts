@@ -184,7 +184,7 @@ const cache = section('What is stored, where and for how long.', {
   lease: key(lease, '1s').means(
     'For how long a replica may go on without asking Redis whether something was purged, and with share: roles the storage whether a role was changed. A purge, a change of a role, or a statement that changes a session which several gateways serve, waits that long.',
   ),
-  key_secret: key(orNull(secretText(32)), null).means(
+  key_secret: key(orNull(secretText(32)), null, 'restart').means(
     'The secret from which cache keys are made, the same for all replicas. null: made once and kept in Redis, or in this process.',
   ),
   purge: section('What clearCache does beside its purge.', {

@@ -57,12 +57,12 @@ const MAX_GATEWAYS = 1_000;
  * longer than that between the renewal and its answer. Announcements only make it faster; they never set a token, and a
  * reply to a read sent before a renewal of one of its scopes was known here is thrown away, since it may be the older.
  *
- * @param options.lease milliseconds
+ * @param options.lease that of the questions that are asked now (ms)
  */
 export function createEpochs(options: {
   store: FreshnessStore;
   clock: Clock;
-  lease: number;
+  lease: () => number;
   onError?: (error: unknown) => void;
 }): Epochs {
   const { store, onError = () => {} } = options;

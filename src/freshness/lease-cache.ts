@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
+import { leaseHolds, leaseStart, type Lease } from '../lease.ts';
 import { createOwnedTable } from '../owned-table.ts';
 
 /** How often a question is sent again because a renewal, or its slowness, made its reply worthless. */
@@ -16,12 +16,14 @@ export interface Watch {
  * the question was *sent*. A change waits longer than that between the store's word and its own answer.
  */
 export interface LeaseCache<V> {
+  /** The lease of a question that is sent in this turn. */
+  begin(): Lease;
   /** What may be used at this very moment. */
   held(name: string): V | undefined;
   /** What was known last, of whatever age: never for what a request is answered with. */
   last(name: string): V | undefined;
   /** @param since taken before the store was asked; undefined for what may not be used */
-  keep(name: string, value: V, since: LeaseStart | undefined): void;
+  keep(name: string, value: V, since: Lease | undefined): void;
   /** Changes a value where there is one, and not for how long it may be used. */
   amend(name: string, change: (value: V) => V): void;
   /** Nothing of it may be used any more, and the reply to a question that is under way is worthless. */
@@ -36,7 +38,7 @@ export interface LeaseCache<V> {
   read<R, T>(
     names: readonly string[],
     ask: () => Promise<R>,
-    take: (reply: R, since: LeaseStart) => T | undefined,
+    take: (reply: R, since: Lease) => T | undefined,
   ): Promise<T | undefined>;
   /** The same; callers that come while it is under way, and before the next change of the names, share it. */
   readOnce: LeaseCache<V>['read'];
@@ -47,7 +49,7 @@ export interface LeaseCache<V> {
 
 interface Entry<V> {
   readonly value: V;
-  readonly since: LeaseStart | undefined;
+  readonly since: Lease | undefined;
   /** Counts how often everything was forgotten before. */
   readonly era: number;
 }
@@ -59,8 +61,8 @@ interface Entry<V> {
  */
 export function createLeaseCache<V>(options: {
   clock: Clock;
-  /** Milliseconds. */
-  lease: number;
+  /** That of the questions that are asked now (ms). */
+  lease: () => number;
   max: number;
   ownerOf: (value: V) => string;
   onError: (error: unknown) => void;
@@ -71,8 +73,10 @@ export function createLeaseCache<V>(options: {
   const reads = new Map<string, { readonly asked: readonly string[]; result: Promise<unknown> }>();
   let era = 0;
 
+  const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
+
   const holds = ({ since, era: keptIn }: Entry<V>) =>
-    since !== undefined && keptIn === era && leaseHolds(since, lease, clock);
+    since !== undefined && keptIn === era && leaseHolds(since, since.length, clock);
 
   function watch(names: readonly string[]): Watch {
     const watched = { names, overtaken: false };
@@ -86,10 +90,10 @@ export function createLeaseCache<V>(options: {
   async function read<R, T>(
     names: readonly string[],
     ask: () => Promise<R>,
-    take: (reply: R, since: LeaseStart) => T | undefined,
+    take: (reply: R, since: Lease) => T | undefined,
   ): Promise<T | undefined> {
     for (let sent = 0; sent < MAX_READS; sent += 1) {
-      const since = leaseStart(clock);
+      const since = begin();
       const watching = watch(names);
       try {
         const reply = await ask();
@@ -106,6 +110,7 @@ export function createLeaseCache<V>(options: {
   }
 
   return {
+    begin,
     watch,
     read,
     readOnce<R, T>(...question: Parameters<typeof read<R, T>>) {

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type { Authenticator, Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { Clock } from '../clock.ts';
+import type { Config } from '../config/config.ts';
 import type { Emit } from '../events.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { KnownKey } from '../query-cache/query.ts';
@@ -78,13 +79,14 @@ export function createMemo(options: {
   sessions: Pick<Sessions, 'handle'>;
   roleSets: Pick<RoleSets, 'heldName'>;
   ownTurn: OwnTurn;
+  provider: Config['auth']['provider'];
   clock: Pick<Clock, 'wall'>;
   /** Keys digests of heads. */
   secret: string;
   newId: () => string;
   emit: Emit;
 }) {
-  const { authenticator, sessions, roleSets, clock } = options;
+  const { authenticator, sessions, roleSets, clock, provider } = options;
   const heads = createKnownHeads<KnownHead>(options);
   const bodies = createKnownBodies();
   const passedOnce = new LRUCache<string, true>({
@@ -173,7 +175,8 @@ export function createMemo(options: {
       key: KnownKey,
     ): Promise<void> {
       // A user who has no roles yet may get some.
-      const hasNoRoles = share === 'roles' && identity === ownIdentity(handled.principal.name);
+      const hasNoRoles =
+        share === 'roles' && identity === ownIdentity(provider, handled.principal.name);
       if (hasNoRoles || !isPlain(handled)) return;
       const head = headFor(handled);
       if (head === undefined) return;

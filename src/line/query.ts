@@ -1,6 +1,6 @@
 import type { Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../clock.ts';
-import type { CacheShare, EngineConfig } from '../config/config.ts';
+import type { CacheShare, Config, EngineConfig } from '../config/config.ts';
 import { engineTraits, type EngineTraits } from '../engine-kinds.ts';
 import { sortedQuery } from '../engine/engine-target.ts';
 import type { Engine, EngineAddressee } from '../engine/engine.ts';
@@ -99,6 +99,8 @@ export function createQueryOf(options: {
   names: Pick<KnownNames, 'answered'>;
   /** Whether users may see answers that the engine might have refused them (`cache.engine_permissions_ignored`). */
   permissionsIgnored: boolean;
+  /** Who knows the users (`auth.provider`). */
+  provider: Provider;
   clock: Pick<Clock, 'now'>;
 }): QueryOf {
   const { sessions, names, clock } = options;
@@ -177,13 +179,15 @@ export function createQueryOf(options: {
   async function identity(share: CacheShare, { name }: Principal): Promise<string> {
     if (share === 'everyone') return 'everyone';
     const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
-    return shared ?? ownIdentity(name);
+    return shared ?? ownIdentity(options.provider, name);
   }
 }
 
-/** The identity of answers that are shared with no other user. */
-export function ownIdentity(name: string): string {
-  return `user:${name}`;
+type Provider = Config['auth']['provider'];
+
+/** The identity of answers that are shared with no other user: a name of the users file is not that of the engine. */
+export function ownIdentity(provider: Provider, name: string): string {
+  return provider === 'file' ? `user:${name}` : `${provider}-user:${name}`;
 }
 
 /**

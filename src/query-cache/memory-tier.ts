@@ -38,8 +38,6 @@ export interface MemoryTier {
   /** Looks at so many entries, the most recently used first; that does not count as use. */
   peekRecent(most: number): readonly PeekedEntry[];
   clear(): void;
-  /** Drops everything, and keeps nothing from then on. */
-  retire(): void;
   /** What it holds now. */
   usage(): { readonly entries: number; readonly bytes: number };
 }
@@ -69,7 +67,6 @@ export function createMemoryTier(options: {
     sizeCalculation: bytesOf,
     dispose: (entry) => bodiesOf(entry).forEach((body) => inUse?.dropped(body)),
   });
-  let retired = false;
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry): PeekedEntry => ({
@@ -96,7 +93,6 @@ export function createMemoryTier(options: {
       return undefined;
     },
     set(key, answer, digests, fill) {
-      if (retired) return;
       const present = entries.peek(key);
       const isNewest = fill === 'fresh' || (fill === 'usual' && present?.filledHere === true);
       const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
@@ -125,10 +121,6 @@ export function createMemoryTier(options: {
     },
     peekRecent: (most) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
-    retire() {
-      retired = true;
-      entries.clear();
-    },
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
 }

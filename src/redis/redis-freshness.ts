@@ -29,8 +29,8 @@ export function createRedisFreshness(options: {
   sealer: Sealer;
   /** Names this gateway. Random, and new with every store: two must never share it. */
   gateway: string;
-  /** Milliseconds for which this gateway uses what it reads. */
-  lease: number;
+  /** Milliseconds for which this gateway uses what it reads now. */
+  lease: () => number;
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
   /** Milliseconds after which the token of a project that no request asks for is dropped. */
@@ -54,7 +54,7 @@ export function createRedisFreshness(options: {
   const channelTo = (other: string) => key(`forgotten:${other}`);
   let closed = false;
 
-  const caller = (what: string) => [what, gateway, lease, longestLease, newToken()];
+  const caller = (what: string) => [what, gateway, lease(), longestLease, newToken()];
 
   async function tokens(
     mode: 'read' | 'renew',
@@ -110,11 +110,12 @@ export function createRedisFreshness(options: {
     },
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
+      const own = lease();
       const { incarnation, longest, others } = await tokens('renew', scopes);
       return {
         incarnation,
         others,
-        lease: checkLease(longest, lease, longestLease, key('leases')),
+        lease: checkLease(longest, own, longestLease, key('leases')),
       };
     },
     // On the connection of the renewals: what one server is told first, it does first.

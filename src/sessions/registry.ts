@@ -7,7 +7,7 @@ import type {
   SessionReply,
 } from '../freshness/freshness-store.ts';
 import { createLeaseCache } from '../freshness/lease-cache.ts';
-import { LEASE_MARGIN, leaseStart } from '../lease.ts';
+import { LEASE_MARGIN } from '../lease.ts';
 import { asSpelt, isSpeltOtherwise, lastRecord } from './found-session.ts';
 import { createSessionDigests } from './session-name.ts';
 import type { FoundSession, Sessions } from './sessions.ts';
@@ -34,13 +34,13 @@ const MAX_DIRTIED = 100_000;
  * of that name at the same time, the store sees to it that it is not begun clean with what was dirty before; one
  * that is begun afterwards is another session.
  *
- * @param options.lease milliseconds
+ * @param options.lease that of the questions that are asked now (ms)
  * @param options.onError told of every failure of the store
  */
 export function createSessions(options: {
   store: Pick<FreshnessStore, 'session' | 'renew'>;
   clock: Clock;
-  lease: number;
+  lease: () => number;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
   onError: (error: unknown) => void;
@@ -106,7 +106,7 @@ export function createSessions(options: {
 
   /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
   async function change(key: string, call: SessionCall): Promise<SessionReply> {
-    const since = leaseStart(clock);
+    const since = known.begin();
     const watch = known.watch([key]);
     try {
       const reply = await store.session(key, call);

@@ -78,18 +78,18 @@ export function createWorkerFreshness(options: {
   link: Link;
   /** Names this worker. Random, and new with every store. */
   gateway: string;
-  /** Milliseconds for which this worker uses what it reads. */
-  lease: number;
+  /** Milliseconds for which this worker uses what it reads now. */
+  lease: () => number;
   /** The longest lease that the configuration may name (ms). */
   longestLease: number;
   /** The configured secret of the keys; undefined: the one that the primary process has made. */
   keySecret: string | undefined;
 }): FreshnessStore {
   const { link, gateway, lease, longestLease } = options;
-  const holder: Holder = { id: gateway, lease };
+  const holder = (): Holder => ({ id: gateway, lease: lease() });
   const ends: (() => void)[] = [];
   const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
-    link.call(SERVICE, method, [holder, ...args], within) as Promise<T>;
+    link.call(SERVICE, method, [holder(), ...args], within) as Promise<T>;
 
   return {
     async read(scopes) {
@@ -97,8 +97,9 @@ export function createWorkerFreshness(options: {
       return { tokens, keySecret: options.keySecret ?? keySecret };
     },
     async renew(scopes) {
+      const own = lease();
       const renewed = await ask<Renewed>('renew', [scopes]);
-      checkLease(renewed.lease, lease, longestLease, 'the primary process');
+      checkLease(renewed.lease, own, longestLease, 'the primary process');
       return renewed;
     },
     incarnation: () => ask<string>('incarnation', []),

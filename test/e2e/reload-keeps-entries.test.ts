@@ -70,3 +70,49 @@ test('a reload that changes engine.timeout keeps the entries, and counts for the
   expect([await ask('There'), await ask('Silent')]).toEqual(['hit', 'gateway engine-timeout']);
   await close();
 });
+
+/** @returns what becomes of a query that was stored before the reload, and of one that came again after it */
+async function across(before: object, after: object): Promise<readonly string[]> {
+  const gateway = await startTestGateway({ engine: { url: engine.url }, ...before });
+  const ask = async () =>
+    shortStatus(await askXmla(gateway.url, execute({ statement: 'SELECT FROM [There]' })));
+  const first = await ask();
+  await gateway.reload({ engine: { url: engine.url }, ...before, ...after });
+  const seen = [first, await ask()];
+  await gateway.close();
+  return seen;
+}
+
+test.each<[string, object]>([
+  ['cache.lease', { cache: { lease: '200ms' } }],
+  ['cache.memory, which waits', { cache: { memory: '64MiB' } }],
+  ['cache.key_secret, which waits', { cache: { key_secret: 'x'.repeat(40) } }],
+  ['cache.client_control', { cache: { client_control: 'everybody' } }],
+  ['cache.purge', { cache: { purge: { repeat_after: '1h' } } }],
+  ['limits', { limits: { concurrency: 3, per_user: 2, queue: 7, in_flight: '32MiB' } }],
+  ['projects', { projects: { Other: { ttl: '1m' } } }],
+  ['auth', { auth: { purgers: ['alice'], verified_for: '5s' } }],
+  ['log.level', { log: { level: 'warn' } }],
+])('a reload that changes %s keeps the entries', async (_what, after) => {
+  expect(await across({}, after)).toEqual(['miss stored', 'hit']);
+});
+
+test.each<[string, object]>([
+  ['engine.kind', { engine: { kind: 'ssas' } }],
+  ['engine.login', { engine: { login: 'forward' } }],
+  [
+    'engine.service',
+    { engine: { login: 'service', service: { name: 'other', password: 'secret' } } },
+  ],
+  ['engine.delegation', { engine: { delegation: 'refuse' } }],
+  ['cache.share', { cache: { share: 'everyone' } }],
+])('a reload that changes %s makes the entries unreachable', async (_what, after) => {
+  const url = engine.url;
+  const settings = 'engine' in after ? { engine: { url, ...(after.engine as object) } } : after;
+  expect(await across({}, settings)).toEqual(['miss stored', 'miss stored']);
+});
+
+test('a reload that switches a cube off makes its entries unreachable', async () => {
+  const after = { projects: { Sales: { cubes: { There: 'off' } } } };
+  expect(await across({}, after)).toEqual(['miss stored', 'bypass cache-off']);
+});

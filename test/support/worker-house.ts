@@ -43,7 +43,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
       const store = createWorkerFreshness({
         link: pair.worker,
         gateway: randomUUID(),
-        lease,
+        lease: () => lease,
         longestLease: LONGEST_LEASE,
         keySecret,
       });

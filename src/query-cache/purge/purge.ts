@@ -78,7 +78,7 @@ interface WaitingPurge {
 }
 
 /** Scopes whose renewal is pending, with the purges that wait for it. */
-export interface PendingPurge {
+interface PendingPurge {
   readonly scopes: readonly Scope[];
   readonly id: string;
   readonly waiting: readonly WaitingPurge[];
@@ -86,13 +86,6 @@ export interface PendingPurge {
 
 /** Purges of one cache. */
 export interface CachePurges extends Purges {
-  /**
-   * Hands over what is pending: it is not told here any more. Purges whose scopes are renewed already, and whose lease
-   * passes, stay and are told here.
-   */
-  handOver(): readonly PendingPurge[];
-  /** Takes over what is pending at another cache. */
-  takeOver(pending: readonly PendingPurge[]): void;
   /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
   told(): Promise<void>;
 }
@@ -270,14 +263,6 @@ export function createPurges(options: {
     purge,
     async renew(stale) {
       return (await renew(purgedScopes(stale), options.newId(), 1)) !== undefined;
-    },
-    handOver() {
-      const handed = [...pending.values()];
-      pending.clear();
-      return handed;
-    },
-    takeOver(handed) {
-      for (const one of handed) markPending(one);
     },
     async told() {
       while (passing.size > 0) await Promise.all(passing);

@@ -59,7 +59,7 @@ export async function house(
     namespace,
     sealer: NO_SEALER,
     gateway: randomUUID(),
-    lease: options.lease ?? 1_000,
+    lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
     unusedAfter: options.unusedAfter ?? 3_600_000,
     newToken: randomUUID,

@@ -48,7 +48,7 @@ export async function sessionHouse(
     namespace: options.namespace ?? 'test',
     sealer: options.sealer ?? NO_SEALER,
     gateway: randomUUID(),
-    lease: options.lease ?? 1_000,
+    lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
     unusedAfter: 3_600_000,
     life: options.life ?? 3_600_000,

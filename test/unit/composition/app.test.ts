@@ -8,7 +8,7 @@ import supertest from 'supertest';
 import { stringify } from 'yaml';
 import { systemClock } from '../../../src/clock.ts';
 import { createBodies } from '../../../src/composition/bodies.ts';
-import { cacheLimits, cacheSettings } from '../../../src/composition/cache-backend.ts';
+import { cacheLimits } from '../../../src/composition/cache-backend.ts';
 import { createCache } from '../../../src/composition/cache.ts';
 import type { Parts } from '../../../src/composition/parts.ts';
 import { createRuntime, type Runtime } from '../../../src/composition/runtime.ts';
@@ -48,7 +48,7 @@ beforeAll(async () => {
   const bodies = createBodies(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
   const limits = () => cacheLimits(config);
-  const cache = await createCache(cacheSettings(config), limits, parts, bodies, clearing);
+  const cache = await createCache(config.cache, limits, parts, bodies, clearing);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
   const names = createKnownNames(parts);
   const metrics = createMetrics(names, {

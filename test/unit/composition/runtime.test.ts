@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import { systemClock } from '../../../src/clock.ts';
 import { createBodies } from '../../../src/composition/bodies.ts';
-import { cacheLimits, cacheSettings } from '../../../src/composition/cache-backend.ts';
+import { cacheLimits } from '../../../src/composition/cache-backend.ts';
 import { createCache } from '../../../src/composition/cache.ts';
 import type { Parts } from '../../../src/composition/parts.ts';
 import { createRuntime } from '../../../src/composition/runtime.ts';
@@ -44,13 +44,7 @@ async function makeRuntime() {
   if (config.storage.driver === 'http') throw new Error('not the default');
   const bodies = createBodies(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const cache = await createCache(
-    cacheSettings(config),
-    () => cacheLimits(config),
-    parts,
-    bodies,
-    clearing,
-  );
+  const cache = await createCache(config.cache, () => cacheLimits(config), parts, bodies, clearing);
   const storage = await createStorage(config.storage, [], parts);
   const names = createKnownNames(parts);
   const runtime = await createRuntime(config, {

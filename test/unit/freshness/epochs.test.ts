@@ -12,7 +12,12 @@ function setUp(lease = LEASE) {
   const clock = handClock();
   const store = handStore();
   const errors: unknown[] = [];
-  const epochs = createEpochs({ store, clock, lease, onError: (error) => errors.push(error) });
+  const epochs = createEpochs({
+    store,
+    clock,
+    lease: () => lease,
+    onError: (error) => errors.push(error),
+  });
   /** Answers the oldest read. */
   const answerRead = async (token: string) => {
     const read = store.reads[0];

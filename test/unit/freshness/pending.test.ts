@@ -18,7 +18,7 @@ function setUp() {
   const store = handStore();
   const errors: unknown[] = [];
   const clock = handClock();
-  const epochs = createEpochs({ store, clock, lease: 1_000, onError: (e) => errors.push(e) });
+  const epochs = createEpochs({ store, clock, lease: () => 1_000, onError: (e) => errors.push(e) });
   const answerRead = async (token: string) => {
     const read = store.reads[0];
     if (read === undefined) throw new Error('nothing is read');

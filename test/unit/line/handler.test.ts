@@ -79,6 +79,7 @@ beforeEach(async () => {
     invalidate: async () => true,
     purgeOnRefresh: false,
     permissionsIgnored: false,
+    provider: 'file',
     maxBody: 100_000,
     account: bodyAccount(),
     inUse: {

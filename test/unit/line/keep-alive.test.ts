@@ -26,7 +26,7 @@ async function house() {
   const sessions = createSessions({
     store: aloneStore(createMemoryStore({ clock, keySecret: '', newToken: () => 'token' })),
     clock,
-    lease: IDLE,
+    lease: () => IDLE,
     sleep: async () => {},
     newToken: () => 'token',
     onError: () => {},

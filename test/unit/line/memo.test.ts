@@ -71,6 +71,7 @@ beforeEach(() => {
   session = { kind: 'known', record };
   roles = undefined;
   memo = createMemo({
+    provider: 'file',
     authenticator: { remembered: (header) => (header === LOGIN ? login : undefined) },
     sessions: { handle: () => ({ find: () => session }) },
     roleSets: { heldName: () => roles },

@@ -271,7 +271,6 @@ export function knownAnswers(options: {
       peek: never,
       peekRecent: never,
       clear: never,
-      retire: never,
       usage: never,
       ...options.memory,
     },

@@ -34,7 +34,7 @@ export function replica({
   const sessions = createSessions({
     store,
     clock,
-    lease,
+    lease: () => lease,
     sleep(milliseconds) {
       const { promise, resolve } = Promise.withResolvers<void>();
       sleepers.push({ milliseconds, wake: resolve });

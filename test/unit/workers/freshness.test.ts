@@ -128,7 +128,7 @@ describe('when a purge is acknowledged, no worker uses an old epoch', () => {
     const clock = handClock();
     const join = () => {
       const parts = house.join();
-      return { ...parts, known: createEpochs({ store: parts.store, clock, lease: 1_000 }) };
+      return { ...parts, known: createEpochs({ store: parts.store, clock, lease: () => 1_000 }) };
     };
     return { clock, one: join(), other: join() };
   }

@@ -149,7 +149,7 @@ test('when a session was made dirty at one worker, no other takes it for clean o
     createSessions({
       store: house.join().store,
       clock,
-      lease: 1_000,
+      lease: () => 1_000,
       sleep: (milliseconds) =>
         new Promise((resolve) => waits.push({ milliseconds, over: () => resolve() })),
       newToken: randomUUID,

@@ -23,24 +23,6 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
-  test('that is retired is empty, keeps nothing any more, and counts what it dropped', () => {
-    const clock = handClock();
-    const dropped: Buffer[] = [];
-    const inUse = { kept() {}, dropped: (body: Buffer) => void dropped.push(body) };
-    const tier = createMemoryTier({ maxBytes: 10_000, clock, inUse });
-    const answer = storedAnswer({ requestedAt: clock.wall() });
-    tier.set('key', answer, DIGESTS);
-    const source = tier.gzipOf('key', answer);
-    expect(tier.usage().entries).toBe(1);
-    tier.retire();
-    for (const fill of [undefined, 'usual', 'fresh'] as const)
-      tier.set('key', answer, DIGESTS, fill);
-    source?.keep(variantOf(10));
-    expect(tier.get('key')).toBeUndefined();
-    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
-    expect(dropped).toEqual([answer.body]);
-  });
-
   test('gives nothing back for longer because the wall clock was set back', () => {
     const clock = handClock();
     const tier = createMemoryTier({ maxBytes: 10_000, clock });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { quiet } from '../fakes.ts';
-import { purgeHouse, settled } from './purge-house.ts';
+import { purgeHouse } from './purge-house.ts';
 import { ORDER } from './replica.ts';
 
 const A = { project: 'a' };
@@ -53,38 +53,6 @@ describe('a purge that was owed', () => {
     expect(house.epochs.owed()).toEqual([]);
   });
 
-  test.each([
-    ['nothing else is owed', 0],
-    ['another purge is', 1],
-  ])('and whose lease passes is told where it was renewed: %s', async (_what, others) => {
-    const before = await owing({ leases: 'held' });
-    await settle(before);
-    for (let more = 0; more < others; more += 1) {
-      const outcome = before.purge({ project: 'b' }, ORDER);
-      await before.failRenewals();
-      await outcome;
-    }
-    const after = purgeHouse();
-    after.wake.open();
-    const handed = before.handOver();
-    expect(handed.flatMap(({ waiting }) => waiting.map(({ record }) => record.id))).toEqual(
-      others === 0 ? [] : ['id 2'],
-    );
-    after.takeOver(handed);
-    const told = before.told();
-    expect(await settled(told)).toBe(false);
-    before.leases.open();
-    await told;
-    expect((await before.logged()).map(({ id, result }) => `${id} ${result}`)).toContain(
-      'id 1 cleared',
-    );
-    if (others > 0) await settle(after);
-    expect((await after.logged()).map(({ id, result }) => `${id} ${result}`)).toEqual(
-      others === 0 ? [] : ['id 2 cleared'],
-    );
-    await before.epochs.close();
-  });
-
   test('is logged as owed, and once more when it is done and waited for, in the name of who wanted it', async () => {
     const house = await owing();
     const { clock, slept, events, logged, store } = house;
@@ -115,21 +83,6 @@ describe('a purge that was owed', () => {
     const house = await owing({ engines: [{ replica: 'http://one', ok: false, why: 'No.' }] });
     await settle(house);
     expect((await house.logged()).map(({ result }) => result)).toEqual(['engine-failed', 'owed']);
-  });
-
-  test('is told by the cache that takes over, and only by that one', async () => {
-    const before = await owing();
-    const after = purgeHouse();
-    after.wake.open();
-    after.takeOver(before.handOver());
-    expect(after.epochs.owed()).toEqual(['project:a', 'unassigned']);
-    await settle(after);
-    expect(await after.logged()).toMatchObject([
-      { id: 'id 1', result: 'cleared', principal: 'ADMIN' },
-    ]);
-    await settle(before);
-    expect((await before.logged()).map(({ result }) => result)).toEqual(['owed']);
-    await before.epochs.close();
   });
 
   test('is told for each who asked for it', async () => {
@@ -168,11 +121,4 @@ test('purges that are settled at one time wait for their leases at one time', as
     ...Array<string>(3).fill('owed'),
   ]);
   expect(house.slept.slice(slept)).toEqual([2_200, 2_200, 2_200]);
-});
-
-test('nothing is taken over where nothing is owed', async () => {
-  const { takeOver, epochs } = purgeHouse();
-  takeOver([]);
-  expect(epochs.owed()).toEqual([]);
-  expect(jest.getTimerCount()).toBe(0);
 });

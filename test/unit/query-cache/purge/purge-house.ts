@@ -48,7 +48,7 @@ export function purgeHouse(
 ): PurgeHouse {
   const clock = handClock();
   const store = given.store ?? handStore();
-  const epochs = createEpochs({ store, clock, lease: 1_000 });
+  const epochs = createEpochs({ store, clock, lease: () => 1_000 });
   const events: GatewayEvent[] = [];
   const slept: number[] = [];
   const wake = gate();

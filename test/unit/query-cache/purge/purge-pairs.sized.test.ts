@@ -164,7 +164,7 @@ function aloneEpochs(clock: HandClock, shared: ReturnType<typeof sharedEpochs>):
   const store = memoryStore(clock);
   return createEpochs({
     clock,
-    lease: Infinity,
+    lease: () => Infinity,
     store: {
       ...store,
       async renew(scopes) {

@@ -76,7 +76,8 @@ export function replica(
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
   const epochs =
-    options.epochs ?? createEpochs({ store: store ?? memoryStore(clock), clock, lease });
+    options.epochs ??
+    createEpochs({ store: store ?? memoryStore(clock), clock, lease: () => lease });
   const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
   const account = bodyAccount(inFlight);
   const inUse = createBodiesInUse(account);
@@ -221,7 +222,7 @@ export function unknownEpochs(clock: Clock): Epochs {
   const fail = () => Promise.reject(new Error('out of reach'));
   return createEpochs({
     clock,
-    lease: 1_000,
+    lease: () => 1_000,
     store: {
       read: fail,
       renew: fail,
