@@ -145,6 +145,7 @@ export async function createGateway(
     try {
       server.change(config);
       cache.renewCertificates();
+      storage?.renewCertificates();
     } catch (error) {
       await newRuntime.close();
       throw error;

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Engine, Touch } from '../engine/engine.ts';
-import type { SessionRecord } from '../sessions/session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Destination } from './query.ts';
 import type { KnownSession } from './session-step.ts';

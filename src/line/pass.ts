@@ -10,7 +10,7 @@ import {
 } from '../query-cache/answer-sessions.ts';
 import type { AnswerHead } from '../query-cache/query.ts';
 import type { BypassReason } from '../reasons.ts';
-import type { SessionRecord } from '../sessions/session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';

@@ -6,7 +6,7 @@ import type { BypassReason } from '../reasons.ts';
 import { lastRecord } from '../sessions/found-session.ts';
 import { extendProfile, sessionProfile } from '../sessions/profile.ts';
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
-import type { SessionRecord } from '../sessions/session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession, SessionName, Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/fold-name.ts';
 import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
+import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import type { Flights } from './flights.ts';
 import {
   describeParts,

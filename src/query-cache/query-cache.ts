@@ -12,7 +12,7 @@ import { createFills, type Verdict } from './fill.ts';
 import type { Flight, Flights, Landing } from './flights.ts';
 import { partDigests, partTexts, queryKey, withoutEpochs, type PartDigests } from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
-import type { CapturedEpochs, Epochs } from './purge/epochs.ts';
+import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import type { Client, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EngineTurn, SharedFlights } from './shared-flights.ts';

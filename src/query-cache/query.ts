@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { Outcome } from '../events.ts';
-import type { CapturedEpochs } from './purge/epochs.ts';
+import type { CapturedEpochs } from '../freshness/freshness.ts';
 import type { GzipVariant } from './gzip.ts';
 import type { KeyParts, PartDigests } from './key.ts';
 import type { HitSource } from '../reasons.ts';

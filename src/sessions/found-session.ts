@@ -1,4 +1,4 @@
-import type { SessionRecord } from './session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { EngineTraits } from '../engine-kinds.ts';
 import type { BypassReason } from '../reasons.ts';
 import { isExtended } from './profile.ts';
-import type { SessionRecord } from './session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
 /** What a request means for the one session that it names. */

@@ -1,4 +1,4 @@
-import type { SessionRecord } from './session-store.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 
 /** Names one session: the engine it belongs to, and its id there. */
 export interface SessionName {

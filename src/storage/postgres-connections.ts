@@ -200,6 +200,10 @@ export function connectPostgres(options: {
           throw error;
         }
       }),
+    renewCertificates() {
+      // The connections to come are made with this very object.
+      if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readCertificates(config));
+    },
     async close() {
       for (const client of long) discard(client);
       const ends = [...open].map((client) => new Promise((resolve) => client.once('end', resolve)));
@@ -305,7 +309,7 @@ export function oneLine(text: string): string {
 function clientSettings(config: PostgresConfig): ClientConfig {
   const url = new URL(config.url);
   const password = decodeURIComponent(url.password);
-  const { ca, certificate, key, timeout } = config;
+  const { timeout } = config;
   return {
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: Number(url.port === '' ? '5432' : url.port),
@@ -313,12 +317,7 @@ function clientSettings(config: PostgresConfig): ClientConfig {
     // As a function, since an empty text would be taken for none.
     password: () => password,
     database: decodeURIComponent(url.pathname.slice(1)),
-    ssl: config.tls && {
-      rejectUnauthorized: true,
-      ...(ca !== undefined && { ca: readFileSync(ca) }),
-      ...(certificate !== undefined && { cert: readFileSync(certificate) }),
-      ...(key !== undefined && { key: readFileSync(key) }),
-    },
+    ssl: config.tls && { rejectUnauthorized: true, ...readCertificates(config) },
     sslnegotiation: 'postgres',
     client_encoding: 'UTF8',
     application_name: 'mdx-gateway',
@@ -328,5 +327,13 @@ function clientSettings(config: PostgresConfig): ClientConfig {
     statement_timeout: timeout + PIECE_TIME,
     lock_timeout: timeout,
     idle_in_transaction_session_timeout: timeout,
+  };
+}
+
+function readCertificates({ ca, certificate, key }: PostgresConfig) {
+  return {
+    ...(ca !== undefined && { ca: readFileSync(ca) }),
+    ...(certificate !== undefined && { cert: readFileSync(certificate) }),
+    ...(key !== undefined && { key: readFileSync(key) }),
   };
 }

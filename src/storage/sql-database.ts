@@ -43,6 +43,8 @@ export interface SqlDatabase {
   run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
   /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
   long(kind: 'snapshot' | 'write'): Promise<{ readonly session: Session; end(): Promise<void> }>;
+  /** As {@link Storage.renewCertificates}; left out where there are none. */
+  renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
   close(): Promise<void>;
 }

@@ -65,6 +65,7 @@ export function createSqlStorage(
       ),
     dump: () => dumpRecords(given, () => finishing(() => given.long('snapshot'))),
     restore: (records) => finishing(() => restoreRecords(given, records, makeToken())),
+    renewCertificates: () => given.renewCertificates?.(),
     close() {
       closed ??= Promise.allSettled(underWay).then(given.close);
       return closed;

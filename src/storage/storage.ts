@@ -27,6 +27,8 @@ export interface Storage {
    * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
    */
   restore(records: AsyncIterable<StorageRecord>): Promise<void>;
+  /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
+  renewCertificates(): void;
   /** Finishes what is under way. */
   close(): Promise<void>;
 }

@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -235,6 +238,26 @@ describe('encryption', () => {
     expect(await refusal(url, { tls: true, ca: other.certificate })).toMatch(/certificate/);
     expect(await refusal(url, { tls: true })).toMatch(/certificate/);
     other.remove();
+  });
+
+  test('goes by certificates that were read again', async () => {
+    const { url } = await tlsServer.house();
+    const other = makeAuthority();
+    const ca = join(mkdtempSync(join(tmpdir(), 'postgres-ca-')), 'ca.pem');
+    copyFileSync(authority.certificate, ca);
+    const storage = storageAt(url, { tls: true, ca });
+    await storage.open();
+    copyFileSync(other.certificate, ca);
+    storage.renewCertificates();
+    await expect(Array.fromAsync(storage.dump())).rejects.toMatchObject({
+      cause: { message: expect.stringMatching(/certificate/) },
+    });
+    copyFileSync(authority.certificate, ca);
+    storage.renewCertificates();
+    expect(await Array.fromAsync(storage.dump())).toHaveLength(2);
+    await storage.close();
+    other.remove();
+    rmSync(dirname(ca), { recursive: true });
   });
 
   test('is needed where the server insists on it', async () => {

@@ -6,7 +6,7 @@ import { engineTraits } from '../../../src/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { understand } from '../../../src/line/understand.ts';
 import type { KnownKey } from '../../../src/query-cache/query.ts';
-import type { SessionRecord } from '../../../src/sessions/session-store.ts';
+import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
 import { handClock, keyParts } from '../query-cache/fakes.ts';

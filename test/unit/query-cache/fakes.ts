@@ -5,7 +5,7 @@ import { createOwnedTable } from '../../../src/owned-table.ts';
 import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
 import { createFlights } from '../../../src/query-cache/flights.ts';
 import type { MemoryTier } from '../../../src/query-cache/memory-tier.ts';
-import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
+import type { Epochs } from '../../../src/freshness/freshness.ts';
 import { createQueryCache } from '../../../src/query-cache/query-cache.ts';
 import type { SharedEntries, ValueTier } from '../../../src/query-cache/shared-entries.ts';
 import { engineTraits } from '../../../src/engine-kinds.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { faultAnswer } from '../../support/answers.ts';
-import type { Epochs } from '../../../src/query-cache/purge/epochs.ts';
+import type { Epochs } from '../../../src/freshness/freshness.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { fakeClient, told } from './fake-client.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, quiet, rowset } from './fakes.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS, type EngineKind } from '../../../src/engine-kinds.ts';
 import { extendProfile } from '../../../src/sessions/profile.ts';
 import { planSession, type SessionQuestion } from '../../../src/sessions/session-plan.ts';
-import type { SessionRecord } from '../../../src/sessions/session-store.ts';
+import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 
 const QUESTION: SessionQuestion = {

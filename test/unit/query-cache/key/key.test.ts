@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { queryKey, type KeyParts } from '../../../../src/query-cache/key.ts';
-import type { CapturedEpochs } from '../../../../src/query-cache/purge/epochs.ts';
+import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
 import type { Scope } from '../../../../src/query-cache/purge/scopes.ts';
 import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
 import { sizes } from '../../../support/sizes.ts';

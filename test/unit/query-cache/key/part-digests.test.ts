@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { CapturedEpochs } from '../../../../src/query-cache/purge/epochs.ts';
+import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
 import {
   describeParts,
   differingParts,

@@ -1,1 +1,0 @@
-export type { CapturedEpochs, Epochs } from '../../freshness/freshness.ts';

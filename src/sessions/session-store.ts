@@ -1,1 +1,0 @@
-export type { SessionRecord } from '../freshness/freshness-store.ts';
