@@ -93,7 +93,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'query-cache', 'sessions', 'xml', 'xmla'],
-    types: ['config', 'roles'],
+    types: ['freshness', 'config', 'roles'],
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'query-cache', 'openapi'],
