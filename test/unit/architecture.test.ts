@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -230,5 +230,23 @@ describe('docs/ARCHITECTURE.md', () => {
 
   test('lists every file of src/ once', () => {
     expect(listed.toSorted()).toEqual(sources);
+  });
+
+  test('and all other documents name files that are there', () => {
+    const documents = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.md'))
+      .map((path) => `docs/${path}`);
+    const missing = ['README.md', ...documents].flatMap((path) =>
+      [...textOf(path).matchAll(/`((?:src|test|scripts|config)\/[\w./-]+\.\w+)`/g)]
+        .map(([, named = '']) => named)
+        .filter((named) => !existsSync(join(ROOT, named)))
+        .map((named) => `${path}: ${named}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('the top of src/ holds at most 25 rooms', () => {
+    const rooms = new Set(sources.flatMap((path) => /^src\/([\w-]+)\//.exec(path)?.[1] ?? []));
+    expect(rooms.size).toBeLessThanOrEqual(25);
   });
 });
