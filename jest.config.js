@@ -21,8 +21,8 @@ export default {
   transform: {},
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.cache/'],
-  // One suite at a time would leave a core idle; more than two fight over it.
-  maxWorkers: 2,
+  // Suites wait for servers and leases for a third of their time: three keep two cores busy.
+  maxWorkers: 3,
   // A worker keeps memory of every suite that it ran.
   workerIdleMemoryLimit: '1GB',
 };
