@@ -47,14 +47,14 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
     replacements: [
       {
         file: 'freshness/lease-cache.ts',
-        find: `      const since = leaseStart(clock);
+        find: `      const since = begin();
       const watching = watch(names);
       try {
         const reply = await ask();`,
         put: `      const watching = watch(names);
       try {
         const reply = await ask();
-        const since = leaseStart(clock);`,
+        const since = begin();`,
       },
     ],
     needs: 'what a worker is told comes late',
