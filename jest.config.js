@@ -1,12 +1,15 @@
 const SUITES = '<rootDir>/test/**/*.test.ts';
 /** The suites of each group, see "Tests" in docs/ARCHITECTURE.md. */
 const GROUPS = {
-  small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000 },
+  // Suites wait for servers and leases for a third of their time: three keep two cores busy.
+  small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000, maxWorkers: 3 },
   chaos: {
+    // What is disturbed on purpose is not to be disturbed by a third suite.
+    maxWorkers: 2,
     testMatch: ['<rootDir>/test/chaos/**/*.test.ts', '<rootDir>/test/**/*.sized.test.ts'],
     testTimeout: 120_000,
   },
-  full: { testMatch: [SUITES], testTimeout: 600_000 },
+  full: { testMatch: [SUITES], testTimeout: 600_000, maxWorkers: 2 },
 };
 const group = GROUPS[process.env.TEST_SIZE ?? 'small'];
 if (group === undefined) {
@@ -21,8 +24,6 @@ export default {
   transform: {},
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.cache/'],
-  // Suites wait for servers and leases for a third of their time: three keep two cores busy.
-  maxWorkers: 3,
   // A worker keeps memory of every suite that it ran.
   workerIdleMemoryLimit: '1GB',
 };
