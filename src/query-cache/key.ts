@@ -1,4 +1,5 @@
 import { createHmac, hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
@@ -116,6 +117,11 @@ export function queryKey(
 
 /** Of each digest: enough that no two parts in one memory meet by chance (bytes). */
 const DIGEST = 8;
+/** Longer parts are not remembered (characters). */
+const LONGEST_KNOWN = 512;
+const MOST_KNOWN = 1_000;
+export type KnownDigests = LRUCache<string, string>;
+export const knownDigests = (): KnownDigests => new LRUCache({ max: MOST_KNOWN });
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
@@ -128,11 +134,16 @@ export type PartDigests = string;
 /**
  * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
  * itself, so that neither a dump of the memory nor an explanation allows to test guesses.
+ * @param known digests of short parts by what was digested: of most requests all parts but the statement come again
  */
-export function partDigests({ keySecret }: CapturedEpochs, texts: PartTexts): PartDigests {
+export function partDigests(
+  { keySecret }: CapturedEpochs,
+  texts: PartTexts,
+  known?: KnownDigests,
+): PartDigests {
   const all = KEY_PARTS.map(([name], i) => {
     const text = texts[i];
-    return text === undefined ? ABSENT : digest(keySecret, name, text);
+    return text === undefined ? ABSENT : digest(keySecret, name, text, known);
   });
   // As one text: what was joined would keep a tree of texts alive.
   return Buffer.from(all.join(''), 'latin1').toString('latin1');
@@ -164,8 +175,13 @@ export function tokenDigest(keySecret: string, token: string): string {
  * Keyed by the secret in front, which is enough for a digest that is cut off. It never meets the HMAC of a key, whose
  * text begins with a block of its own.
  */
-function digest(keySecret: string, name: string, text: string): string {
-  return hash('sha256', `${keySecret}\0["${name}",${text}]`, 'latin1').slice(0, DIGEST);
+function digest(keySecret: string, name: string, text: string, known?: KnownDigests): string {
+  const digested = `${keySecret}\0["${name}",${text}]`;
+  const found = known?.get(digested);
+  if (found !== undefined) return found;
+  const made = hash('sha256', digested, 'latin1').slice(0, DIGEST);
+  if (digested.length <= LONGEST_KNOWN) known?.set(digested, made);
+  return made;
 }
 
 const digestAt = (digests: PartDigests, i: number) => digests.slice(i * DIGEST, (i + 1) * DIGEST);

@@ -10,7 +10,14 @@ import { createExplain, type Explain } from './explain.ts';
 import { createFillOrder, type OrderedFill } from './fill-order.ts';
 import { createFills, type Verdict } from './fill.ts';
 import type { Flight, Flights, Landing } from './flights.ts';
-import { partDigests, partTexts, queryKey, withoutEpochs, type PartDigests } from './key.ts';
+import {
+  knownDigests,
+  partDigests,
+  partTexts,
+  queryKey,
+  withoutEpochs,
+  type PartDigests,
+} from './key.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import type { Client, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
@@ -79,6 +86,7 @@ export function createQueryCache(options: {
   const { epochs, memory, entries, flights, sharedFlights, unshareable, clock, emit } = options;
   const order = createFillOrder();
   const noEpochs = withoutEpochs(options.processSecret);
+  const known = knownDigests();
   const beginFill = createFills({
     ...options,
     lifetime: (ttl) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * options.random()),
@@ -105,7 +113,7 @@ export function createQueryCache(options: {
   ): Promise<boolean> {
     const texts = partTexts(query.parts, captured);
     const key = queryKey(query.parts, captured, texts);
-    const slot = { key, captured, digests: () => partDigests(captured, texts) };
+    const slot = { key, captured, digests: () => partDigests(captured, texts, known) };
     const since = clock.now();
     if (!query.fresh) {
       const isAsked = entries !== undefined && memory.get(key) === undefined;
