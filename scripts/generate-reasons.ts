@@ -1,14 +1,14 @@
 /**
  * Writes the tables of docs/OBSERVABILITY.md and docs/API.md that repeat the source: the closed words of
- * src/reasons.ts, their statuses, and the metrics of src/observability/metrics.ts. Run it after every change of
+ * src/common/reasons.ts, their statuses, and the metrics of src/observability/metrics.ts. Run it after every change of
  * these; a test fails while they differ. What stands outside the markers is written by hand.
  */
 
-import { createBodyAccount } from '../src/body-account.ts';
+import { createBodyAccount } from '../src/common/body-account.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { API_ERROR_CODES } from '../src/api/operations.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
-import * as reasons from '../src/reasons.ts';
+import * as reasons from '../src/common/reasons.ts';
 
 /** The tables of each page by the name in their markers. */
 async function tables(): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>> {

@@ -58,7 +58,7 @@ const gateway = spawn(
 try {
   const inspector = await matchIn(gateway.stderr, /ws:\/\/\S+/);
   const base = await matchIn(gateway.stdout, /http:\/\/127\.0\.0\.1:\d+/);
-  const call = await inspect(inspector);
+  const { call, detach } = await inspect(inspector);
   await call('Profiler.enable');
   await call('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
@@ -80,6 +80,7 @@ try {
     console.log(`${name}: ${files.length} files`);
     if (process.argv.includes('--list')) console.log(files.map((file) => `  ${file}`).join('\n'));
   }
+  detach();
 } finally {
   gateway.kill();
   engine.close();
@@ -103,7 +104,8 @@ async function visited(call: Call): Promise<string[]> {
 
 type Call = (method: string, params?: object) => Promise<unknown>;
 
-async function inspect(address: string): Promise<Call> {
+/** A process that is inspected does not end before `detach`. */
+async function inspect(address: string): Promise<{ call: Call; detach: () => void }> {
   const socket = new WebSocket(address);
   await once(socket, 'open');
   const waiting = new Map<number, (result: unknown) => void>();
@@ -113,12 +115,15 @@ async function inspect(address: string): Promise<Call> {
     waiting.delete(id);
   });
   let calls = 0;
-  return (method, params = {}) =>
-    new Promise((resolve) => {
-      const id = (calls += 1);
-      waiting.set(id, resolve);
-      socket.send(JSON.stringify({ id, method, params }));
-    });
+  return {
+    call: (method, params = {}) =>
+      new Promise((resolve) => {
+        const id = (calls += 1);
+        waiting.set(id, resolve);
+        socket.send(JSON.stringify({ id, method, params }));
+      }),
+    detach: () => socket.close(),
+  };
 }
 
 async function matchIn(stream: Readable, pattern: RegExp): Promise<string> {

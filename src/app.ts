@@ -1,9 +1,9 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import type { Permissions } from './auth/permissions.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from './common/clock.ts';
 import type { Config, OpenPage } from './config/config.ts';
-import { GatewayError } from './errors.ts';
-import type { Emit } from './events.ts';
+import { GatewayError } from './common/errors.ts';
+import type { Emit } from './common/events.ts';
 import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -11,7 +11,7 @@ import type { Login } from './http/login.ts';
 import { unclearHead } from './http/request-checks.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { metricsPage, type Metrics } from './observability/metrics.ts';
-import type { PurgeLog } from './query-cache/purge/purge-log.ts';
+import type { PurgeLog } from './cache/purge/purge-log.ts';
 
 /** Of the engines of all projects. */
 interface EngineStates {

@@ -8,10 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { EXIT_USAGE, HELP, parseArguments, UsageError } from './cli/arguments.ts';
 import type { StoreCommandParts } from './cli/copy-store.ts';
-import { systemClock } from './clock.ts';
-import { configWarnings } from './composition/config-warnings.ts';
-import { leadWorkers } from './composition/lead-workers.ts';
-import { workerShare } from './composition/worker-share.ts';
+import { systemClock } from './common/clock.ts';
+import { configWarnings } from './compose/config-warnings.ts';
+import { leadWorkers } from './compose/lead-workers.ts';
+import { workerShare } from './compose/worker-share.ts';
 import { createConfigFile, type ConfigFile, type ReadConfig } from './config/config-file.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
@@ -254,7 +254,7 @@ const buildGateway: typeof createGateway = async (...given) =>
 
 async function storeParts(file: string): Promise<StoreCommandParts> {
   const { storage, auth } = load(file);
-  const { createStorage } = await import('./composition/storage.ts');
+  const { createStorage } = await import('./compose/storage.ts');
   const stopping = new AbortController();
   void untilStopped().then(() => stopping.abort());
   return {

@@ -1,9 +1,9 @@
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
 import type { Principal } from '../auth/authenticator.ts';
 import type { Permissions } from '../auth/permissions.ts';
-import type { Clock } from '../clock.ts';
-import { GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
+import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
 import type { Login } from '../http/login.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';

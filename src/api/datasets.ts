@@ -1,10 +1,10 @@
 import { exportQuery, importQuery, type DatasetStore } from '../datasets/dataset.ts';
 import { readDocument } from '../datasets/read-document.ts';
-import { ApiError, GatewayError } from '../errors.ts';
-import { foldCase } from '../fold-case.ts';
+import { ApiError, GatewayError } from '../common/errors.ts';
+import { foldCase } from '../common/fold-case.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
-import { invalidating, type Invalidate } from '../invalidation.ts';
+import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
 import { checked, receiveDataset, sendData, sendValue } from './json.ts';
 import type { ApiExchange, ApiHandlers } from './operations.ts';

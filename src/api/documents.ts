@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
-import { GatewayError } from '../errors.ts';
-import { foldCase } from '../fold-case.ts';
-import { createGate, type Gate } from '../gate.ts';
+import { GatewayError } from '../common/errors.ts';
+import { foldCase } from '../common/fold-case.ts';
+import { createGate, type Gate } from '../common/gate.ts';
 import { sendHead } from '../http/answers.ts';
 
 /**

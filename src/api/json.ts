@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { scanJson } from '../datasets/json-text.ts';
-import { ApiError, GatewayError } from '../errors.ts';
+import { ApiError, GatewayError } from '../common/errors.ts';
 import { sendWhole } from '../http/answers.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
 import { carriesBody } from '../http/request-head.ts';

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express';
 import type { Principal } from '../auth/authenticator.ts';
-import { API_STATUS, GATEWAY_STATUS } from '../errors.ts';
-import { API_REASONS, GATEWAY_REASONS } from '../reasons.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../common/errors.ts';
+import { API_REASONS, GATEWAY_REASONS } from '../common/reasons.ts';
 
 /** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
 export const API_OPERATIONS = [

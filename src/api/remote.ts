@@ -1,7 +1,7 @@
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/read-document.ts';
 import { carriesBody } from '../http/request-head.ts';
-import { invalidating, type Invalidate } from '../invalidation.ts';
+import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import {
   createRemoteStorage,
   refuseClimbing,

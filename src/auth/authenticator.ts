@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts';
-import type { Emit } from '../events.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
 import { parseBasicCredentials, type Credentials } from './basic-credentials.ts';
 import { clientNetwork } from './client-network.ts';
 import {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { clientNetwork } from './client-network.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 
 /**
  * How many failures are let through: `burst` at once, and one more every `refill` milliseconds. Ten in a minute for one

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
-import type { Emit } from '../events.ts';
-import { foldCase } from '../fold-case.ts';
+import type { Emit } from '../common/events.ts';
+import { foldCase } from '../common/fold-case.ts';
 import { bcryptCost, MAX_COST, MIN_COST } from './password-hash.ts';
 
 /** Largest users file, in bytes: over ten thousand users. */

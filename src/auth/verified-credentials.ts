@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { RememberedLogin } from './authenticator.ts';
 
 /** Entries that are kept; each is a few hundred bytes. */

@@ -1,7 +1,7 @@
 /** Reads and checks the configuration, and fills in what it leaves out. */
 
 import { dirname, resolve } from 'node:path';
-import { engineTraits } from '../engine-kinds.ts';
+import { engineTraits } from '../common/engine-kinds.ts';
 import type { CheckedFile, Config, EngineConfig, StorageConfig } from './config.ts';
 import type { Reading } from './kinds.ts';
 import { readErrorText, type ReadFile } from './named-files.ts';

@@ -4,7 +4,7 @@
  * with all defaults are made from this.
  */
 
-import { ENGINE_KIND_NAMES } from '../engine-kinds.ts';
+import { ENGINE_KIND_NAMES } from '../common/engine-kinds.ts';
 import { LEASE_LIMITS } from './config.ts';
 import {
   addressRange,

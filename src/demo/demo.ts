@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
-import type { Parts } from '../composition/parts.ts';
+import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway, type Gateway } from '../gateway.ts';
 import {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 
 /** Decides which requests may be at the engine now, which wait, and which are refused. */
 export interface Admission {

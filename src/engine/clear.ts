@@ -1,10 +1,10 @@
 import type { EngineConfig } from '../config/config.ts';
-import { GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
-import { foldObjectName } from '../fold-case.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
+import { foldObjectName } from '../common/fold-case.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, type Upstream } from '../proxy/upstream.ts';
-import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
+import type { EngineClear } from '../cache/purge/engine-clear.ts';
 import { askOnce, inTime, LongAnswer } from './client.ts';
 import type { ClearCall, Engine } from './engine.ts';
 import { engineTarget } from './engine-target.ts';

@@ -1,4 +1,4 @@
-import { foldCase } from '../fold-case.ts';
+import { foldCase } from '../common/fold-case.ts';
 import { parameterName, type QueryParameter } from '../proxy/forwarded.ts';
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */

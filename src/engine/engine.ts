@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { QueryParameter } from '../proxy/forwarded.ts';
-import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
-import type { AnswerHead, EngineAnswer } from '../query-cache/query.ts';
+import type { EngineClear } from '../cache/purge/engine-clear.ts';
+import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
 
 /** What a client is told when the engine failed. Host names and error codes stay in the log. */

@@ -1,10 +1,10 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { EngineConfig } from '../config/config.ts';
-import { GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import { answerHead, decodedAnswer, type UpstreamAnswer } from '../proxy/answer.ts';
 import { refusedLogin, serviceAuthorization } from '../proxy/forwarded.ts';
-import type { AnswerHead } from '../query-cache/query.ts';
+import type { AnswerHead } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
 import { createClearCalls } from './clear.ts';
 import type { Engine, EngineAddressee } from './engine.ts';

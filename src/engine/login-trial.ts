@@ -1,5 +1,5 @@
 import type { EngineConfig } from '../config/config.ts';
-import type { Emit } from '../events.ts';
+import type { Emit } from '../common/events.ts';
 import { NotConnected } from '../proxy/upstream.ts';
 import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import type { Clock } from '../clock.ts';
-import type { Emit } from '../events.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
 import { decodedAnswer, type UpstreamAnswer } from '../proxy/answer.ts';
 import { requestHeaders } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
-import type { AnswerHead } from '../query-cache/query.ts';
+import type { AnswerHead } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
 import type {
   AnswerEnd,

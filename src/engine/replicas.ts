@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { createForward, type Forward } from '../proxy/proxy.ts';
 import { createUpstream, NotConnected, type Upstream } from '../proxy/upstream.ts';

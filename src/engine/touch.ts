@@ -1,5 +1,5 @@
 import { bodyUpTo } from '../proxy/answer.ts';
-import type { AnswerHead } from '../query-cache/query.ts';
+import type { AnswerHead } from '../cache/query.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';

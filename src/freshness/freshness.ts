@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 import { createLeaseCache } from './lease-cache.ts';
 import { createPending, type Pending } from './pending.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import { leaseHolds, leaseStart, type Lease } from '../lease.ts';
-import { createOwnedTable } from '../owned-table.ts';
+import type { Clock } from '../common/clock.ts';
+import { leaseHolds, leaseStart, type Lease } from '../common/lease.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 
 /** How often a question is sent again because a renewal, or its slowness, made its reply worthless. */
 const MAX_READS = 4;

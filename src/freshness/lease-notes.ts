@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 
 /** Which holders use what they read, and for how long. */
 export interface LeaseNotes {

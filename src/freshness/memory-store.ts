@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import {
   SESSION_LIFE,
   type FreshnessStore,
@@ -12,7 +12,7 @@ import {
   type SessionReply,
 } from './freshness-store.ts';
 import { createLeaseNotes, type LeaseNotes } from './lease-notes.ts';
-import { createOwnedTable } from '../owned-table.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 
 /** Tokens of more projects than this are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;

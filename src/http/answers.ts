@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { ApiError, GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
+import { ApiError, GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 
 /** The shapes in which an error can be told, one for each protocol that the gateway speaks. */

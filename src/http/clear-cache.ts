@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { canonicalAuthorization } from '../auth/basic-credentials.ts';
 import type { Permissions } from '../auth/permissions.ts';
-import { GatewayError } from '../errors.ts';
-import type { Emit } from '../events.ts';
-import type { Stale } from '../invalidation.ts';
-import type { EngineClear } from '../query-cache/purge/engine-clear.ts';
-import type { Purge, PurgeOutcome } from '../query-cache/purge/purge.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
+import type { Stale } from '../common/invalidation.ts';
+import type { EngineClear } from '../cache/purge/engine-clear.ts';
+import type { Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { asGatewayError, sendError, sendWhole } from './answers.ts';
 import { forgery, unclearHead } from './request-checks.ts';
 import type { Login } from './login.ts';

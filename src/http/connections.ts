@@ -2,8 +2,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { clientNetwork } from '../auth/client-network.ts';
-import type { Clock } from '../clock.ts';
-import type { ConnectionClosing, Emit } from '../events.ts';
+import type { Clock } from '../common/clock.ts';
+import type { ConnectionClosing, Emit } from '../common/events.ts';
 
 /** More headers are too many. */
 export const MAX_HEADERS = 200;

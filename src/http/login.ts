@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Authentication, Authenticator, Principal } from '../auth/authenticator.ts';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 
 /**
  * Who sends this request; without a promise where that was checked a short time ago.

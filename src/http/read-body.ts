@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as waitForTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
-import type { RequestShare } from '../body-account.ts';
-import { systemClock } from '../clock.ts';
-import { GatewayError } from '../errors.ts';
+import type { RequestShare } from '../common/body-account.ts';
+import { systemClock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
 import { announcedLength } from './request-head.ts';
 
 /** How long a client may send nothing of its body (ms); longer than a request may wait for memory, when it is not read. */

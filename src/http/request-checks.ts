@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { namesParameter } from '../engine/engine-target.ts';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;

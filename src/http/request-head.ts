@@ -1,7 +1,7 @@
 import { parse } from 'content-type';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import proxyAddr from 'proxy-addr';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 
 /**
  * The kinds of client program that engines tell apart by User-Agent (MDX for Kylin does): the text up to the

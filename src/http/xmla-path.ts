@@ -1,4 +1,4 @@
-import { isLongName, LONGEST_NAME } from '../fold-case.ts';
+import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
 /** Where an XMLA request is addressed to, read from its target. */
 export interface XmlaAddress {

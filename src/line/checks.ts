@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { clearCacheShape } from '../http/clear-cache.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';

@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { PassThroughClient } from '../engine/engine.ts';
-import { GatewayError } from '../errors.ts';
-import type { Emit, EngineTimes, Outcome } from '../events.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit, EngineTimes, Outcome } from '../common/events.ts';
 import { asGatewayError, sendError, type ErrorShape } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { breakOff } from '../proxy/answer.ts';
 import { answerHeaders } from '../proxy/forwarded.ts';
-import type { BodiesInUse } from '../query-cache/bodies-in-use.ts';
-import type { GzipMaker } from '../query-cache/gzip.ts';
-import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../query-cache/gzip.ts';
-import { withSession } from '../query-cache/stored-answer.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../query-cache/stored-answer.ts';
-import type { AnswerHead, Client } from '../query-cache/query.ts';
+import type { BodiesInUse } from '../cache/bodies-in-use.ts';
+import type { GzipMaker } from '../cache/gzip.ts';
+import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../cache/gzip.ts';
+import { withSession } from '../cache/stored-answer.ts';
+import { HEADER_VALUE, type StoredAnswer } from '../cache/stored-answer.ts';
+import type { AnswerHead, Client } from '../cache/query.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
 /** The facts of a replay. */

@@ -1,8 +1,8 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { Classification, ExplainXmla } from '../http/admin.ts';
 import { refuseDelegation } from '../http/request-checks.ts';
-import type { KnownNames } from '../query-cache/known-names.ts';
-import type { QueryCache } from '../query-cache/query-cache.ts';
+import type { KnownNames } from '../cache/known-names.ts';
+import type { QueryCache } from '../cache/cache.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import { destinationOf, type EngineOf, type QueryOf } from './query.ts';
 import { judgeSession, type ContextOf } from './session-step.ts';

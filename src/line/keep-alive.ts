@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { Engine, Touch } from '../engine/engine.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';

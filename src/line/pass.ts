@@ -1,15 +1,15 @@
 import type { Principal } from '../auth/authenticator.ts';
 import type { AnswerWatch } from '../engine/engine.ts';
-import { GatewayError } from '../errors.ts';
-import type { Invalidate, Stale } from '../invalidation.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Invalidate, Stale } from '../common/invalidation.ts';
 import {
   sessionHeader,
   sessionReader,
   tellEach,
   type SessionReader,
-} from '../query-cache/answer-sessions.ts';
-import type { AnswerHead } from '../query-cache/query.ts';
-import type { BypassReason } from '../reasons.ts';
+} from '../cache/answer-sessions.ts';
+import type { AnswerHead } from '../cache/query.ts';
+import type { BypassReason } from '../common/reasons.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';

@@ -1,8 +1,8 @@
 import type { Principal } from '../auth/authenticator.ts';
 import type { Permissions } from '../auth/permissions.ts';
-import type { EngineTraits } from '../engine-kinds.ts';
-import { GatewayError } from '../errors.ts';
-import type { BypassReason } from '../reasons.ts';
+import type { EngineTraits } from '../common/engine-kinds.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { BypassReason } from '../common/reasons.ts';
 import { lastRecord } from '../sessions/found-session.ts';
 import { extendProfile, sessionProfile } from '../sessions/profile.ts';
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';

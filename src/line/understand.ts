@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EngineConfig } from '../config/config.ts';
-import type { EngineTraits } from '../engine-kinds.ts';
+import type { EngineTraits } from '../common/engine-kinds.ts';
 import type { QueryHeaders } from '../engine/engine.ts';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import { acceptedType, canonicalContentType, userAgentClass } from '../http/request-head.ts';
 import { nameAsRead } from '../proxy/forwarded.ts';
-import { SESSION_HEADER } from '../query-cache/answer-sessions.ts';
-import type { BypassReason } from '../reasons.ts';
+import { SESSION_HEADER } from '../cache/answer-sessions.ts';
+import type { BypassReason } from '../common/reasons.ts';
 import { MAX_DEPTH } from '../xml/read-tree.ts';
 import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';

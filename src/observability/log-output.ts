@@ -1,5 +1,5 @@
 import { pino, type DestinationStream } from 'pino';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import { isAuditLine } from './log.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
-import type { Emit } from '../events.ts';
+import type { Emit } from '../common/events.ts';
 
 /**
  * The log: one JSON line for each event that may have to be found later. Hits are told at debug only. Credentials never

@@ -1,10 +1,10 @@
 import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { BODY_USES, type BodyAccount } from '../body-account.ts';
-import { systemClock, type Clock } from '../clock.ts';
-import { GatewayError } from '../errors.ts';
-import type { GatewayEvent } from '../events.ts';
-import type { KnownNames } from '../query-cache/known-names.ts';
+import { BODY_USES, type BodyAccount } from '../common/body-account.ts';
+import { systemClock, type Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { GatewayEvent } from '../common/events.ts';
+import type { KnownNames } from '../cache/known-names.ts';
 import { createProjectLabels } from './project-labels.ts';
 
 /** What is read when the metrics are. */
@@ -28,7 +28,7 @@ export interface Metrics {
 }
 
 /**
- * Metrics for Prometheus. The label `reason` holds the closed words of src/reasons.ts; the label `project` holds names
+ * Metrics for Prometheus. The label `reason` holds the closed words of src/common/reasons.ts; the label `project` holds names
  * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
  */
 export function createMetrics(

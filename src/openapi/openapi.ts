@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { API_STATUS, GATEWAY_STATUS } from '../errors.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../common/errors.ts';
 import {
   API_REASONS,
   BYPASS_REASONS,
@@ -9,7 +9,7 @@ import {
   REFUSAL_REASONS,
   type ApiReason,
   type GatewayReason,
-} from '../reasons.ts';
+} from '../common/reasons.ts';
 import { soapFault } from '../xmla/soap-fault.ts';
 
 type Reason = GatewayReason | ApiReason;
@@ -61,7 +61,7 @@ const WORDS = new Map(
 
 /**
  * The whole HTTP surface in OpenAPI 3.1, as openapi.yaml tells it. Words, statuses and meanings of failures come from
- * src/reasons.ts and src/errors.ts; every answer in the tests is compared with the document.
+ * src/common/reasons.ts and src/common/errors.ts; every answer in the tests is compared with the document.
  */
 export function openApiDocument({ version }: { readonly version: string }): Json {
   const written = parse(readFileSync(SOURCE, 'utf8')) as WrittenDocument;

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
-import { foldCase } from '../fold-case.ts';
+import { foldCase } from '../common/fold-case.ts';
 
 /** Headers that concern one connection only (RFC 9110 §7.6.1). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([

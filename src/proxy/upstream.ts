@@ -4,7 +4,7 @@ import { Agent as HttpAgent, type ClientRequest, type IncomingMessage } from 'no
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { GatewayError } from '../errors.ts';
+import { GatewayError } from '../common/errors.ts';
 
 /**
  * An idle connection is closed after this long (ms), sooner than servers do: a request must not go out on a

@@ -1,4 +1,4 @@
-import type { FlightPlace, FlightPlaces, Standing } from '../query-cache/shared-flights.ts';
+import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';

@@ -9,7 +9,7 @@ import {
   type SessionData,
   type SessionReply,
 } from '../freshness/freshness-store.ts';
-import type { Sealer } from '../sealing.ts';
+import type { Sealer } from '../common/sealing.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { sessionScript, tokensScript } from './freshness-scripts.ts';
 import type { RedisConnections } from './redis-connections.ts';

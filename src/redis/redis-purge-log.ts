@@ -1,5 +1,5 @@
-import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
-import type { Sealer } from '../sealing.ts';
+import type { PurgeLines } from '../cache/purge/purge-log.ts';
+import type { Sealer } from '../common/sealing.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';
 import { redisScript } from './redis-script.ts';

@@ -1,4 +1,4 @@
-import type { SweepStore } from '../query-cache/purge/sweep.ts';
+import type { SweepStore } from '../cache/purge/sweep.ts';
 import type { RedisClient } from './redis-connections.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';

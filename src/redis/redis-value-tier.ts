@@ -1,4 +1,4 @@
-import type { ValueTier } from '../query-cache/shared-entries.ts';
+import type { ValueTier } from '../cache/shared-entries.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { RedisConnections } from './redis-connections.ts';
 import { redisScript } from './redis-script.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { foldCase } from '../fold-case.ts';
+import { foldCase } from '../common/fold-case.ts';
 import type { Member, RoleInput } from './role.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
-import { inTime } from '../in-time.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from '../lease.ts';
+import type { Clock } from '../common/clock.ts';
+import { inTime } from '../common/in-time.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../common/lease.ts';
 import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered. */

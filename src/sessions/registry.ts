@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type {
   FreshnessStore,
   SessionCall,
@@ -7,7 +7,7 @@ import type {
   SessionReply,
 } from '../freshness/freshness-store.ts';
 import { createLeaseCache } from '../freshness/lease-cache.ts';
-import { LEASE_MARGIN } from '../lease.ts';
+import { LEASE_MARGIN } from '../common/lease.ts';
 import { asSpelt, isSpeltOtherwise, lastRecord } from './found-session.ts';
 import { createSessionDigests } from './session-name.ts';
 import type { FoundSession, Sessions } from './sessions.ts';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { foldObjectName } from '../fold-case.ts';
+import { foldObjectName } from '../common/fold-case.ts';
 import type { SessionName } from './sessions.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { EngineTraits } from '../engine-kinds.ts';
-import type { BypassReason } from '../reasons.ts';
+import type { EngineTraits } from '../common/engine-kinds.ts';
+import type { BypassReason } from '../common/reasons.ts';
 import { isExtended } from './profile.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';

@@ -1,4 +1,4 @@
-import { foldCase } from '../fold-case.ts';
+import { foldCase } from '../common/fold-case.ts';
 import { ADMIN_ROLE, type Role } from '../roles/role.ts';
 import {
   insertDataset,

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Client, DatabaseError, Pool, type ClientConfig, type PoolClient } from 'pg';
 import type { PostgresConfig } from '../config/config.ts';
-import { StorageUnavailable } from '../errors.ts';
-import { inTime } from '../in-time.ts';
+import { StorageUnavailable } from '../common/errors.ts';
+import { inTime } from '../common/in-time.ts';
 import {
   perform,
   type Dialect,

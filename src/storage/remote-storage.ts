@@ -6,7 +6,7 @@ import type {
 } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { RemoteConfig } from '../config/config.ts';
-import { GatewayError, StorageUnavailable } from '../errors.ts';
+import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { answerHead, bodyUpTo, breakOff } from '../proxy/answer.ts';
 import {
   answerHeaders,

@@ -1,4 +1,4 @@
-import { foldCase } from '../fold-case.ts';
+import { foldCase } from '../common/fold-case.ts';
 import { ADMIN_ROLE, type Member, type Role } from '../roles/role.ts';
 import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 

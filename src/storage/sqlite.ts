@@ -1,8 +1,8 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { StorageUnavailable } from '../errors.ts';
-import { createGate } from '../gate.ts';
-import { inTime } from '../in-time.ts';
+import { StorageUnavailable } from '../common/errors.ts';
+import { createGate } from '../common/gate.ts';
+import { inTime } from '../common/in-time.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,

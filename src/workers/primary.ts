@@ -1,5 +1,5 @@
 import { createLoginThrottle } from '../auth/login-throttle.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import type { Link } from './link.ts';
 import { LOGINS, loginsService } from './logins.ts';
 import { createPrimaryMetrics, METRICS } from './metrics.ts';

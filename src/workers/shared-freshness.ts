@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../common/clock.ts';
 import {
   checkLease,
   type Announcement,
@@ -10,7 +10,7 @@ import {
   type SessionReply,
 } from '../freshness/freshness-store.ts';
 import { createMemoryStore, type Holder } from '../freshness/memory-store.ts';
-import type { PurgeLines } from '../query-cache/purge/purge-log.ts';
+import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import { READ_DEADLINE, WRITE_DEADLINE } from './deadlines.ts';
 import type { Link } from './link.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
-import type { RefusalReason } from '../../src/reasons.ts';
+import type { RefusalReason } from '../../src/common/reasons.ts';
 import { startMondrian } from '../engine/mondrian.ts';
 import type { RunningEngine } from '../engine/mondrian.ts';
 import { pivot } from '../engine/query.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { StorageUnavailable } from '../../src/errors.ts';
+import { StorageUnavailable } from '../../src/common/errors.ts';
 import type { RoleInput } from '../../src/roles/role.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import type { BlackHole } from '../support/black-hole.ts';

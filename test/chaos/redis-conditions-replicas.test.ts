@@ -5,7 +5,7 @@ import { onAnyPort } from '../support/taken-port.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { SOUND, watch } from '../integration/redis/watched-conditions.ts';
 
 jest.setTimeout(120_000);

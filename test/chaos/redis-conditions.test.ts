@@ -14,8 +14,8 @@ import {
   startDataEngine,
   startGateway,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import {
   SOUND,
   watch as watchConditions,
@@ -260,7 +260,7 @@ describe('an ACL user with the rights that are needed and no other', () => {
   });
 
   test('may do every command that the sources name', () => {
-    const folder = new URL('../../src/redis/', import.meta.url);
+    const folder = new URL('../../src/redis', import.meta.url);
     const sources = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'));
     const called = sources.flatMap((text) =>
       [...text.matchAll(/redis\.call\('([A-Z]+)'/gu)].map(([, name]) => String(name).toLowerCase()),

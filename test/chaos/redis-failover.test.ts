@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import type { Scope } from '../../src/query-cache/purge/scopes.ts';
+import type { Scope } from '../../src/cache/purge/scopes.ts';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels, type RedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, type RedisServer } from '../support/redis-server.ts';
-import { house, until, type House } from '../integration/query-cache/redis-house.ts';
+import { house, until, type House } from '../integration/cache/redis-house.ts';
 import { allRefused, ending } from '../integration/redis/endings.ts';
 
 jest.setTimeout(120_000);

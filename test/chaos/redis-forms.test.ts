@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { house, until } from '../integration/query-cache/redis-house.ts';
+import { house, until } from '../integration/cache/redis-house.ts';
 import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';

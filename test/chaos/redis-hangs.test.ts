@@ -21,7 +21,7 @@ import { byOutcome, percentile, table, type Timed } from '../support/timed-reque
 
 /** Clients that ask at one time, each one request after the other. */
 const CLIENTS = 4;
-/** After so many failures in a row Redis is not asked for a while (src/composition/cache.ts). */
+/** After so many failures in a row Redis is not asked for a while (src/compose/cache.ts). */
 const BREAKER = { failures: 5, pause: 1_000 };
 /** A phase lasts for some trials of Redis at least (ms). */
 const PHASE = 3.5 * BREAKER.pause;

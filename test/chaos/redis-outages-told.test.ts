@@ -12,8 +12,8 @@ import {
   startDataEngine,
   startGateway,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 
 jest.setTimeout(120_000);
 

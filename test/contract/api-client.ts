@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { API_STATUS, GATEWAY_STATUS } from '../../src/errors.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../../src/common/errors.ts';
 import { send, type Answer, type Message } from '../support/http-client.ts';
 import { basic } from '../support/test-gateway.ts';
 

@@ -1,5 +1,5 @@
 import type { Dataset, DatasetSummary, DatasetStore } from '../../src/datasets/dataset.ts';
-import { foldCase } from '../../src/fold-case.ts';
+import { foldCase } from '../../src/common/fold-case.ts';
 import { ADMIN_ROLE, type Member, type Role, type RoleStore } from '../../src/roles/role.ts';
 import type { StorageRecord } from '../../src/storage/storage.ts';
 

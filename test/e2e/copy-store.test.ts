@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { exportStore, importStore, type StoreCommandParts } from '../../src/cli/copy-store.ts';
 import type { SqliteConfig } from '../../src/config/config.ts';
-import { systemClock } from '../../src/clock.ts';
-import { createStorage } from '../../src/composition/storage.ts';
+import { systemClock } from '../../src/common/clock.ts';
+import { createStorage } from '../../src/compose/storage.ts';
 import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';
 import {
   configFolder,

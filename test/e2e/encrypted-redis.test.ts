@@ -9,8 +9,8 @@ import {
   startDataEngine,
   untilHit,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { execute } from '../support/envelopes.ts';
 import '../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';

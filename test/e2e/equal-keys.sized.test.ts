@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
 import { execute } from '../support/envelopes.ts';

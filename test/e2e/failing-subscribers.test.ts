@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
-import { systemClock } from '../../src/clock.ts';
-import type { GatewayEvent } from '../../src/events.ts';
+import { systemClock } from '../../src/common/clock.ts';
+import type { GatewayEvent } from '../../src/common/events.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, send, shortStatus } from '../support/http-client.ts';

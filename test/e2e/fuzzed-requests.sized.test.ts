@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { XmlDocument } from 'libxml2-wasm';
 import { Agent } from 'node:http';
-import { ENGINE_KINDS } from '../../src/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../src/common/engine-kinds.ts';
 import { classify } from '../../src/xmla/request/classify.ts';
 import { readRequest } from '../../src/xmla/request/read-request.ts';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { loadRecordings } from '../../src/demo/replay-engine.ts';
-import type { GatewayEvent } from '../../src/events.ts';
+import type { GatewayEvent } from '../../src/common/events.ts';
 import { apiOf, dataOf, users as members } from '../contract/api-client.ts';
 import { execute } from '../support/envelopes.ts';
 import { always, CATALOG, OWN_QUESTIONS, type Question } from '../support/matrix-questions.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { systemClock, type Clock } from '../../src/clock.ts';
+import { systemClock, type Clock } from '../../src/common/clock.ts';
 import { faultAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, type XmlaMessage } from '../support/http-client.ts';

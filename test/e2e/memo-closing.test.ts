@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { systemClock, type Clock } from '../../src/clock.ts';
+import { systemClock, type Clock } from '../../src/common/clock.ts';
 import { watchfulClock, type WatchfulClock } from '../support/answering-path.ts';
 import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { portOf, until } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
-import { quiet } from '../unit/query-cache/fakes.ts';
+import { quiet } from '../unit/cache/fakes.ts';
 
 /** Longer than any test may take: whoever waits for it fails. */
 const NEVER = 1_000_000_000;

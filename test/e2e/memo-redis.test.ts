@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
 import { largeMddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { checkedSupertest } from '../support/checked-requests.ts';

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { redisHealth } from '../integration/query-cache/gateways.ts';
+import { redisHealth } from '../integration/cache/gateways.ts';
 import { faultAnswer, mddatasetAnswer, response as answerOf } from '../support/answers.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';

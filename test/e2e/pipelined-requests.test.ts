@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';

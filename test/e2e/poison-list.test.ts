@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { largeMddatasetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { startDataEngine, type DataEngine } from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+import { startDataEngine, type DataEngine } from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { send } from '../support/http-client.ts';
 import '../support/patient-redis.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { purge, startDataEngine, type DataEngine } from '../integration/query-cache/gateways.ts';
+import { purge, startDataEngine, type DataEngine } from '../integration/cache/gateways.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { until } from '../support/http-client.ts';
 import '../support/patient-redis.ts';

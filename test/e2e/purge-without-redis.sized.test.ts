@@ -9,8 +9,8 @@ import {
   startGateway,
   untilHit,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { basic, type TestGateway } from '../support/test-gateway.ts';

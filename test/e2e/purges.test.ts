@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { startBlackHole } from '../support/black-hole.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { send } from '../support/http-client.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
 import '../support/patient-redis.ts';

@@ -8,8 +8,8 @@ import {
   startGateway,
   untilHit,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { gate } from '../support/stub-engine.ts';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { systemClock } from '../../src/clock.ts';
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import { systemClock } from '../../src/common/clock.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { send } from '../support/http-client.ts';
 import '../support/patient-redis.ts';

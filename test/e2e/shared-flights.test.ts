@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { GatewayEvent } from '../../src/events.ts';
+import type { GatewayEvent } from '../../src/common/events.ts';
 import {
   ask,
   askKnown,
@@ -10,8 +10,8 @@ import {
   untilHit,
   type Answer,
   type DataEngine,
-} from '../integration/query-cache/gateways.ts';
-import { until } from '../integration/query-cache/redis-house.ts';
+} from '../integration/cache/gateways.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { checkedFetch } from '../support/checked-requests.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sizes } from '../support/sizes.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { hitsUntil, watchfulClock, type WatchfulClock } from '../support/answering-path.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';

@@ -11,7 +11,7 @@ import { configFolder, listening, runMain } from '../support/gateway-process.ts'
 import { askXmla, portOf, send, sendRaw, shortStatus, until } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
-import { checkpoint } from '../unit/query-cache/fakes.ts';
+import { checkpoint } from '../unit/cache/fakes.ts';
 
 const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
 const UNFINISHED = 'POST /mdx/xmla HTTP/1.1\r\nHost: gateway\r\nX-Never: ';

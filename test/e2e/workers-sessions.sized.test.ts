@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import { createPrimary, type Primary } from '../../src/workers/primary.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { linkPair, type LinkPair } from '../support/link-pair.ts';
@@ -13,7 +13,7 @@ import {
   type StampedAnswer,
 } from '../support/stamped-client.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
-import { checkpoint, type Checkpoint } from '../unit/query-cache/fakes.ts';
+import { checkpoint, type Checkpoint } from '../unit/cache/fakes.ts';
 import { sampled } from '../support/sizes.ts';
 
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";

@@ -1,4 +1,4 @@
-import type { BypassReason, RefusalReason } from '../../src/reasons.ts';
+import type { BypassReason, RefusalReason } from '../../src/common/reasons.ts';
 import { DATA_SOURCE_INFO } from './engine-files.ts';
 import type { Catalog } from './engine-files.ts';
 import type { PropertyList, XmlaMessage } from './envelope.ts';

@@ -2,7 +2,7 @@ import { XMLA_NAMESPACE, discover, envelope, execute, executeCommand } from './e
 import { MULTIDIMENSIONAL, TABULAR, named, properties } from './request.ts';
 import type { BypassedRequest, NamedRequest, RefusedRequest } from './request.ts';
 import type { ExecuteOptions, PropertyList, XmlaMessage } from './envelope.ts';
-import type { BypassReason, RefusalReason } from '../../src/reasons.ts';
+import type { BypassReason, RefusalReason } from '../../src/common/reasons.ts';
 
 const HARMLESS = 'SELECT {[Measures].[Units]} ON 0 FROM [Sales]';
 

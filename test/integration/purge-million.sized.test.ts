@@ -6,8 +6,8 @@ import { askRedis, startRedis, type RedisServer } from '../support/redis-server.
 import { sizes } from '../support/sizes.ts';
 import { gate } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
-import { purge, startDataEngine, untilHit, type DataEngine } from './query-cache/gateways.ts';
-import { until } from './query-cache/redis-house.ts';
+import { purge, startDataEngine, untilHit, type DataEngine } from './cache/gateways.ts';
+import { until } from './cache/redis-house.ts';
 
 const FEW = 100;
 const MANY = sizes.purgedEntries;

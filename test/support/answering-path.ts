@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/common/clock.ts';
 import { shortStatus, type Answer } from './http-client.ts';
 
 /** How a hit was found: by what is remembered of its bytes, or by its key. */
@@ -7,7 +7,7 @@ export type AnsweringPath = 'memo' | 'key';
 /** By the step that asks for the time that an entry has left, as each must. */
 const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
   ['memo', /\breplayKnown \(.*line\/handler\.ts/],
-  ['key', /query-cache/],
+  ['key', /cache/],
 ];
 
 export interface WatchfulClock {

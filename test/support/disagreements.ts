@@ -1,4 +1,4 @@
-import type { BypassReason } from '../../src/reasons.ts';
+import type { BypassReason } from '../../src/common/reasons.ts';
 
 /** Requests that two parsers may read in two ways, made of one that all read alike. */
 

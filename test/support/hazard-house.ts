@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/common/clock.ts';
 import { checkedFetch } from './checked-requests.ts';
 import { execute } from './envelopes.ts';
 import { askRedis, startRedis, type RedisServer } from './redis-server.ts';

@@ -6,7 +6,7 @@ import {
   GATEWAY_REASONS,
   HIT_SOURCES,
   REFUSAL_REASONS,
-} from '../../src/reasons.ts';
+} from '../../src/common/reasons.ts';
 import { checkGatewayAnswer } from './openapi-check.ts';
 import { basic } from './test-gateway.ts';
 
@@ -145,7 +145,7 @@ export function cacheStatusOf(headers: IncomingHttpHeaders): CacheStatus | undef
   const mayBeSilent = fwd === 'miss';
   const isWord = status.detail === undefined ? mayBeSilent : Object.hasOwn(words, status.detail);
   if (cache !== 'mdx-gateway' || strange.length > 0 || !isWord || Number.isNaN(status.ttl)) {
-    throw new Error(`Cache-Status says what is no word of src/reasons.ts: ${value}`);
+    throw new Error(`Cache-Status says what is no word of src/common/reasons.ts: ${value}`);
   }
   return status;
 }

@@ -1,4 +1,4 @@
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { mddatasetAnswer, response } from './answers.ts';
 import { execute, type SessionSpec } from './envelopes.ts';
 import { askXmla, shortStatus } from './http-client.ts';

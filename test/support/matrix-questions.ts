@@ -1,4 +1,4 @@
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { discover, execute } from './envelopes.ts';
 
 /** What the users of the matrix of identities and sessions ask. */

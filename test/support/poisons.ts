@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import type { EngineKind } from '../../src/engine-kinds.ts';
-import type { RefusalReason } from '../../src/reasons.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
+import type { RefusalReason } from '../../src/common/reasons.ts';
 import {
   brokenOffAnswer,
   errorCellAnswer,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { EngineKind } from '../../src/engine-kinds.ts';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { faultAnswer } from './answers.ts';
 import { propertyOf, readEngineRequest, type EngineRequest } from './engine-request.ts';
 import { emptyAnswer, stampedAnswer, type Stamp } from './stamps.ts';

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
-import { systemClock } from '../../src/clock.ts';
-import type { Parts } from '../../src/composition/parts.ts';
+import { systemClock } from '../../src/common/clock.ts';
+import type { Parts } from '../../src/compose/parts.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import type { GatewayEvent } from '../../src/events.ts';
+import type { GatewayEvent } from '../../src/common/events.ts';
 import { createGateway, type Gateway } from '../../src/gateway.ts';
 import { describedGateway, forgetGateway } from './openapi-check.ts';
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
-import type { PurgeLines } from '../../src/query-cache/purge/purge-log.ts';
+import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
 import { createPrimary } from '../../src/workers/primary.ts';
 import {
   createWorkerFreshness,
   createWorkerPurgeLines,
 } from '../../src/workers/shared-freshness.ts';
-import { handClock, type HandClock } from '../unit/query-cache/fakes.ts';
+import { handClock, type HandClock } from '../unit/cache/fakes.ts';
 import { linkPair, type LinkPair } from './link-pair.ts';
 import { sessionFace, type SessionFace } from './session-face.ts';
 

@@ -43,31 +43,17 @@ const imports = sources.flatMap(importsOf);
 const partOf = (path: string) => path.split('/')[1]?.replace(/\.ts$/, '') ?? '';
 
 /** Of what nothing is too high to use it. */
-const COMMON = [
-  'reasons',
-  'events',
-  'errors',
-  'clock',
-  'gate',
-  'in-time',
-  'body-account',
-  'lease',
-  'sealing',
-  'fold-case',
-  'owned-table',
-  'invalidation',
-  'engine-kinds',
-];
+const COMMON = ['common'];
 
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
-  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'composition', 'workers'] },
-  demo: { values: ['gateway', 'config', 'xmla'], types: ['composition'] },
+  main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'workers'] },
+  demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['composition', 'config', 'observability', 'query-cache', 'workers'],
+    values: ['compose', 'config', 'observability', 'cache', 'workers'],
     types: ['storage'],
   },
-  composition: {
+  compose: {
     values: [
       'app',
       'line',
@@ -77,7 +63,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'engine',
       'freshness',
       'http',
-      'query-cache',
+      'cache',
       'redis',
       'roles',
       'sessions',
@@ -86,49 +72,37 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     ],
     types: ['observability'],
   },
-  workers: { values: ['auth', 'freshness', 'observability'], types: ['query-cache'] },
+  workers: { values: ['auth', 'freshness', 'observability'], types: ['cache'] },
   app: {
     values: ['http', 'observability'],
-    types: ['auth', 'config', 'line', 'query-cache'],
+    types: ['auth', 'config', 'line', 'cache'],
   },
   line: {
-    values: ['auth', 'http', 'engine', 'proxy', 'query-cache', 'sessions', 'xml', 'xmla'],
+    values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
     types: ['freshness', 'config', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'query-cache', 'openapi'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'openapi'],
     types: ['config'],
   },
   api: { values: ['http', 'storage', 'roles', 'datasets'], types: ['auth', 'config'] },
   openapi: { values: ['xmla'] },
-  engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'query-cache'] },
+  engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
   storage: { values: ['proxy', 'roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },
   sessions: { values: ['freshness', 'xmla'] },
-  redis: { values: ['freshness'], types: ['query-cache'] },
-  'query-cache': { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
+  redis: { values: ['freshness'], types: ['cache'] },
+  cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
   freshness: { values: [] },
   xmla: { values: ['xml'] },
   xml: { values: [] },
   roles: { values: [] },
   datasets: { values: [] },
   auth: { values: [] },
-  cli: { values: ['auth', 'config', 'storage'], types: ['composition'] },
+  cli: { values: ['auth', 'config', 'storage'], types: ['compose'] },
+  common: { values: [] },
   config: { values: [] },
-  observability: { values: ['query-cache'], types: ['config'] },
-  reasons: { values: [] },
-  events: { values: [] },
-  errors: { values: [] },
-  clock: { values: [] },
-  gate: { values: [] },
-  'in-time': { values: [] },
-  'body-account': { values: [] },
-  lease: { values: [] },
-  sealing: { values: [] },
-  'fold-case': { values: [] },
-  'owned-table': { values: [] },
-  invalidation: { values: [] },
-  'engine-kinds': { values: [] },
+  observability: { values: ['cache'], types: ['config'] },
 };
 
 describe('imports', () => {
@@ -155,9 +129,9 @@ describe('imports', () => {
     expect(others.length).toBeGreaterThan(0);
     for (const { to, typeOnly } of others) {
       expect([to, typeOnly]).toEqual(
-        ['src/reasons.ts', 'src/fold-case.ts'].includes(to)
+        ['src/common/reasons.ts', 'src/common/fold-case.ts'].includes(to)
           ? [to, typeOnly]
-          : ['src/engine-kinds.ts', true],
+          : ['src/common/engine-kinds.ts', true],
       );
     }
   });
@@ -190,7 +164,7 @@ describe('imports', () => {
     ['http-proxy-middleware', /^src\/proxy\//],
     [
       'express',
-      /^src\/(app\.ts|composition\/api-backend\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/,
+      /^src\/(app\.ts|compose\/api-backend\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/,
     ],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],

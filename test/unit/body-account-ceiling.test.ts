@@ -1,10 +1,10 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { RequestShare, Share } from '../../src/body-account.ts';
-import { createBodiesInUse } from '../../src/query-cache/bodies-in-use.ts';
-import { createMemoryTier } from '../../src/query-cache/memory-tier.ts';
+import type { RequestShare, Share } from '../../src/common/body-account.ts';
+import { createBodiesInUse } from '../../src/cache/bodies-in-use.ts';
+import { createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { sizes } from '../support/sizes.ts';
-import { bodyAccount, handClock, quiet, storedAnswer } from './query-cache/fakes.ts';
+import { bodyAccount, handClock, quiet, storedAnswer } from './cache/fakes.ts';
 
 const LIMIT = 800;
 const USERS = ['alice', 'bob', 'carol'] as const;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createBodyAccount, type BodyAccount } from '../../src/body-account.ts';
-import { bodyAccount, quiet } from './query-cache/fakes.ts';
+import { createBodyAccount, type BodyAccount } from '../../src/common/body-account.ts';
+import { bodyAccount, quiet } from './cache/fakes.ts';
 
 /** Of it 100 are kept for small requests, and one user gets 1125 of the rest. */
 const LIMIT = 1_600;

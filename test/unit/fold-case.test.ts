@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { foldCase, foldObjectName, isLongName } from '../../src/fold-case.ts';
+import { foldCase, foldObjectName, isLongName } from '../../src/common/fold-case.ts';
 import { sizes } from '../support/sizes.ts';
 
 describe('names that count as the same', () => {

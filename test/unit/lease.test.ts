@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { leaseHolds, leaseStart } from '../../src/lease.ts';
-import { handClock } from './query-cache/fakes.ts';
+import { leaseHolds, leaseStart } from '../../src/common/lease.ts';
+import { handClock } from './cache/fakes.ts';
 
 const LEASE = 1_000;
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { aloneStore, createMemoryStore } from '../../src/freshness/memory-store.ts';
-import { createOwnedTable } from '../../src/owned-table.ts';
+import { createOwnedTable } from '../../src/common/owned-table.ts';
 import { sessionName } from '../../src/sessions/session-name.ts';
 import { sessionFace, sessionRecord } from '../support/session-face.ts';
 import { workerHouse } from '../support/worker-house.ts';
-import { handClock, quiet } from './query-cache/fakes.ts';
+import { handClock, quiet } from './cache/fakes.ts';
 import { BEGUN, find, NAME, replica } from './sessions/replica.ts';
 
 function tableOf(max: number) {

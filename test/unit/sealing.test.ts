@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createSealer, NO_SEALER } from '../../src/sealing.ts';
+import { createSealer, NO_SEALER } from '../../src/common/sealing.ts';
 import { sizes } from '../support/sizes.ts';
 
 const SECRET = 'a secret of more than thirty-two letters';

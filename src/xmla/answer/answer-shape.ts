@@ -1,5 +1,5 @@
-import type { ErrorAsData } from '../../engine-kinds.ts';
-import type { RefusalReason } from '../../reasons.ts';
+import type { ErrorAsData } from '../../common/engine-kinds.ts';
+import type { RefusalReason } from '../../common/reasons.ts';
 import { isBlank, withoutReferences } from '../../xml/characters.ts';
 import type { XmlSink } from '../../xml/xml-scanner.ts';
 import type { StartTag } from '../../xml/start-tag.ts';

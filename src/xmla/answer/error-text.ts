@@ -1,4 +1,4 @@
-import type { ErrorAsData } from '../../engine-kinds.ts';
+import type { ErrorAsData } from '../../common/engine-kinds.ts';
 
 /**
  * Engines also tell errors in the text of ordinary values, with status 200 and no Fault. Mondrian puts

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { ErrorAsData } from '../../engine-kinds.ts';
-import type { RefusalReason } from '../../reasons.ts';
+import type { ErrorAsData } from '../../common/engine-kinds.ts';
+import type { RefusalReason } from '../../common/reasons.ts';
 import { answerReader } from './answer-reader.ts';
 import type { AnswerSession } from './answer-session.ts';
 import { HEAD_LIMIT, answerShape } from './answer-shape.ts';

@@ -1,4 +1,4 @@
-import type { BypassReason } from '../../reasons.ts';
+import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../fold-name.ts';
 import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 import type { MdxTokens } from './mdx-tokens.ts';

@@ -1,5 +1,5 @@
-import type { EngineTraits } from '../../engine-kinds.ts';
-import type { BypassReason } from '../../reasons.ts';
+import type { EngineTraits } from '../../common/engine-kinds.ts';
+import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../fold-name.ts';
 import { mdxTokens } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';

@@ -1,5 +1,5 @@
-import { isLongName } from '../../fold-case.ts';
-import type { BypassReason } from '../../reasons.ts';
+import { isLongName } from '../../common/fold-case.ts';
+import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../fold-name.ts';
 import { sourcesOf, type StatementSources } from '../mdx/statement-sources.ts';
 import { DISCOVER_TYPES } from './discover-types.ts';

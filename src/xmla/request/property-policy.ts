@@ -1,4 +1,4 @@
-import type { BypassReason } from '../../reasons.ts';
+import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../fold-name.ts';
 import type { Property } from './xmla-request.ts';
 

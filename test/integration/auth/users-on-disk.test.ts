@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { comparePassword } from '../../../src/auth/password-hash.ts';
 import { repeatByTimer } from '../../../src/auth/users-file.ts';
 import { basic, HASHES } from '../../unit/auth/support.ts';

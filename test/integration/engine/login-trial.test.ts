@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import type { EngineConfig } from '../../../src/config/config.ts';
 import { createLoginTrial, type LoginTrial } from '../../../src/engine/login-trial.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';
 import { faultAnswer, rowsetAnswer } from '../../support/answers.ts';
 import { makeAuthority, type Authority } from '../../support/certificates.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect } from '@jest/globals';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
-import { house, until, type House } from '../query-cache/redis-house.ts';
+import { house, until, type House } from '../cache/redis-house.ts';
 
 /** No master is replaced, or refuses writes, because this machine stands still for a while. */
 export const STEADY = { downAfter: 60_000, args: ['--min-replicas-max-lag', '60'] };

@@ -1,7 +1,7 @@
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { watchRedisConditions, type RedisConditions } from '../../../src/redis/redis-conditions.ts';
 import { connectRedis } from '../../../src/redis/redis-connections.ts';
-import { until } from '../query-cache/redis-house.ts';
+import { until } from '../cache/redis-house.ts';
 
 /** So that nothing is told but what a test is about. */
 export const SOUND = ['--maxmemory', '100mb', '--maxmemory-policy', 'volatile-lru'];

@@ -5,7 +5,7 @@ import { askRedis, startRedis, type RedisServer } from '../../support/redis-serv
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord } from '../../support/session-face.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
-import { until } from '../query-cache/redis-house.ts';
+import { until } from '../cache/redis-house.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';
 
 let redis: RedisServer;

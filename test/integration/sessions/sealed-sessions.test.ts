@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createHash } from 'node:crypto';
-import { createSealer, NO_SEALER } from '../../../src/sealing.ts';
+import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionRecord } from '../../support/session-face.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
-import { NO_SEALER, type Sealer } from '../../../src/sealing.ts';
+import { NO_SEALER, type Sealer } from '../../../src/common/sealing.ts';
 import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
 import { sessionFace, type SessionFace } from '../../support/session-face.ts';
 

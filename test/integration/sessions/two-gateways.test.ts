@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { withDeadlines } from '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionRecord } from '../../support/session-face.ts';
-import { quiet } from '../../unit/query-cache/fakes.ts';
+import { quiet } from '../../unit/cache/fakes.ts';
 import {
   BEGUN,
   ending,
@@ -13,7 +13,7 @@ import {
   OTHER,
   replica,
 } from '../../unit/sessions/replica.ts';
-import { until } from '../query-cache/redis-house.ts';
+import { until } from '../cache/redis-house.ts';
 import { sessionHouse } from './session-house.ts';
 
 const open: { close(): Promise<void> }[] = [];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageUnavailable } from '../../../src/common/errors.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { sizes } from '../../support/sizes.ts';

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageUnavailable } from '../../../src/common/errors.ts';
 import type { Authority } from '../../support/certificates.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import type { Dataset } from '../../../src/datasets/dataset.ts';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageUnavailable } from '../../../src/common/errors.ts';
 import { createSqliteStorage } from '../../../src/storage/sqlite.ts';
 
 const [what, path] = process.argv.slice(2);

@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { CrewOrder, CrewTold, Weather } from './crew.ts';
 import type * as PrimaryModule from '../../../src/workers/primary.ts';
 import type * as LinkModule from '../../../src/workers/link.ts';
-import type * as ClockModule from '../../../src/clock.ts';
+import type * as ClockModule from '../../../src/common/clock.ts';
 
 const WORKER_MAIN = fileURLToPath(new URL('worker-main.ts', import.meta.url));
 /** What is late is late by so much at most: more than two of the leases (ms). */

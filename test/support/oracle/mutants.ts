@@ -58,7 +58,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'the epochs are captured after the fetch': {
     replacements: [
       {
-        file: 'query-cache/query-cache.ts',
+        file: 'cache/cache.ts',
         find: `memory.set(slot.key, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');`,
         put: `const late = epochs.held(query.scopes);
     const lateKey = late === undefined ? slot.key : queryKey(query.parts, late);
@@ -69,7 +69,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a purge does not wait for the lease': {
     replacements: [
       {
-        file: 'query-cache/purge/purge.ts',
+        file: 'cache/purge/purge.ts',
         find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
         put: ``,
       },
@@ -78,7 +78,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'entries in memory do not carry epochs': {
     replacements: [
       {
-        file: 'query-cache/key.ts',
+        file: 'cache/key.ts',
         find: "  return createHmac('sha256', epochs.keySecret).update(`[${encoded}]`).digest('base64url');",
         put: `  const digest = (text: string) =>
     createHmac('sha256', epochs.keySecret).update(text).digest('base64url');
@@ -87,7 +87,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   return key;`,
       },
       {
-        file: 'query-cache/memory-tier.ts',
+        file: 'cache/memory-tier.ts',
         find: `new LRUCache<string, Entry>({`,
         put: `new (class extends LRUCache<string, Entry> {
     override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
@@ -100,14 +100,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a purge shares one that began before it came': {
     replacements: [
       {
-        file: 'query-cache/purge/shared-runs.ts',
+        file: 'cache/purge/shared-runs.ts',
         find: `return begin(acted).finally(acted);`,
         put: `const run = begin(acted).finally(acted).finally(() => globalThis.begunRuns.delete(key));
     (globalThis.begunRuns ??= new Map()).set(key, run);
     return run;`,
       },
       {
-        file: 'query-cache/purge/shared-runs.ts',
+        file: 'cache/purge/shared-runs.ts',
         find: `if (!acting.has(key)) return start(key, begin);`,
         put: `if (acting !== undefined) return globalThis.begunRuns?.get(key) ?? start(key, begin);`,
       },

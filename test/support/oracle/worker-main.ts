@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import type * as GatewayModule from '../../../src/gateway.ts';
 import type * as ConfigModule from '../../../src/config/load-config.ts';
 import type * as LinkModule from '../../../src/workers/link.ts';
-import type * as ClockModule from '../../../src/clock.ts';
+import type * as ClockModule from '../../../src/common/clock.ts';
 
 /** How long it goes on answering without its primary process, unless it is killed before (ms). */
 const LINGER = 60_000;

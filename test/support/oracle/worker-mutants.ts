@@ -26,7 +26,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a purge does not wait for the lease': {
     replacements: [
       {
-        file: 'query-cache/purge/purge.ts',
+        file: 'cache/purge/purge.ts',
         find: `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
         put: ``,
       },

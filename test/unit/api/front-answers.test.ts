@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createPermissions } from '../../../src/auth/permissions.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
 import { API_OPERATIONS, type ApiHandler } from '../../../src/api/operations.ts';
 import { createGate, settle } from '../auth/support.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { API_OPERATIONS } from '../../../src/api/operations.ts';
 import { loginError } from '../../../src/http/login.ts';
 import { basic } from '../auth/support.ts';

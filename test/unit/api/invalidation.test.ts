@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { StorageUnavailable } from '../../../src/errors.ts';
+import { StorageUnavailable } from '../../../src/common/errors.ts';
 import { createGate, settle } from '../auth/support.ts';
 import { createTestApi, dataOf, failureOf } from './support-api.ts';
 

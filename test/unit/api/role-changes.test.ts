@@ -2,8 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { StorageUnavailable } from '../../../src/errors.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import { StorageUnavailable } from '../../../src/common/errors.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { basic, createGate, settle } from '../auth/support.ts';
 import { createTestApi, failureOf, LONGEST_LEASE } from './support-api.ts';
 

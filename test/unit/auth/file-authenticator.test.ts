@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import {
   ANALYST,
   createTestRandom,

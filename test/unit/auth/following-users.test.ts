@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { followUsers } from '../../../src/auth/users-file.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createGate, createTestFile, HASHES, settle } from './support.ts';
 
 const ADMIN = `ADMIN:${HASHES.kylin}`;

@@ -1,5 +1,5 @@
 import { createEngineAuthenticator } from '../../../src/auth/engine-login.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createTestRandom, HERE, MINUTE, out } from './support-file-authenticator.ts';
 import { basic, createTestClock } from './support.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { basic, createTestClock, createTestCompare, createTestFile, HASHES } from './support.ts';
 
 export const HERE = '192.0.2.1';

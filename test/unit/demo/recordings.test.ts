@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { loadRecordings } from '../../../src/demo/replay-engine.ts';
 import { inspectAnswer } from '../../../src/xmla/answer/inspect-answer.ts';
-import { ENGINE_KINDS } from '../../../src/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { classify } from '../../../src/xmla/request/classify.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';
 

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/common/clock.ts';
 import type { EngineConfig } from '../../../src/config/config.ts';
 import { createAdmission } from '../../../src/engine/admission.ts';
 import type { AnswerWatch, Engine, EngineAddressee } from '../../../src/engine/engine.ts';
 import { createHttpEngine } from '../../../src/engine/http-engine.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
 
 /** Nobody listens there: connections are refused. */

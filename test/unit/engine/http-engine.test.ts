@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/common/clock.ts';
 import type { QueryHeaders } from '../../../src/engine/engine.ts';
 import { createHttpEngine } from '../../../src/engine/http-engine.ts';
 import { makeAuthority } from '../../support/certificates.ts';

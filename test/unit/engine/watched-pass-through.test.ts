@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
 import type { AnswerWatch } from '../../../src/engine/engine.ts';
-import { GatewayError } from '../../../src/errors.ts';
+import { GatewayError } from '../../../src/common/errors.ts';
 import { until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';

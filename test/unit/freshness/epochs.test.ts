@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { createEpochs } from '../../../src/freshness/freshness.ts';
-import { entryScopes, type Scope } from '../../../src/query-cache/purge/scopes.ts';
-import { handStore, reading } from '../query-cache/purge/fake-epoch-stores.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
+import { entryScopes, type Scope } from '../../../src/cache/purge/scopes.ts';
+import { handStore, reading } from '../cache/purge/fake-epoch-stores.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 const LEASE = 1_000;
 const A = ['everything', 'project:a'] as const;

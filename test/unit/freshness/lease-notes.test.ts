@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { createLeaseNotes } from '../../../src/freshness/lease-notes.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { handClock } from '../cache/fakes.ts';
 
 test('a lease that was made shorter or longer counts as both, for ten leases each', () => {
   const clock = handClock();

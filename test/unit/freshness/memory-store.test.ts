@@ -4,7 +4,7 @@ import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { sessionFace, sessionRecord } from '../../support/session-face.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { handClock } from '../cache/fakes.ts';
 
 const LIFE = 24 * 3_600_000;
 

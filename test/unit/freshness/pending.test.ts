@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import { createEpochs } from '../../../src/freshness/freshness.ts';
-import { handStore, reading } from '../query-cache/purge/fake-epoch-stores.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
+import { handStore, reading } from '../cache/purge/fake-epoch-stores.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 const A = ['everything', 'project:a'] as const;
 const B = ['everything', 'project:b'] as const;

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/common/clock.ts';
 import { createConnections, type Connections } from '../../../src/http/connections.ts';
 import { until } from '../../support/http-client.ts';
 

@@ -5,8 +5,8 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
 import { createPermissions } from '../../../src/auth/permissions.ts';
-import { GatewayError } from '../../../src/errors.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import { GatewayError } from '../../../src/common/errors.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { loginError } from '../../../src/http/login.ts';
 import {
   createExplainHandler,

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
 import { createPermissions } from '../../../src/auth/permissions.ts';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { loginError } from '../../../src/http/login.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createPurgesHandler } from '../../../src/http/admin.ts';
-import type { PurgeLog, PurgeRecord } from '../../../src/query-cache/purge/purge-log.ts';
+import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
 const RECORD: PurgeRecord = {

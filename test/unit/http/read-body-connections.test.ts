@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { readBody } from '../../../src/http/read-body.ts';
-import { bodyAccount, checkpoint } from '../query-cache/fakes.ts';
+import { bodyAccount, checkpoint } from '../cache/fakes.ts';
 
 const LIMIT = 200_000;
 const account = bodyAccount(10_000_000);

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { IncomingMessage } from 'node:http';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { readBody } from '../../../src/http/read-body.ts';
-import { bodyAccount } from '../query-cache/fakes.ts';
+import { bodyAccount } from '../cache/fakes.ts';
 
 const requestOf = (chunks: readonly Buffer[], headers: Record<string, string> = {}) =>
   Object.assign(Readable.from(chunks), { headers }) as unknown as IncomingMessage;

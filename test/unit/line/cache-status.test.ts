@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import type { Outcome } from '../../../src/events.ts';
+import type { Outcome } from '../../../src/common/events.ts';
 import { cacheStatus } from '../../../src/line/client.ts';
 import { cacheStatusOf } from '../../support/http-client.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { engineTraits } from '../../../src/engine-kinds.ts';
+import { engineTraits } from '../../../src/common/engine-kinds.ts';
 import { createKnownBodies, inSession, type KnownHead } from '../../../src/line/memo.ts';
 import { provenTemplate } from '../../../src/line/template.ts';
 import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';

@@ -3,7 +3,7 @@ import type { Engine, Touch } from '../../../src/engine/engine.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createSessions } from '../../../src/sessions/registry.ts';
 import { createKeepAlive } from '../../../src/line/keep-alive.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 const IDLE = 3_600_000;
 const NAME = { place: 'engine', id: 'one' };

@@ -2,14 +2,14 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
-import { engineTraits } from '../../../src/engine-kinds.ts';
+import { engineTraits } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { understand } from '../../../src/line/understand.ts';
-import type { KnownKey } from '../../../src/query-cache/query.ts';
+import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
-import { handClock, keyParts } from '../query-cache/fakes.ts';
+import { handClock, keyParts } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const TRAITS = engineTraits('mondrian');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { engineTraits } from '../../../src/engine-kinds.ts';
+import { engineTraits } from '../../../src/common/engine-kinds.ts';
 import { asksTheSame, provenTemplate } from '../../../src/line/template.ts';
 import { createKnownBodies, type KnownHead } from '../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';

@@ -1,15 +1,15 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
-import { createBodiesInUse } from '../../../src/query-cache/bodies-in-use.ts';
-import { createGzipMaker, makeGzip, type GzipVariant } from '../../../src/query-cache/gzip.ts';
-import type { GzipSource } from '../../../src/query-cache/query.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { createBodiesInUse } from '../../../src/cache/bodies-in-use.ts';
+import { createGzipMaker, makeGzip, type GzipVariant } from '../../../src/cache/gzip.ts';
+import type { GzipSource } from '../../../src/cache/query.ts';
+import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
-import { bodyAccount, handClock } from '../query-cache/fakes.ts';
-import { answerWith } from '../query-cache/entries/session-documents.ts';
+import { bodyAccount, handClock } from '../cache/fakes.ts';
+import { answerWith } from '../cache/entries/session-documents.ts';
 
 export const WHOLE = mddatasetAnswer({
   cells: 100,

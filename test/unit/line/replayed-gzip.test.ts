@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
-import { makeGzip } from '../../../src/query-cache/gzip.ts';
-import type { StoredAnswer } from '../../../src/query-cache/stored-answer.ts';
+import { makeGzip } from '../../../src/cache/gzip.ts';
+import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { until } from '../../support/http-client.ts';
 import { gate } from '../../support/stub-engine.ts';
-import { answerWith } from '../query-cache/entries/session-documents.ts';
+import { answerWith } from '../cache/entries/session-documents.ts';
 import {
   closeServers,
   GZIP,

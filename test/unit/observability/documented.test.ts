@@ -8,9 +8,9 @@ import {
   GATEWAY_REASONS,
   HIT_SOURCES,
   REFUSAL_REASONS,
-} from '../../../src/reasons.ts';
-import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
-import { anyName, bodyAccount } from '../query-cache/fakes.ts';
+} from '../../../src/common/reasons.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../../../src/common/errors.ts';
+import { anyName, bodyAccount } from '../cache/fakes.ts';
 
 const pageOf = (path: string) =>
   readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
@@ -37,7 +37,7 @@ describe('docs/OBSERVABILITY.md', () => {
     ['bypasses', BYPASS_REASONS],
     ['refusals', REFUSAL_REASONS],
     ['gateway', GATEWAY_REASONS],
-  ])('tells the closed words of src/reasons.ts with their meanings (%s)', (name, words) => {
+  ])('tells the closed words of src/common/reasons.ts with their meanings (%s)', (name, words) => {
     expect(rowsOf(name)).toEqual(Object.entries(words));
   });
 

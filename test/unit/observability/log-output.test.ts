@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLog, logEvents } from '../../../src/observability/log.ts';
 import { createLogOutput } from '../../../src/observability/log-output.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { handClock } from '../cache/fakes.ts';
 
 const sourceOf = (name: string) =>
   JSON.stringify(new URL(`../../../src/observability/${name}.ts`, import.meta.url).href);

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
-import type { GatewayEvent } from '../../../src/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { createKnownNames, type KnownNames } from '../../../src/query-cache/known-names.ts';
+import { createKnownNames, type KnownNames } from '../../../src/cache/known-names.ts';
 import { load } from '../config/fake-files.ts';
-import { anyName, bodyAccount, handClock, quiet } from '../query-cache/fakes.ts';
+import { anyName, bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 
 const HOUR = 3_600_000;
 

@@ -1,7 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { API_STATUS, GATEWAY_STATUS } from '../../../src/errors.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../../../src/common/errors.ts';
 import { API_OPERATIONS } from '../../../src/api/operations.ts';
 import {
   type Answer,
@@ -13,7 +13,7 @@ import {
   type Parameter,
   type Schema,
 } from '../../support/openapi-types.ts';
-import { API_REASONS, GATEWAY_REASONS } from '../../../src/reasons.ts';
+import { API_REASONS, GATEWAY_REASONS } from '../../../src/common/reasons.ts';
 import { dereferenced } from '../../support/openapi-check.ts';
 
 const document = describedInterface('1.2.3');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { CircuitOpenError, createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
-import { checkpoint, quiet } from '../query-cache/fakes.ts';
+import { checkpoint, quiet } from '../cache/fakes.ts';
 
 const PAUSE = 1_000;
 

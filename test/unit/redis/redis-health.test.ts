@@ -3,7 +3,7 @@ import { ReplyError } from 'ioredis';
 import { CircuitOpenError } from '../../../src/redis/circuit-breaker.ts';
 import { ConnectionProblem } from '../../../src/redis/redis-connections.ts';
 import { createRedisHealth, type Trouble } from '../../../src/redis/redis-health.ts';
-import { checkpoint, quiet } from '../query-cache/fakes.ts';
+import { checkpoint, quiet } from '../cache/fakes.ts';
 
 const NO_CONNECTION = new Error("Stream isn't writeable and enableOfflineQueue options is false");
 const REFUSED = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:6379'), {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { foldCase } from '../../../src/fold-case.ts';
+import { foldCase } from '../../../src/common/fold-case.ts';
 import { membershipBody, roleBody } from '../../../src/roles/role-body.ts';
 import { sizes } from '../../support/sizes.ts';
 

@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import { createRoleSets } from '../../../src/roles/role-sets.ts';
 import { gate } from '../../support/stub-engine.ts';
-import { handClock } from '../query-cache/fakes.ts';
+import { handClock } from '../cache/fakes.ts';
 
 export const LEASE = 1_000;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { gate } from '../../support/stub-engine.ts';
-import type { handClock } from '../query-cache/fakes.ts';
+import type { handClock } from '../cache/fakes.ts';
 import { LEASE, setUp } from './role-sets-house.ts';
 
 async function until(condition: () => boolean): Promise<void> {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { sessionName } from '../../../src/sessions/session-name.ts';
-import { quiet } from '../query-cache/fakes.ts';
+import { quiet } from '../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 
 const HOUR = 3_600_000;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { ENGINE_KINDS, type EngineKind } from '../../../src/engine-kinds.ts';
+import { ENGINE_KINDS, type EngineKind } from '../../../src/common/engine-kinds.ts';
 import { extendProfile } from '../../../src/sessions/profile.ts';
 import { planSession, type SessionQuestion } from '../../../src/sessions/session-plan.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';

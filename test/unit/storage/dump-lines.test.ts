@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
-import { foldCase } from '../../../src/fold-case.ts';
+import { foldCase } from '../../../src/common/fold-case.ts';
 import { roleBody } from '../../../src/roles/role-body.ts';
 import { fromLines, toLines } from '../../../src/storage/dump-lines.ts';
 import type { StorageRecord } from '../../../src/storage/storage.ts';

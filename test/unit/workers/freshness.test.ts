@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import { createEpochs } from '../../../src/freshness/freshness.ts';
 import { workerHouse, type WorkerParts } from '../../support/worker-house.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 const SCOPES: readonly CacheScope[] = ['everything', 'project:foodmart'];
 const [RENEWED] = [['project:foodmart', 'unassigned']] as const;

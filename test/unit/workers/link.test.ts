@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createLink } from '../../../src/workers/link.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { checkpoint, quiet } from '../query-cache/fakes.ts';
+import { checkpoint, quiet } from '../cache/fakes.ts';
 
 /** Longer than any test. */
 const LONG = 60_000;

@@ -3,7 +3,7 @@ import { createLoginThrottle, type Admission } from '../../../src/auth/login-thr
 import { LOGINS, loginsAtPrimary, loginsService } from '../../../src/workers/logins.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { createTestClock } from '../auth/support.ts';
-import { quiet } from '../query-cache/fakes.ts';
+import { quiet } from '../cache/fakes.ts';
 
 const HERE = '192.0.2.1';
 /** Longer than any test, and as long as who gets no answer waits (ms). */

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, METRICS, metricsOfAll } from '../../../src/workers/metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { anyName, bodyAccount, quiet } from '../query-cache/fakes.ts';
+import { anyName, bodyAccount, quiet } from '../cache/fakes.ts';
 
 function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
   return createMetrics(anyName, {

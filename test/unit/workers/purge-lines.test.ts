@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { MAX_PURGES } from '../../../src/query-cache/purge/purge-log.ts';
+import { MAX_PURGES } from '../../../src/cache/purge/purge-log.ts';
 import { workerHouse } from '../../support/worker-house.ts';
 
 const line = (number: number) => `{"purge":${number}}`;

@@ -5,7 +5,7 @@ import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord } from '../../support/session-face.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
 import { workerHouse, type WorkerHouse } from '../../support/worker-house.ts';
-import { checkpoint, handClock, quiet } from '../query-cache/fakes.ts';
+import { checkpoint, handClock, quiet } from '../cache/fakes.ts';
 
 const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
 

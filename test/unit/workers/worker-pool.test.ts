@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createWorkerPool } from '../../../src/workers/worker-pool.ts';
 import { createPoolMember, type PoolMember } from '../../../src/workers/worker.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
-import { handClock, quiet } from '../query-cache/fakes.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 interface FakeWorker {
   readonly pair: LinkPair;

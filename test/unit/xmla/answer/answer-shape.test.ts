@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { RefusalReason } from '../../../../src/reasons.ts';
+import type { RefusalReason } from '../../../../src/common/reasons.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import {
   SESSION_HEADER,

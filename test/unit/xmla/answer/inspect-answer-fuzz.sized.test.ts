@@ -5,8 +5,8 @@ import type { AnswerSession } from '../../../../src/xmla/answer/answer-session.t
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import type { Inspection } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';
-import { cutElement, cutSession } from '../../../../src/query-cache/answer-sessions.ts';
-import { withSession } from '../../../../src/query-cache/stored-answer.ts';
+import { cutElement, cutSession } from '../../../../src/cache/answer-sessions.ts';
+import { withSession } from '../../../../src/cache/stored-answer.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { BAD, GOOD, SESSIONS } from './answer-samples.ts';
 import type { Sample } from './answer-samples.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { RefusalReason } from '../../../../src/reasons.ts';
+import type { RefusalReason } from '../../../../src/common/reasons.ts';
 import { inspectAnswer, refuseByHead } from '../../../../src/xmla/answer/inspect-answer.ts';
 import type { Inspection } from '../../../../src/xmla/answer/inspect-answer.ts';
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { sessionReader } from '../../../../src/query-cache/answer-sessions.ts';
+import { sessionReader } from '../../../../src/cache/answer-sessions.ts';
 import { textDecoder } from '../../../../src/xml/text-encoding.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { watchAnswer } from '../../../../src/xmla/answer/watch-answer.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { ENGINE_KINDS } from '../../../../src/engine-kinds.ts';
-import type { EngineKind } from '../../../../src/engine-kinds.ts';
-import type { RefusalReason } from '../../../../src/reasons.ts';
+import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
+import type { EngineKind } from '../../../../src/common/engine-kinds.ts';
+import type { RefusalReason } from '../../../../src/common/reasons.ts';
 import { inspectAnswer, refuseByHead } from '../../../../src/xmla/answer/inspect-answer.ts';
 import {
   KYLIN_MESSAGE,

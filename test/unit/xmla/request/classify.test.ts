@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { ENGINE_KINDS } from '../../../../src/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
 import type { DiscoverRequest, ExecuteRequest } from '../../../../src/xmla/request/xmla-request.ts';
 

@@ -1,0 +1,354 @@
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit, Outcome } from '../common/events.ts';
+import type { Gate } from '../common/gate.ts';
+import type { OwnedTable } from '../common/owned-table.ts';
+import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
+import type { BodiesInUse } from './bodies-in-use.ts';
+import { createExplain, type Explain } from './explain.ts';
+import { createFillOrder, type OrderedFill } from './fill-order.ts';
+import { createFills, type Verdict } from './fill.ts';
+import type { Flight, Flights, Landing } from './flights.ts';
+import {
+  knownDigests,
+  partDigests,
+  partTexts,
+  queryKey,
+  withoutEpochs,
+  type PartDigests,
+} from './key.ts';
+import type { MemoryTier } from './memory-tier.ts';
+import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
+import type { Client, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
+import type { Filled, SharedEntries } from './shared-entries.ts';
+import type { EngineTurn, SharedFlights } from './shared-flights.ts';
+import { remaining, type StoredAnswer } from './stored-answer.ts';
+
+/** How often a look-up begins anew because the epochs changed under it. */
+const MAX_LOOKUPS = 3;
+/** For how long an answer that could not be shared keeps others from waiting for the next one (ms). */
+const UNSHAREABLE_FOR = 5_000;
+/** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
+const TTL_JITTER = 0.1;
+const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
+/** These say nothing of the next answer: it may be asked in another session, or find room. */
+const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
+/** Failures of the engine, which any request would have met. */
+const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
+  'engine-unreachable',
+  'engine-timeout',
+  'engine-login',
+]);
+
+export interface QueryCache extends KnownAnswers {
+  /**
+   * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
+   * for what the cache or the engine do; a client that goes away ends it early.
+   */
+  answer(query: Query, client: Client): Promise<void>;
+  /** Says what would become of a query, and changes nothing. */
+  readonly explain: Explain;
+}
+
+/** Where an answer is looked for and kept. */
+interface Slot {
+  readonly key: string;
+  /** The epochs under which the key was made; undefined while they are not known, when nothing is kept. */
+  readonly captured: CapturedEpochs | undefined;
+  readonly digests: () => PartDigests;
+}
+
+export function createQueryCache(options: {
+  epochs: Epochs;
+  memory: MemoryTier;
+  /** Tier 2; undefined without Redis. */
+  entries: SharedEntries | undefined;
+  flights: Flights;
+  /** Undefined without Redis. */
+  sharedFlights: SharedFlights | undefined;
+  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
+  unshareable: OwnedTable<number>;
+  clock: Clock;
+  /** In [0, 1). */
+  random: () => number;
+  /** No purge is acknowledged in less (ms); 0 where a purge need not wait. */
+  purgeTakes: number;
+  /** Of a body, now (bytes). */
+  maxEntry: () => number;
+  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
+  processSecret: string;
+  /** The memory of what is fetched, and of what is held beside tier 1. */
+  account: Pick<BodyAccount, 'open'>;
+  inUse: Pick<BodiesInUse, 'hold'>;
+  emit: Emit;
+}): QueryCache {
+  const { epochs, memory, entries, flights, sharedFlights, unshareable, clock, emit } = options;
+  const order = createFillOrder();
+  const noEpochs = withoutEpochs(options.processSecret);
+  const known = knownDigests();
+  const beginFill = createFills({
+    ...options,
+    lifetime: (ttl) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * options.random()),
+  });
+
+  async function answer(query: Query, client: Client): Promise<void> {
+    for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
+      const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
+      if (captured === undefined) break;
+      if (await answerUnder(captured, query, client)) return;
+    }
+    if (client.signal.aborted) return;
+    // While nothing says which entries are true, every query goes to the engine; those that arrive in less time than
+    // a purge takes still share one engine request.
+    const key = queryKey(query.parts, noEpochs);
+    await joinOrLead({ key, captured: undefined, digests: () => '' }, query, client, 0);
+  }
+
+  /** False when the captured epochs went out of force before an answer began. */
+  async function answerUnder(
+    captured: CapturedEpochs,
+    query: Query,
+    client: Client,
+  ): Promise<boolean> {
+    const texts = partTexts(query.parts, captured);
+    const key = queryKey(query.parts, captured, texts);
+    const slot = { key, captured, digests: () => partDigests(captured, texts, known) };
+    const since = clock.now();
+    if (!query.fresh) {
+      const isAsked = entries !== undefined && memory.get(key) === undefined;
+      const brought = isAsked ? await entries.find(key) : undefined;
+      // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
+      // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
+      if (!epochs.areCurrent(captured)) return false;
+      const found = take(slot, query.ttl, brought);
+      if (found !== undefined) {
+        replay(found.answer, found.source, key, query, client);
+        query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
+        return true;
+      }
+    }
+    // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
+    // epochs under which it is kept, never older, and after the purge it is neither looked for nor joined.
+    await joinOrLead(slot, query, client, clock.now() - since);
+    return true;
+  }
+
+  /** What memory holds, or was brought from tier 2 and is kept in memory then, where it may be used in this turn. */
+  function take(
+    { key, captured, digests }: Slot,
+    ttl: number,
+    brought: StoredAnswer | undefined,
+  ): Recalled | undefined {
+    const inMemory = memory.get(key);
+    const found = inMemory ?? brought;
+    if (found === undefined || captured === undefined) return undefined;
+    const left = timeLeft(found, ttl);
+    if (left <= 0 || !epochs.areCurrent(captured)) return undefined;
+    if (inMemory === undefined) memory.set(key, found, digests());
+    const source = inMemory === undefined ? 'redis' : 'memory';
+    return { answer: found, source, ttl: left, age: ageOf(found) };
+  }
+
+  /**
+   * Waits for the flight of the key, or leads one. It is joined under the epochs in force when the request came, and its
+   * engine request began under them: that is all the promise asks. A purge that comes meanwhile does not concern it.
+   * @param spent what looking for it in tier 2 took (ms)
+   */
+  async function joinOrLead(
+    slot: Slot,
+    query: Query,
+    client: Client,
+    spent: number,
+  ): Promise<void> {
+    const { key, captured } = slot;
+    const youngerThan = captured === undefined ? options.purgeTakes : undefined;
+    for (;;) {
+      const isJoined = !query.fresh && mayShare(key);
+      const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
+      if (landing === undefined) return lead(slot, query, client, spent);
+      const landed = await landing;
+      if (landed.kind === 'gone') return;
+      if (landed.kind === 'late') {
+        // The first to come back leads another flight, and the others wait for that, or find what it brought.
+        const found = take(slot, query.ttl, undefined);
+        if (found === undefined) continue;
+        return replay(found.answer, 'coalesced', key, query, client);
+      }
+      if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', key, query, client);
+      const isSameEngine = landed.kind === 'failed' && landed.replica === query.session?.replica;
+      if (isSameEngine) return client.fail(landed.error);
+      return askInTurn(landed.turns, slot, query, client);
+    }
+  }
+
+  function mayShare(key: string): boolean {
+    return (unshareable.get(key) ?? 0) <= clock.now();
+  }
+
+  /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
+  async function lead(slot: Slot, query: Query, client: Client, spent: number): Promise<void> {
+    const { key, captured, digests } = slot;
+    const flight = mayShare(key) ? flights.lead(key) : undefined;
+    const isShared = flight !== undefined && captured !== undefined && !query.fresh;
+    if (sharedFlights === undefined || !isShared) {
+      await toTier2(key, await ask(slot, query, client, flight));
+      return;
+    }
+    // Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
+    // leads: what it waits for is waited for by all who joined.
+    const entered = await sharedFlights.enter({
+      place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+      ttl: query.ttl,
+      spent,
+      wanted: () => !client.signal.aborted || flight.awaited(),
+      async find() {
+        const found = memory.get(key) ?? (await entries?.find(key));
+        return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
+      },
+    });
+    if (entered.kind === 'unwanted') return flight.land({ kind: 'unshared' });
+    if (entered.kind === 'answer') {
+      if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
+      flight.land(entered);
+      return replay(entered.answer, 'coalesced', key, query, client);
+    }
+    const filled = await ask(slot, query, client, flight, entered.turn);
+    await entered.turn.end(filled?.answer, await toTier2(key, filled));
+  }
+
+  /** What a request does whose flight brought nothing for it: an earlier one may have had more luck. */
+  async function askInTurn(turns: Gate, slot: Slot, query: Query, client: Client): Promise<void> {
+    const leave = await turns.enter(client.signal).catch(() => undefined);
+    if (leave === undefined) return;
+    let filled: Filled | undefined;
+    try {
+      const found = take(slot, query.ttl, undefined);
+      if (found !== undefined) return replay(found.answer, 'coalesced', slot.key, query, client);
+      filled = await ask(slot, query, client);
+    } finally {
+      leave();
+    }
+    await toTier2(slot.key, filled);
+  }
+
+  /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
+  async function ask(
+    slot: Slot,
+    query: Query,
+    client: Client,
+    flight?: Flight,
+    turn?: EngineTurn,
+  ): Promise<Filled | undefined> {
+    const { key, captured } = slot;
+    const ordered = order.enter(key);
+    const unwanted = whenUnwanted(client, flight);
+    const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
+    const fill = beginFill(query, client, unwanted, bypass);
+    const verdict = await fill.verdict;
+    // In one turn: the answer is in memory when the flight is off the map.
+    if (verdict.kind === 'answer') {
+      query.answered?.();
+      ordered.landed(verdict.answer, verdict.began);
+      if (captured !== undefined) keep(slot, query, ordered, verdict.answer);
+    } else {
+      void turn?.end(undefined, false);
+      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.has(verdict.reason);
+      if (isLasting && captured !== undefined)
+        unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
+    }
+    flight?.land(landingOf(verdict, query));
+    await fill.finish();
+    if (verdict.kind === 'answer' && captured !== undefined) {
+      const { answer } = verdict;
+      return { fill: ordered, answer, tokens: captured.tokens, replace: query.fresh };
+    }
+    ordered.end();
+    return undefined;
+  }
+
+  function keep(slot: Slot, query: Query, ordered: OrderedFill, answer: StoredAnswer): void {
+    unshareable.delete(slot.key);
+    const latest = ordered.latest() ?? answer;
+    // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
+    if (latest !== answer && !query.fresh) return;
+    memory.set(slot.key, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');
+    emit({ type: 'stored', project: query.project, bytes: answer.body.length });
+  }
+
+  /**
+   * Its client has the answer already, and does not wait for this.
+   * @returns whether other gateways find it there
+   */
+  async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
+    if (filled === undefined) return false;
+    const letGo = options.inUse.hold(filled.answer.body);
+    const isKept = await entries?.keep(key, filled);
+    filled.fill.end();
+    letGo();
+    return isKept ?? false;
+  }
+
+  /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
+  function timeLeft(answer: StoredAnswer, ttl: number): number {
+    const wall = clock.wall();
+    const shortened = answer.requestedAt + ttl * (1 + TTL_JITTER) - wall;
+    return Math.min(remaining(answer, wall), shortened);
+  }
+
+  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
+
+  function replay(
+    answer: StoredAnswer,
+    source: HitSource,
+    key: string,
+    query: Query,
+    client: Client,
+  ): void {
+    query.answered?.();
+    client.replay(answer, {
+      outcome: { kind: 'hit', detail: source },
+      ttl: Math.max(0, timeLeft(answer, query.ttl)),
+      age: ageOf(answer),
+      sessionId: query.session?.id,
+      gzip: memory.gzipOf(key, answer),
+    });
+  }
+
+  return {
+    answer,
+    recall: (known, brought) => take(slotOf(known), known.ttl, brought),
+    bring({ key, captured }, beside) {
+      if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
+      return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
+    },
+    gzipOf: memory.gzipOf,
+    explain: createExplain({ ...options, noEpochs, timeLeft }),
+  };
+}
+
+function slotOf({ key, captured, digests }: KnownKey): Slot {
+  return { key, captured, digests: () => digests };
+}
+
+/** Aborted when no client is left that waits for an answer: then the engine need not be asked any more. */
+function whenUnwanted({ signal }: Client, flight: Flight | undefined): AbortSignal {
+  const unwanted = new AbortController();
+  const look = () => {
+    if (signal.aborted && flight?.awaited() !== true) unwanted.abort(signal.reason);
+  };
+  signal.addEventListener('abort', look, { once: true });
+  flight?.onUnawaited(look);
+  look();
+  return unwanted.signal;
+}
+
+/** What those who wait are told. */
+function landingOf(verdict: Verdict, { session }: Query): Landing {
+  if (verdict.kind === 'answer') return verdict;
+  if (verdict.kind === 'refused') return { kind: 'unshared' };
+  const { error } = verdict;
+  // Other failures are of this request: its user has too many at the engine, or the gateway made a mistake.
+  const isOfEngine = error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
+  return isOfEngine ? { kind: 'failed', error, replica: session?.replica } : { kind: 'unshared' };
+}

@@ -1,0 +1,252 @@
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit, Outcome } from '../common/events.ts';
+import type { RefusalReason } from '../common/reasons.ts';
+import { inspectAnswer, refuseByHead } from '../xmla/answer/inspect-answer.ts';
+import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
+import type { BodiesInUse } from './bodies-in-use.ts';
+import { createInspections } from './inspections.ts';
+import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
+import { ownBytes, type StoredAnswer } from './stored-answer.ts';
+
+/** What a piece needs beside its bytes, however few these are (bytes; measured, rounded up). */
+const PIECE_OVERHEAD = 256;
+/** A short answer is held back until it is whole, so that its head can say whether it was stored … */
+const HOLD_BYTES = 64 * 1024;
+/** … but never for longer than a person would notice (ms). */
+const HOLD_TIME = 50;
+
+/** Whether an answer may be given to others. */
+export type Verdict =
+  /** `began`: when its engine request began, by the clock that never steps back (ms). */
+  | { readonly kind: 'answer'; readonly answer: StoredAnswer; readonly began: number }
+  | { readonly kind: 'refused'; readonly reason: RefusalReason }
+  /** The engine gave no answer, or broke it off. */
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+/** One engine request, whose answer is streamed to the client that leads. */
+export interface Fill {
+  /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
+  readonly verdict: Promise<Verdict>;
+  /**
+   * Gives the client the end of a short answer, and resolves when all of it is over. To be called when the answer is
+   * kept: a client that asks again must find it. Never rejects.
+   */
+  finish(): Promise<void>;
+}
+
+/**
+ * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and inspects it (a long
+ * one without keeping the client waiting for that). The engine request is not bound to the client: when that goes away,
+ * the fill goes on for the others, as long as its answer may still be shared.
+ *
+ * What is kept has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
+ * engine waits for the client.
+ *
+ * @returns begins one, with what is said instead of `miss` for a request that does not use the cache, and a signal that
+ *   no client waits any more: then the engine is not asked, if it was not asked yet
+ */
+export function createFills(options: {
+  /** Of a body, now (bytes). */
+  maxEntry: () => number;
+  /** The ttl with its jitter (ms). */
+  lifetime: (ttl: number) => number;
+  account: Pick<BodyAccount, 'open'>;
+  inUse: Pick<BodiesInUse, 'hold'>;
+  clock: Clock;
+  emit: Emit;
+}): (query: Query, client: Client, unwanted: AbortSignal, bypass?: Outcome) => Fill {
+  const { emit } = options;
+  const inspections = createInspections();
+
+  return (query, client, unwanted, bypass) => {
+    const verdict = Promise.withResolvers<Verdict>();
+    const finishing = Promise.withResolvers<void>();
+    const abort = new AbortController();
+    const share = options.account.open('fill');
+
+    async function run(): Promise<void> {
+      try {
+        await relay(await query.ask(abort.signal, unwanted));
+      } catch (error) {
+        verdict.resolve({ kind: 'failed', error });
+        client.fail(error);
+      } finally {
+        // What a slow client has not taken yet are the very pieces that were kept.
+        void client.over().then(share.release);
+      }
+    }
+
+    async function relay({ head, body, began }: EngineAnswer): Promise<void> {
+      const { errorsAsData, successHeader } = query.engineTraits;
+      const inspector = inspectAnswer({
+        contentType: head.headers['content-type'],
+        method: query.parts.request.method,
+        errorsAsData,
+      });
+      // What a fresh answer takes the place of would be found in memory until it is kept.
+      const how = { announced: announcedBy(head), atOnce: query.fresh };
+      const inspection = inspections.begin(inspector, how, refuse);
+      const tellOf = tellBegun(query, head);
+      const out = holdBack(client, head, outcome);
+      const maxEntry = options.maxEntry();
+      let refusal: RefusalReason | undefined;
+      let kept: Buffer[] = [];
+      let size = 0;
+      /** What is left of the inspection when the client has everything. */
+      let behind: Promise<void> | undefined;
+
+      function outcome(isWhole: boolean): Outcome {
+        if (bypass !== undefined) return bypass;
+        if (refusal !== undefined) return { kind: 'miss', detail: refusal, stored: false };
+        return isWhole && behind === undefined ? { kind: 'miss', stored: true } : { kind: 'miss' };
+      }
+
+      function refuse(reason: RefusalReason): void {
+        refusal = reason;
+        kept = [];
+        inspection.stop();
+        emit({ type: 'not-stored', project: query.project, reason });
+        verdict.resolve({ kind: 'refused', reason });
+      }
+
+      function keep(piece: Buffer): void {
+        size += piece.length;
+        if (size > maxEntry) return refuse('too-large');
+        if (!share.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
+        kept.push(piece);
+        inspection.write(piece);
+      }
+
+      /** What may be kept of the whole answer, or why nothing may. */
+      async function judge() {
+        const inspected = inspector.end();
+        if (!inspected.ok) return inspected.reason;
+        // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
+        const copies = inspected.session === undefined ? 1 : 2;
+        if (!share.grow(copies * size)) return 'no-room';
+        const shared = withoutSession(query, head, ownBytes(kept), inspected.session);
+        kept = [];
+        share.shrink((copies - 1) * size);
+        if (shared === undefined) return 'session-in-answer';
+        // After the last byte: whatever made the session another one before that may have shaped the answer.
+        if (query.session && !(await query.session.confirm())) return 'session-changed';
+        return shared;
+      }
+
+      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query, head);
+      if (unfit !== undefined) refuse(unfit);
+      try {
+        // From here on the body is listened to: nothing may be awaited before.
+        for await (const piece of body) {
+          if (refusal === undefined) keep(piece);
+          const telling = tellOf(piece);
+          if (telling !== undefined) await telling;
+          const isTaken = out.write(piece);
+          if (refusal === undefined) {
+            const room = inspections.room();
+            if (room !== undefined) await room;
+            continue;
+          }
+          // What no other waits for moves at the pace of this client, and ends when it goes away.
+          if (!isTaken) await client.drained();
+          share.release();
+          if (client.signal.aborted) abort.abort(client.signal.reason);
+        }
+      } catch (error) {
+        inspection.stop();
+        const failure =
+          error instanceof GatewayError || abort.signal.aborted ? error : broken(error);
+        if (refusal === undefined) {
+          emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
+          verdict.resolve({ kind: 'failed', error: failure });
+        }
+        return out.fail(failure);
+      }
+      await tellOf();
+      if (refusal === undefined) behind = inspection.done();
+      if (behind !== undefined) {
+        out.end();
+        await behind;
+      }
+      const shared = refusal === undefined ? await judge() : refusal;
+      if (typeof shared !== 'string') {
+        const answer: StoredAnswer = {
+          ...shared,
+          contentType: head.headers['content-type'] ?? '',
+          contentLanguage: head.headers['content-language'],
+          requestedAt: began.wall,
+          lifetime: options.lifetime(query.ttl),
+          engineMilliseconds: options.clock.now() - began.now,
+        };
+        // From here on the body counts for those who need it.
+        share.shrink(size);
+        const letGo = options.inUse.hold(answer.body);
+        verdict.resolve({ kind: 'answer', answer, began: began.now });
+        await finishing.promise;
+        // By then those who waited for the flight need it themselves.
+        setImmediate(letGo);
+      } else if (refusal === undefined) refuse(shared);
+      if (behind === undefined) out.end();
+    }
+
+    const over = run();
+    return {
+      verdict: verdict.promise,
+      finish() {
+        finishing.resolve();
+        return over;
+      },
+    };
+  };
+}
+
+function announcedBy({ headers }: AnswerHead): number | undefined {
+  const length = headers['content-length'];
+  return length === undefined ? undefined : Number(length);
+}
+
+function broken(cause: unknown): GatewayError {
+  return new GatewayError('engine-unreachable', 'The engine broke its answer off.', { cause });
+}
+
+/**
+ * The way of an engine's answer to the client that leads.
+ * @param outcome what the head says, asked when the answer is opened, with whether it has ended by then
+ */
+function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) => Outcome) {
+  let held: Buffer[] | undefined = [];
+  let heldBytes = 0;
+  // What has arrived by then counts: a process that was kept from running sees its end before it opens.
+  const timer = setTimeout(() => setImmediate(open, false), HOLD_TIME);
+
+  function open(isWhole: boolean): boolean {
+    clearTimeout(timer);
+    if (held === undefined) return true;
+    const chunks = held;
+    held = undefined;
+    client.open(head, outcome(isWhole), isWhole ? heldBytes : undefined);
+    return chunks.map((chunk) => client.write(chunk)).every(Boolean);
+  }
+
+  return {
+    /** Passes the next bytes on, now or when the answer is opened. False when the client is slow. */
+    write(chunk: Buffer): boolean {
+      if (held === undefined) return client.write(chunk);
+      held.push(chunk);
+      heldBytes += chunk.length;
+      return heldBytes < HOLD_BYTES || open(false);
+    },
+    end(): void {
+      open(true);
+      client.end();
+    },
+    /** The answer broke off: an error if it was still held back, else a broken connection. */
+    fail(error: unknown): void {
+      clearTimeout(timer);
+      held = undefined;
+      client.fail(error);
+    },
+  };
+}

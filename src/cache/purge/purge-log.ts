@@ -1,0 +1,132 @@
+import type { PurgeCause, PurgeResult } from '../../common/events.ts';
+import type { Stale } from '../../common/invalidation.ts';
+
+/**
+ * What is remembered of one purge. Those that shared a run have one id, and a record for each caller. A purge that was
+ * pending has a second one when it was done at last.
+ */
+export interface PurgeRecord {
+  readonly id: string;
+  /** When it was asked for; of one that was pending, when it was done (wall clock, ms). */
+  readonly at: number;
+  readonly principal: string;
+  readonly cause: PurgeCause;
+  readonly scope: Stale;
+  readonly result: PurgeResult;
+  /** Gateways that told that they have forgotten it, this one included. */
+  readonly replicas: number;
+  /** Milliseconds that were waited until no gateway could still use the old tokens. */
+  readonly waited: number;
+  /** Calls of the engine's own clear operation. */
+  readonly engine_calls: number;
+}
+
+/** So many purges are remembered, the latest. */
+export const MAX_PURGES = 1_000;
+
+/** Port: the latest purges of all gateways. Bounded: the oldest are forgotten. */
+export interface PurgeLog {
+  /** Never rejects: what cannot be kept where all see it is told on standard output only. */
+  add(record: PurgeRecord): Promise<void>;
+  /**
+   * The latest first.
+   * @returns `complete` false when those of other gateways could not be read
+   */
+  latest(
+    most: number,
+  ): Promise<{ readonly complete: boolean; readonly purges: readonly PurgeRecord[] }>;
+}
+
+/**
+ * Port: where gateways keep the log that they share, each record a text. Every method rejects when it cannot be reached;
+ * then nothing is known of what it did.
+ */
+export interface PurgeLines {
+  /** Adds one, and forgets all but the `most` that were added last. */
+  add(line: string, most: number): Promise<void>;
+  /** All, oldest first. */
+  all(): Promise<readonly string[]>;
+}
+
+/** The log of a gateway that is alone: kept in its memory. */
+export function createMemoryPurgeLog(): PurgeLog {
+  const purges: PurgeRecord[] = [];
+  return {
+    async add(record) {
+      purges.push(record);
+      if (purges.length > MAX_PURGES) purges.shift();
+    },
+    async latest(most) {
+      return { complete: true, purges: latestOf(purges, most) };
+    },
+  };
+}
+
+/**
+ * The log that gateways share. While it cannot be reached this gateway knows its own purges only.
+ *
+ * @param options.own keeps the purges of this gateway
+ */
+export function createSharedPurgeLog(options: {
+  lines: PurgeLines;
+  own: PurgeLog;
+  onError: (error: unknown) => void;
+}): PurgeLog {
+  const { lines, own, onError } = options;
+  return {
+    async add(record) {
+      await own.add(record);
+      await lines.add(JSON.stringify(record), MAX_PURGES).catch(onError);
+    },
+    async latest(most) {
+      try {
+        const purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
+        return { complete: true, purges: latestOf(purges, most) };
+      } catch (error) {
+        onError(error);
+        return { ...(await own.latest(most)), complete: false };
+      }
+    },
+  };
+}
+
+/** The latest first. @param purges in the order in which they were made, as far as that is known */
+function latestOf(purges: readonly PurgeRecord[], most: number): PurgeRecord[] {
+  return purges
+    .toReversed()
+    .sort((one, other) => other.at - one.at)
+    .slice(0, most);
+}
+
+/* Records, so that a word that is added to the types must be added here. */
+const CAUSES: Readonly<Record<PurgeCause, true>> = {
+  'clear-cache': true,
+  repeat: true,
+  change: true,
+  statement: true,
+};
+const RESULTS: Readonly<Record<PurgeResult, true>> = {
+  cleared: true,
+  'engine-failed': true,
+  owed: true,
+};
+/** What a date can hold (ms). */
+const LATEST = 8.64e15;
+
+/** Reads a line of the log, which other versions of the gateway may have written. Undefined when it is none. */
+export function readPurgeRecord(line: string): PurgeRecord | undefined {
+  try {
+    const said = JSON.parse(line) as PurgeRecord;
+    const { id, principal, cause, scope, result } = said;
+    const texts = [id, principal, scope === 'everything' ? scope : scope.project];
+    const counts = [said.at, said.replicas, said.waited, said.engine_calls];
+    const isOne =
+      texts.every((text) => typeof text === 'string') &&
+      counts.every((count) => Number.isFinite(count) && count >= 0 && count <= LATEST) &&
+      Object.hasOwn(CAUSES, cause) &&
+      Object.hasOwn(RESULTS, result);
+    return isOne ? said : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,135 @@
+import type { Clock } from '../../common/clock.ts';
+import type { Emit } from '../../common/events.ts';
+import { HEAD_LIMIT, markOf, readHead, readMarks } from '../entry-codec.ts';
+
+/** Between two batches, so that a sweep takes a small part of the time of Redis and of this process (ms). */
+const PAUSE = 20;
+/** Between two looks whether another gateway has ended its sweep (ms). */
+const LOCK_PAUSE = 1_000;
+/** No sweep looks at more entries, or takes longer (ms); what is left ends with its lifetime. */
+const MOST_SCANNED = 5_000_000;
+const MOST_TIME = 15 * 60_000;
+
+/** Port: what a sweep asks of tier 2. All of it rejects when that cannot be reached in time. */
+export interface SweepStore {
+  /** Lets one gateway sweep at a time. @returns false when another one does */
+  lock(): Promise<boolean>;
+  /** @returns false when the lock was lost */
+  holdLock(): Promise<boolean>;
+  unlock(): Promise<void>;
+  /** The tokens of all epochs in force, in batches of a bounded size. */
+  tokens(): AsyncIterable<readonly string[]>;
+  /** The names of all entries with the first bytes of each, in batches of a bounded size. */
+  heads(bytes: number): AsyncIterable<readonly { readonly name: string; readonly head: Buffer }[]>;
+  /** @returns how many of the entries were still there */
+  drop(entries: readonly string[]): Promise<number>;
+}
+
+/**
+ * Drops the entries of tier 2 that no look-up can reach any more, so that a purge also makes room. Nothing depends on
+ * it: what it leaves ends with its lifetime, and what it drops too much is a miss.
+ */
+export interface Sweep {
+  /** Begins one in the background; while one is under way, one more follows it, however often it is asked for. */
+  request(): void;
+  /** Resolves when none is under way any more. */
+  close(): Promise<void>;
+}
+
+export function createSweep(options: {
+  store: SweepStore;
+  clock: Clock;
+  sleep: (milliseconds: number) => Promise<void>;
+  emit: Emit;
+}): Sweep {
+  const { store, clock, emit } = options;
+  const closing = Promise.withResolvers<void>();
+  let closed = false;
+  const isClosed = () => closed;
+  let requests = 0;
+  let running: Promise<void> | undefined;
+
+  const pause = (milliseconds: number) =>
+    Promise.race([options.sleep(milliseconds), closing.promise]);
+
+  async function obtainLock(): Promise<boolean> {
+    // Counted, too: a clock may stand still.
+    for (let tries = 0; tries * LOCK_PAUSE < MOST_TIME && !isClosed(); tries += 1) {
+      if (await store.lock()) return true;
+      await pause(LOCK_PAUSE);
+    }
+    return false;
+  }
+
+  async function run(): Promise<void> {
+    let seen: number;
+    do {
+      seen = requests;
+      try {
+        if (!(await obtainLock())) continue;
+        // A sweep does what was asked for until it begins; one that fails does not do what was asked for later.
+        seen = requests;
+        try {
+          await sweep();
+        } finally {
+          await store.unlock();
+        }
+      } catch (error) {
+        if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
+      }
+    } while (requests > seen && !isClosed());
+    // In the turn of that look: a request from here on begins another.
+    running = undefined;
+  }
+
+  async function sweep(): Promise<void> {
+    const started = clock.now();
+    const before = clock.wall();
+    let scanned = 0;
+    let unlinked = 0;
+
+    /** False when it is over for now. */
+    async function goesOn(): Promise<boolean> {
+      await pause(PAUSE);
+      if (isClosed() || scanned >= MOST_SCANNED) return false;
+      return clock.now() - started < MOST_TIME && (await store.holdLock());
+    }
+
+    const marks = new Set<string>();
+    for await (const tokens of store.tokens()) {
+      for (const token of tokens) marks.add(markOf(token));
+      // With some of the tokens only, good entries would be dropped.
+      if (!(await goesOn())) return;
+    }
+    for await (const batch of store.heads(HEAD_LIMIT)) {
+      const unreachable = batch.filter(({ head }) => isUnreachable(head, marks, before));
+      scanned += batch.length;
+      if (unreachable.length > 0) unlinked += await store.drop(unreachable.map(({ name }) => name));
+      if (!(await goesOn())) break;
+    }
+    emit({ type: 'swept', scanned, unlinked });
+  }
+
+  return {
+    request() {
+      if (isClosed()) return;
+      requests += 1;
+      running ??= run();
+    },
+    async close() {
+      closed = true;
+      closing.resolve();
+      await running;
+    },
+  };
+}
+
+/**
+ * Not an entry that is of another layout, or that began since the sweep did: its epoch may be newer than those that the
+ * sweep knows.
+ */
+function isUnreachable(bytes: Buffer, marks: ReadonlySet<string>, before: number): boolean {
+  const head = readHead(bytes);
+  if (typeof head === 'string' || head.requestedAt >= before) return false;
+  return !readMarks(bytes, head).every((mark) => marks.has(mark));
+}

@@ -1,0 +1,142 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { EngineTraits } from '../common/engine-kinds.ts';
+import type { Outcome } from '../common/events.ts';
+import type { CapturedEpochs } from '../freshness/freshness.ts';
+import type { GzipVariant } from './gzip.ts';
+import type { KeyParts, PartDigests } from './key.ts';
+import type { HitSource } from '../common/reasons.ts';
+import type { Scope } from './purge/scopes.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** One cacheable request, understood and ready to be looked up or asked. */
+export interface Query {
+  readonly parts: KeyParts;
+  /** The scopes whose epochs its entry carries. */
+  readonly scopes: readonly Scope[];
+  /** Milliseconds for which its answer may be kept. */
+  readonly ttl: number;
+  /** The project of the request path, '' without one; for events. */
+  readonly project: string;
+  /** How the engine that is asked tells errors as data. */
+  readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
+  /** The session of the engine in which it is asked; undefined without one. */
+  readonly session: QuerySession | undefined;
+  /** The client wants a fresh answer: nothing stored, and no flight that began before it. */
+  readonly fresh: boolean;
+  /** Told when there is an answer without a Fault: found, or whole from the engine. Never throws. */
+  answered?(): void;
+  /** Told when it was answered from memory or tier 2: under this key it will be found again. Never throws. */
+  found?(known: KnownKey): void;
+  /**
+   * Told when the engine answered a query without session with a session of its own making, before the client
+   * has the end of that answer. Never rejects.
+   * @param before other ids by which the same answer may mean the same session
+   */
+  began(sessionId: string, before: readonly string[]): Promise<void>;
+  /**
+   * Asks the engine.
+   * @param signal ends the request, also in its answer
+   * @param unwanted aborted when no client is left that waits: then it is not sent any more; one that was sent goes on
+   * @throws GatewayError when no answer begins; the reason of `unwanted`
+   */
+  ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
+}
+
+export interface QuerySession {
+  /** The caller's id, which stands in the caller's answers instead of any other. */
+  readonly id: string;
+  /** The only replica that is asked in it; undefined where any is. */
+  readonly replica?: string | undefined;
+  /** Whether the session is still the same and clean: else nothing that ran in it may be kept or shared. */
+  confirm(): boolean | Promise<boolean>;
+}
+
+export interface AnswerHead {
+  readonly status: number;
+  readonly statusMessage: string;
+  /** As the engine sent them. */
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface EngineAnswer {
+  readonly head: AnswerHead;
+  /** Throws when the answer breaks off. Leaving the loop early ends the engine request. */
+  readonly body: AsyncIterable<Buffer>;
+  /** When the first byte was handed to the engine: monotonic and wall clock, ms. */
+  readonly began: { readonly now: number; readonly wall: number };
+  /** The replica that answered. */
+  readonly replica: string;
+}
+
+/** A key that was made for a query, and what it was made under. */
+export interface KnownKey {
+  readonly key: string;
+  readonly captured: CapturedEpochs;
+  /** Of the query, in milliseconds. */
+  readonly ttl: number;
+  readonly digests: PartDigests;
+}
+
+/** What a client is told of an answer that is replayed; milliseconds. */
+export interface Recalled {
+  readonly answer: StoredAnswer;
+  readonly source: Exclude<HitSource, 'coalesced'>;
+  readonly ttl: number;
+  readonly age: number;
+}
+
+/** Finds answers under keys that were made before, without the query that they were made of. */
+export interface KnownAnswers {
+  /**
+   * The answer that memory holds under a key, else the one that was brought, where it may be used at this very moment.
+   * What was brought is kept in memory then. What it returns counts in this turn only.
+   */
+  recall(known: KnownKey, brought?: StoredAnswer): Recalled | undefined;
+  /**
+   * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
+   * {@link KnownAnswers.recall}. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+   * @param beside what the asker keeps in memory meanwhile (bytes)
+   * @returns never rejects
+   */
+  bring(known: KnownKey, beside: number): Promise<StoredAnswer | undefined> | undefined;
+  /** The compressed variant of what was recalled. */
+  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
+}
+
+/** The compressed variant of an answer in memory. */
+export interface GzipSource {
+  /** Undefined as long as none has been made. */
+  readonly variant: GzipVariant | undefined;
+  /** Keeps it beside the answer. Does nothing when that is no longer in memory. */
+  keep(variant: GzipVariant): void;
+}
+
+/** Port: the client that waits for an answer. Nothing here throws when it has gone away. */
+export interface Client {
+  /** Aborted when the client goes away before it had its whole answer. */
+  readonly signal: AbortSignal;
+  /** Sends a stored answer whole. `ttl` and `age` in milliseconds. */
+  replay(
+    answer: StoredAnswer,
+    facts: {
+      readonly outcome: Extract<Outcome, { readonly kind: 'hit' }>;
+      readonly ttl: number;
+      readonly age: number;
+      /** The id of the client's own session, to be put where the answer shows one. */
+      readonly sessionId: string | undefined;
+      /** Undefined or left out where a compressed variant would not be found again. */
+      readonly gzip?: GzipSource | undefined;
+    },
+  ): void;
+  /** Begins an answer of the engine. `length` is given when the whole body is known already. */
+  open(head: AnswerHead, outcome: Outcome, length: number | undefined): void;
+  /** False when the client is slower than the engine; see {@link Client.drained}. */
+  write(chunk: Buffer): boolean;
+  /** Resolves when the client took what was written, or went away. */
+  drained(): Promise<void>;
+  end(): void;
+  /** Resolves when nothing of the answer is in memory for this client any more: it was taken whole, or given up. */
+  over(): Promise<void>;
+  /** Answers with an error, or, when an answer has begun, breaks the connection off. */
+  fail(error: unknown): void;
+}

@@ -1,0 +1,205 @@
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** Where the gateways meet that ask the same. */
+export interface FlightPlace {
+  /** The key of the query without epochs: what is known of the query outlives purges. */
+  readonly query: string;
+  /** The key of its entry: gateways that hold other epochs are elsewhere. */
+  readonly key: string;
+}
+
+/** How one gateway found a place. */
+export type Standing =
+  /** `fast`: the query is not known to be slow. `nothing`: its last answer could not be shared. */
+  | { readonly kind: 'fast' | 'nothing' }
+  /** `lead`: the place is this gateway's now. `wait`: another's. `expected`: what the engine needed last (ms). */
+  | { readonly kind: 'lead' | 'wait'; readonly expected: number };
+
+/** Port: the places, which all gateways see. Everything rejects when they cannot be reached. */
+export interface FlightPlaces {
+  /**
+   * Takes the place if the query is known to be slow and the place is free.
+   * @param life for how long it is held without a beat (ms)
+   * @param within rejects when the answer takes longer (ms)
+   */
+  enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
+  /** Holds the place for another while. False when it is no longer the token's. */
+  beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
+  /** Frees the place; with `nothing` it says for so long (ms) that no gateway need wait. Does nothing to that of others. */
+  leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
+  /** Notes for `life` (ms) that the engine needed so long (ms). */
+  markSlow(query: string, milliseconds: number, life: number): Promise<void>;
+  unmark(query: string): Promise<void>;
+}
+
+/** A query that was found in no tier. */
+export interface Missed {
+  readonly place: FlightPlace;
+  /** For how long its answer may be kept (ms). */
+  readonly ttl: number;
+  /** What the look-up has waited for tier 2 (ms). */
+  readonly spent: number;
+  /** Looks for its entry; undefined when there is none that may be used. Never rejects. */
+  readonly find: () => Promise<StoredAnswer | undefined>;
+  /** Whether any client still waits for the answer. */
+  readonly wanted: () => boolean;
+}
+
+/** Leave to ask the engine. */
+export interface EngineTurn {
+  /**
+   * Must be called when the answer is in tier 2 as far as it can be, or as soon as it is known that it may not be kept
+   * (undefined). Calls after the first do nothing. Never rejects.
+   * @param reachable whether the other gateways find it there
+   */
+  end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void>;
+}
+
+export type Entrance =
+  | { readonly kind: 'ask'; readonly turn: EngineTurn }
+  /** Another gateway asked for it, under exactly these epochs. */
+  | { readonly kind: 'answer'; readonly answer: StoredAnswer }
+  | { readonly kind: 'unwanted' };
+
+export interface SharedFlights {
+  /** Waits for another gateway that asks the same, for a bounded time, if the query is known to be slow. Never rejects. */
+  enter(missed: Missed): Promise<Entrance>;
+}
+
+/**
+ * A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
+ * quarter of that, and a quicker query costs the engine little when each gateway asks once.
+ */
+const SLOW = 1_000;
+/** For how long a query is known to be slow, at the least: loads often come once a day (ms). */
+const SHORTEST_MARK = 24 * 3_600_000;
+/** A place whose holder is not heard of for so long is free (ms). */
+const PLACE_LIFE = 6_000;
+const BEAT = 2_000;
+/** For how long no gateway waits after an answer that could not be shared (ms). */
+const NOTHING_FOR = 5_000;
+/** The pauses between two looks grow from the first to the longest (ms). */
+const FIRST_PAUSE = 25;
+const LONGEST_PAUSE = 250;
+const PAUSE_GROWTH = 1.5;
+/** Beyond twice what the engine needed last time, a gateway waits so long, then asks by itself (ms). */
+const SPARE = 3_000;
+/** What a miss may wait for Redis in all (ms): the deadline of one look-up. */
+const LOOKUP_BUDGET = 100;
+/** After so many failures in a row a gateway that waits asks by itself. */
+const MAX_FAILURES = 6;
+
+/**
+ * Single flight across gateways, for queries known to be slow. It saves work of the engine and is needed for nothing
+ * else: whatever fails, more than one gateway asks.
+ *
+ * The answer that a gateway takes was filled under the full key of its request, thus under the very epochs that the
+ * request captured when it came. So its engine request began after every purge that had been acknowledged by then,
+ * however long was waited: as with the flights of one process.
+ */
+export function createSharedFlights(options: {
+  places: FlightPlaces;
+  clock: Clock;
+  sleep: (milliseconds: number) => Promise<void>;
+  newToken: () => string;
+  /** No client waits longer for another gateway (ms). */
+  longestWait: () => number;
+  emit: Emit;
+}): SharedFlights {
+  const { places, clock, emit } = options;
+  const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
+
+  /** Undefined when that cannot be known. */
+  async function look(
+    place: FlightPlace,
+    token: string,
+    within = LOOKUP_BUDGET,
+  ): Promise<Standing | undefined> {
+    if (within <= 0) return undefined;
+    try {
+      return await places.enter(place, token, PLACE_LIFE, within);
+    } catch (error) {
+      told(error);
+      // It may have taken the place without this gateway hearing of it.
+      places.leave(place, token).catch(() => {});
+      return undefined;
+    }
+  }
+
+  /** Waits for the gateway that holds the place. */
+  async function waitOut(
+    { place, find, wanted }: Missed,
+    token: string,
+    expected: number,
+  ): Promise<StoredAnswer | Standing['kind'] | 'late' | 'unwanted'> {
+    const began = clock.now();
+    const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
+    let failures = 0;
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * PAUSE_GROWTH, LONGEST_PAUSE)) {
+      await options.sleep(pause);
+      if (!wanted()) return 'unwanted';
+      const answer = await find();
+      if (answer !== undefined) return answer;
+      if (clock.now() - began >= bound) return 'late';
+      const standing = await look(place, token);
+      if (standing !== undefined && standing.kind !== 'wait') return standing.kind;
+      failures = standing === undefined ? failures + 1 : 0;
+      if (failures === MAX_FAILURES) return 'late';
+    }
+  }
+
+  /** Holds the place for as long as any gateway waits. Returns what ends that. */
+  function hold(place: FlightPlace, token: string): () => void {
+    const until = clock.now() + options.longestWait();
+    const beating = setInterval(() => {
+      if (clock.now() >= until) return clearInterval(beating);
+      places.beat(place, token, PLACE_LIFE).then((held) => {
+        if (!held) clearInterval(beating);
+      }, told);
+    }, BEAT).unref();
+    return () => clearInterval(beating);
+  }
+
+  /** @param token under which this gateway holds the place, where it asks for all of them */
+  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string): Entrance {
+    const letGo = token === undefined ? undefined : hold(place, token);
+    let ended = false;
+    async function end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void> {
+      if (ended) return;
+      ended = true;
+      letGo?.();
+      const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
+      if (token !== undefined) await places.leave(place, token, nothing).catch(told);
+      if (answer === undefined) return;
+      const took = answer.engineMilliseconds;
+      const life = Math.max(SHORTEST_MARK, 2 * ttl);
+      if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
+      else if (knownSlow) await places.unmark(place.query).catch(told);
+    }
+    return { kind: 'ask', turn: { end } };
+  }
+
+  return {
+    async enter(missed) {
+      const token = options.newToken();
+      const { place, find, spent } = missed;
+      const first = await look(place, token, LOOKUP_BUDGET - spent);
+      if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
+      const waited =
+        first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
+      if (waited === 'unwanted') return { kind: waited };
+      // The place may have become free, or the query fast, after this gateway had looked for the entry.
+      const answer = typeof waited === 'string' ? await find() : waited;
+      if (answer !== undefined) {
+        if (waited === 'lead') await places.leave(place, token).catch(told);
+        emit({ type: 'shared-flight', end: 'joined' });
+        return { kind: 'answer', answer };
+      }
+      const leads = waited === 'lead';
+      emit({ type: 'shared-flight', end: leads ? 'led' : 'gave-up' });
+      return ask(missed, true, leads ? token : undefined);
+    },
+  };
+}

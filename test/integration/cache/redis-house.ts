@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FreshnessStore, Scope } from '../../../src/freshness/freshness-store.ts';
+import type { ValueTier } from '../../../src/cache/shared-entries.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
+import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
+import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
+import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
+import { createRedisValueTier } from '../../../src/redis/redis-value-tier.ts';
+import { NO_SEALER } from '../../../src/common/sealing.ts';
+
+export interface House {
+  /** These ask again when a deadline passed, since the machine that tests may be slow. */
+  readonly store: FreshnessStore;
+  /** The lease that a purge of the scopes waits for (ms). */
+  renew(scopes: readonly Scope[]): Promise<number>;
+  readonly tier: ValueTier;
+  /** These do not. */
+  readonly hasty: { readonly store: FreshnessStore; readonly tier: ValueTier };
+  readonly connections: RedisConnections;
+  /** What was told of failing connections. */
+  readonly errors: unknown[];
+  close(): Promise<void>;
+}
+
+/** What one gateway has of a Redis, connected unless the Redis refuses it. */
+export async function house(
+  where: string | RedisTarget,
+  options: {
+    lease?: number;
+    /** None unless given: it would hide the leases that a test speaks of. */
+    longestLease?: number;
+    namespace?: string;
+    unusedAfter?: number;
+    secret?: string;
+    /** For how long to wait for connections (ms). */
+    patience?: number;
+  } = {},
+): Promise<House> {
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const connections = connectRedis(
+    typeof where === 'string' ? { url: [where], mode: 'standalone' } : where,
+    onError,
+  );
+  await connections.settled(options.patience ?? 20_000);
+  const breaker = createCircuitBreaker({
+    failures: Infinity,
+    pause: 0,
+    probe: async () => {},
+    sleep: async () => {},
+    isSilence: () => false,
+    onChange: () => {},
+  });
+  const namespace = options.namespace ?? 'test';
+  const store = createRedisFreshness({
+    connections,
+    breaker,
+    namespace,
+    sealer: NO_SEALER,
+    gateway: randomUUID(),
+    lease: () => options.lease ?? 1_000,
+    longestLease: options.longestLease ?? 0,
+    unusedAfter: options.unusedAfter ?? 3_600_000,
+    newToken: randomUUID,
+    keySecret: { configured: options.secret, fresh: randomUUID() },
+    onError,
+  });
+  const tier = createRedisValueTier({ connections, breaker, namespace });
+  const renew: FreshnessStore['renew'] = (scopes) => patiently(() => store.renew(scopes));
+  return {
+    store: { ...store, read: (scopes) => patiently(() => store.read(scopes)), renew },
+    renew: async (scopes) => (await renew(scopes)).lease,
+    tier: {
+      get: (key) => patiently(() => tier.get(key)),
+      set: (...value) => patiently(() => tier.set(...value)),
+    },
+    hasty: { store, tier },
+    connections,
+    errors,
+    async close() {
+      await store.close();
+      await connections.close();
+    },
+  };
+}
+
+async function patiently<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error as Error).message.includes('timed out')) throw error;
+    }
+  }
+}
+
+/** Asks again and again until the answer is fit; the test's own timeout is the limit. */
+export async function until<T>(ask: () => Promise<T> | T, fit: (answer: T) => boolean): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (fit(answer)) return answer;
+    await delay(5);
+  }
+}

@@ -1,0 +1,222 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import type { GzipVariant } from '../../../../src/cache/gzip.ts';
+import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
+import { sizes } from '../../../support/sizes.ts';
+import { handClock, storedAnswer } from '../fakes.ts';
+
+const DIGESTS = 'digests';
+
+/** Of a variant the tier looks at nothing but the size. */
+const variantOf = (bytes: number) => ({ bytes }) as GzipVariant;
+
+describe('the memory tier', () => {
+  test('gives back what it was given, until its time is over', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const answer = storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 });
+    tier.set('key', answer, DIGESTS);
+    clock.advance(999);
+    expect(tier.get('key')).toBe(answer);
+    clock.advance(1);
+    expect(tier.get('key')).toBeUndefined();
+    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
+  });
+
+  test('gives nothing back for longer because the wall clock was set back', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 10_000 }), DIGESTS);
+    clock.stepWall(-5_000);
+    clock.advance(9_999);
+    expect(tier.get('key')).toBeDefined();
+    clock.advance(1);
+    expect(tier.get('key')).toBeUndefined();
+  });
+
+  test('takes an answer from the future for too old, and lets a newer one replace it', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 3_600_000 }), DIGESTS);
+    clock.stepWall(-3_600_000);
+    expect(tier.get('key')).toBeUndefined();
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 3_600_000 }), DIGESTS);
+    expect(tier.get('key')).toBeDefined();
+  });
+
+  test('keeps the answer whose engine request began later, in whatever order they come', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const older = storedAnswer({ requestedAt: clock.wall() });
+    const later = storedAnswer({ requestedAt: clock.wall() + 1 });
+    tier.set('key', later, DIGESTS);
+    tier.set('key', older, DIGESTS);
+    expect(tier.get('key')).toBe(later);
+    const sameMoment = storedAnswer({ requestedAt: clock.wall() + 1 });
+    tier.set('key', sameMoment, DIGESTS);
+    expect(tier.get('key')).toBe(sameMoment);
+  });
+
+  test('keeps the last answer of this process, also when the wall clock was set back before it', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const older = storedAnswer({ requestedAt: clock.wall() });
+    const later = storedAnswer({ requestedAt: clock.wall() - 5_000 });
+    tier.set('key', older, DIGESTS, 'usual');
+    tier.set('key', later, DIGESTS, 'usual');
+    expect(tier.get('key')).toBe(later);
+    tier.set('key', older, DIGESTS);
+    expect(tier.get('key')).toBe(older);
+  });
+
+  test('keeps a fresh answer instead of one of another gateway, however its clock goes, and no other one', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const ahead = storedAnswer({ requestedAt: clock.wall() + 30_000 });
+    const here = storedAnswer({ requestedAt: clock.wall() });
+    tier.set('key', ahead, DIGESTS);
+    tier.set('key', here, DIGESTS, 'usual');
+    expect(tier.get('key')).toBe(ahead);
+    tier.set('key', here, DIGESTS, 'fresh');
+    expect(tier.get('key')).toBe(here);
+  });
+
+  test('never holds more bytes than it may, and counts them', () => {
+    const clock = handClock();
+    const maxBytes = 20_000;
+    const entry = fc.record({ key: fc.nat({ max: 40 }), bytes: fc.nat({ max: 30_000 }) });
+    fc.assert(
+      fc.property(fc.array(entry, { maxLength: 60 }), (entries) => {
+        const tier = createMemoryTier({ maxBytes, clock });
+        for (const { key, bytes } of entries) {
+          tier.set(`key ${key}`, storedAnswer({ body: Buffer.alloc(bytes) }), DIGESTS);
+          expect(tier.usage().bytes).toBeLessThanOrEqual(maxBytes);
+        }
+        const held = Array.from({ length: 41 }, (_, key) => tier.get(`key ${key}`)).filter(
+          (answer) => answer !== undefined,
+        );
+        const bodies = held.reduce((sum, { body }) => sum + body.length, 0);
+        expect(tier.usage().entries).toBe(held.length);
+        expect(tier.usage().bytes).toBeGreaterThanOrEqual(bodies);
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('drops what was not used for longest', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 3_500, clock });
+    const answer = storedAnswer({ body: Buffer.alloc(500) });
+    tier.set('one', answer, DIGESTS);
+    tier.set('two', answer, DIGESTS);
+    tier.get('one');
+    tier.set('three', answer, DIGESTS);
+    expect(['one', 'two', 'three'].map((key) => tier.get(key) !== undefined)).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+
+  test('leaves out what alone is larger than all it may hold, and keeps the rest', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 2_000, clock });
+    tier.set('small', storedAnswer(), DIGESTS);
+    tier.set('large', storedAnswer({ body: Buffer.alloc(2_000) }), DIGESTS);
+    expect(tier.get('large')).toBeUndefined();
+    expect(tier.get('small')).toBeDefined();
+  });
+
+  test('is looked at without that counting as use', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 3_500, clock });
+    const answer = storedAnswer({ requestedAt: clock.wall(), body: Buffer.alloc(500) });
+    tier.set('one', answer, 'digests of one');
+    tier.set('two', answer, 'digests of two');
+    expect(tier.peek('one')).toEqual({ answer, digests: 'digests of one', left: 60_000 });
+    expect(tier.peek('none')).toBeUndefined();
+    expect(tier.peekRecent(2).map(({ digests }) => digests)).toEqual([
+      'digests of two',
+      'digests of one',
+    ]);
+    expect(tier.peekRecent(1)).toHaveLength(1);
+    tier.set('three', answer, DIGESTS);
+    expect(tier.get('one')).toBeUndefined();
+  });
+
+  test('says of an entry that is looked at how long it may be used, and leaves an old one there', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 }), DIGESTS);
+    clock.stepWall(-5_000);
+    expect(tier.peek('key')?.left).toBe(1_000);
+    clock.advance(1_001);
+    expect(tier.peek('key')?.left).toBe(-1);
+    expect(tier.usage().entries).toBe(1);
+  });
+
+  test('keeps a variant beside the answer, counts it, and drops it with the answer', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const answer = storedAnswer({ requestedAt: clock.wall() });
+    tier.set('key', answer, DIGESTS);
+    const before = tier.usage().bytes;
+    expect(tier.gzipOf('key', answer)?.variant).toBeUndefined();
+    tier.gzipOf('key', answer)?.keep(variantOf(700));
+    expect(tier.gzipOf('key', answer)?.variant).toEqual(variantOf(700));
+    expect(tier.usage()).toEqual({ entries: 1, bytes: before + 700 });
+    expect(tier.get('key')).toBe(answer);
+    expect(tier.peek('key')).toMatchObject({ digests: DIGESTS, left: 60_000 });
+    tier.set('key', storedAnswer({ requestedAt: clock.wall() + 1 }), DIGESTS);
+    expect(tier.usage().bytes).toBe(before);
+  });
+
+  test('never puts the variant of one answer beside another one', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const [old, later] = [storedAnswer(), storedAnswer()];
+    tier.set('key', old, DIGESTS);
+    const source = tier.gzipOf('key', old);
+    tier.set('key', later, DIGESTS);
+    source?.keep(variantOf(700));
+    expect(tier.gzipOf('key', later)?.variant).toBeUndefined();
+    expect(tier.gzipOf('key', old)).toBeUndefined();
+    tier.clear();
+    tier.gzipOf('key', later)?.keep(variantOf(700));
+    source?.keep(variantOf(700));
+    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
+  });
+
+  test('drops what was not used for longest for a variant, and never the answer it belongs to', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 3_500, clock });
+    const answer = storedAnswer({ body: Buffer.alloc(500) });
+    tier.set('key 0', answer, DIGESTS);
+    tier.set('key 1', answer, DIGESTS);
+    tier.gzipOf('key 1', answer)?.keep(variantOf(900));
+    expect([tier.get('key 0'), tier.get('key 1')]).toEqual([undefined, answer]);
+    tier.gzipOf('key 1', answer)?.keep(variantOf(3_500));
+    expect(tier.get('key 1')).toBe(answer);
+    expect(tier.gzipOf('key 1', answer)?.variant).toEqual(variantOf(900));
+    expect(tier.usage().bytes).toBeLessThanOrEqual(3_500);
+  });
+
+  test('is empty when it was cleared', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    tier.set('key', storedAnswer(), DIGESTS);
+    tier.clear();
+    expect(tier.get('key')).toBeUndefined();
+    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
+  });
+
+  test('of no bytes holds nothing', () => {
+    const tier = createMemoryTier({ maxBytes: 0, clock: handClock() });
+    tier.set('key', storedAnswer(), DIGESTS);
+    tier.clear();
+    expect(tier.get('key')).toBeUndefined();
+    expect(tier.gzipOf('key', storedAnswer())).toBeUndefined();
+    expect([tier.peek('key'), ...tier.peekRecent(10)]).toEqual([undefined]);
+    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
+  });
+});

@@ -1,0 +1,181 @@
+import { describe, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import { createBodyAccount } from '../../../../src/common/body-account.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { createFillOrder } from '../../../../src/cache/fill-order.ts';
+import { createSharedEntries, LONG, LONGEST_VALUE } from '../../../../src/cache/shared-entries.ts';
+import { NO_SEALER } from '../../../../src/common/sealing.ts';
+import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from '../fakes.ts';
+
+/** Bytes; answers may take three quarters of it. */
+const IN_FLIGHT = 64 * 1024 * 1024;
+
+const newKey = () => randomBytes(32).toString('base64url');
+
+function house(inFlight = IN_FLIGHT) {
+  const values = fakeTier();
+  const clock = handClock();
+  const events: GatewayEvent[] = [];
+  const account = createBodyAccount(() => ({ in_flight: inFlight, queue: 0 }));
+  const entries = createSharedEntries({
+    values,
+    sealer: NO_SEALER,
+    clock,
+    maxEntry: () => 64 * 1024 * 1024,
+    account,
+    emit: (event) => events.push(event),
+  });
+  const order = createFillOrder();
+  const longAnswer = (ago = 0) =>
+    storedAnswer({ body: randomBytes(LONG + 1), requestedAt: clock.wall() - ago });
+  return { values, clock, events, account, entries, order, longAnswer };
+}
+
+describe('a long answer on its way to tier 2', () => {
+  test.each([false, true])(
+    'is not written over one that began later and landed while others were written: replace %s',
+    async (replace) => {
+      const { values, entries, order, longAnswer } = house();
+      const [key, before] = [newKey(), newKey()];
+      const held = checkpoint();
+      values.beforeSet = held.arrive;
+      const first = entries.keep(before, {
+        fill: order.enter(before),
+        answer: longAnswer(),
+        tokens: ['a'],
+        replace: false,
+      });
+      await held.arrived;
+      const [fill, later] = [order.enter(key), order.enter(key)];
+      // By the wall clock, which was set back meanwhile, the later one is the older.
+      const [mine, theirs] = [longAnswer(), longAnswer(5_000)];
+      const keeping = entries.keep(key, { fill, answer: mine, tokens: ['a'], replace });
+      later.landed(theirs, 2_000);
+      fill.landed(mine, 1_000);
+      held.release();
+      await Promise.all([first, keeping]);
+      const found = await entries.peek(key);
+      // Without `replace` the fill of the later one writes it.
+      if (replace) expect(found?.body.equals(theirs.body)).toBe(true);
+      else expect(found).toBeUndefined();
+    },
+  );
+
+  test('stays in memory alone where its value would hold up Redis, which is no failure', async () => {
+    const { values, clock, entries, events, order, account } = house(4 * LONGEST_VALUE);
+    const keep = (length: number) =>
+      entries.keep(newKey(), {
+        fill: order.enter('key'),
+        answer: storedAnswer({ body: randomBytes(length), requestedAt: clock.wall() }),
+        tokens: ['a'],
+        replace: false,
+      });
+    expect([await keep(LONGEST_VALUE - 1_000), values.sets]).toEqual([true, 1]);
+    expect([await keep(LONGEST_VALUE), values.sets]).toEqual([false, 1]);
+    expect([events, account.usage().bytes.value]).toEqual([[], 0]);
+  });
+
+  test('waits for those before it, so that nothing piles up in front of Redis', async () => {
+    const { values, entries, order, longAnswer } = house();
+    let inside = 0;
+    let most = 0;
+    values.beforeSet = async () => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await quiet();
+      inside -= 1;
+    };
+    const keys = Array.from({ length: 4 }, newKey);
+    await Promise.all(
+      keys.map((key) =>
+        entries.keep(key, {
+          fill: order.enter(key),
+          answer: longAnswer(),
+          tokens: ['a'],
+          replace: false,
+        }),
+      ),
+    );
+    expect(most).toBe(1);
+    expect(values.values.size).toBe(4);
+  });
+
+  test('is done without when too many wait, and short ones go on', async () => {
+    const { values, clock, entries, events, order, longAnswer } = house();
+    const held = checkpoint();
+    values.beforeSet = () => {
+      values.beforeSet = async () => {};
+      return held.arrive();
+    };
+    const keep = (answer = longAnswer()) => {
+      const key = newKey();
+      return entries.keep(key, { fill: order.enter(key), answer, tokens: ['a'], replace: false });
+    };
+    const answer = longAnswer();
+    const first = Array.from({ length: 17 }, () => keep(answer));
+    await held.arrived;
+    await keep();
+    expect(events).toMatchObject([{ type: 'redis-failed', operation: 'set' }]);
+    expect(String((events[0] as { error: unknown }).error)).toContain('too many long answers');
+    await keep(storedAnswer({ requestedAt: clock.wall() }));
+    expect(values.values.size).toBe(1);
+    held.release();
+    await Promise.all(first);
+    expect(values.values.size).toBe(18);
+    expect(events).toHaveLength(1);
+  });
+
+  test('that Redis does not take keeps none of the next ones from being written', async () => {
+    const { values, entries, events, order, longAnswer } = house();
+    values.beforeSet = () => Promise.reject(new Error('Redis is away'));
+    const key = newKey();
+    const filled = { answer: longAnswer(), tokens: ['a'], replace: false };
+    await entries.keep(key, { fill: order.enter(key), ...filled });
+    expect(events).toMatchObject([{ type: 'redis-failed', operation: 'set' }]);
+    values.beforeSet = async () => {};
+    await entries.keep(key, { fill: order.enter(key), ...filled });
+    expect((await entries.find(key))?.body.equals(filled.answer.body)).toBe(true);
+  });
+});
+
+test('an entry that was damaged is told once as refused, and not at all when it is only looked at', async () => {
+  const { values, entries, events, order, longAnswer } = house();
+  const key = newKey();
+  const fill = order.enter(key);
+  await entries.keep(key, { fill, answer: longAnswer(), tokens: ['a'], replace: false });
+  values.values.get(key)?.fill(0, 100);
+  expect(await entries.peek(key)).toBeUndefined();
+  expect(events).toEqual([]);
+  expect(await entries.find(key)).toBeUndefined();
+  expect(events).toEqual([{ type: 'entry-rejected', why: 'wrong checksum' }]);
+});
+
+describe('what the asker keeps while tier 2 is asked', () => {
+  test('is counted until the answer is there', async () => {
+    const { values, entries, account } = house();
+    const asking = checkpoint();
+    values.beforeGet = asking.arrive;
+    const finding = entries.find(newKey(), 7);
+    await asking.arrived;
+    expect(account.usage().bytes.value).toBe(7);
+    asking.release();
+    expect(await finding).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('is counted until tier 2 could not say', async () => {
+    const { values, entries, account } = house();
+    values.beforeGet = () => Promise.reject(new Error('Redis is away'));
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('must find room: else tier 2 is not asked, and nothing is told', async () => {
+    const { values, entries, events, account } = house();
+    account.open('fill').grow(IN_FLIGHT * (3 / 4) - 6);
+    expect(await entries.find(newKey(), 7)).toBeUndefined();
+    expect([values.gets, events]).toEqual([0, []]);
+    expect(await entries.find(newKey(), 6)).toBeUndefined();
+    expect(values.gets).toBe(1);
+  });
+});

@@ -1,0 +1,100 @@
+import type { Outcome } from '../../../src/common/events.ts';
+import type { Client, GzipSource } from '../../../src/cache/query.ts';
+import { withSession } from '../../../src/cache/stored-answer.ts';
+import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
+
+export interface FakeClient extends Client {
+  /** Set by the first that says it: the head of an engine's answer, or a replay. */
+  readonly outcome: Outcome | undefined;
+  readonly body: string;
+  readonly ttl: number | undefined;
+  readonly age: number | undefined;
+  /** What a replay was told to put in and to keep. */
+  readonly sessionId: string | undefined;
+  readonly gzip: GzipSource | undefined;
+  /** What was replayed. */
+  readonly answer: StoredAnswer | undefined;
+  readonly failure: unknown;
+  readonly ended: boolean;
+  /** Goes away. */
+  leave(): void;
+}
+
+export function fakeClient(): FakeClient {
+  const gone = new AbortController();
+  const chunks: Buffer[] = [];
+  const said: {
+    outcome?: Outcome;
+    ttl?: number;
+    age?: number;
+    sessionId?: string;
+    gzip?: GzipSource;
+    answer?: StoredAnswer;
+    failure?: unknown;
+  } = {};
+  let ended = false;
+  return {
+    signal: gone.signal,
+    replay(answer, facts) {
+      Object.assign(said, facts, { answer });
+      chunks.push(answer.body);
+      ended = true;
+    },
+    open(_head, outcome) {
+      said.outcome = outcome;
+    },
+    write(chunk) {
+      chunks.push(Buffer.from(chunk));
+      return true;
+    },
+    async drained() {},
+    async over() {},
+    end() {
+      ended = true;
+    },
+    fail(error) {
+      said.failure = error;
+    },
+    leave: () => gone.abort(new Error('gone')),
+    get outcome() {
+      return said.outcome;
+    },
+    get body() {
+      return Buffer.concat(chunks).toString();
+    },
+    get ttl() {
+      return said.ttl;
+    },
+    get age() {
+      return said.age;
+    },
+    get sessionId() {
+      return said.sessionId;
+    },
+    get gzip() {
+      return said.gzip;
+    },
+    get answer() {
+      return said.answer;
+    },
+    get failure() {
+      return said.failure;
+    },
+    get ended() {
+      return ended;
+    },
+  };
+}
+
+/** What a client was told, in short: `hit:memory`, `miss`, `miss:fault`, `bypass:epochs-unknown`. */
+export function told(client: FakeClient): string {
+  if (client.failure !== undefined) return 'failure';
+  const { kind, detail } = client.outcome ?? { kind: 'nothing', detail: undefined };
+  return detail === undefined ? kind : `${kind}:${detail}`;
+}
+
+/** What the client of a replay would be sent. */
+export function sent({ answer, sessionId }: FakeClient): string {
+  if (answer === undefined) throw new Error('nothing was replayed');
+  return `${Buffer.concat(withSession(answer, sessionId))}`;
+}

@@ -1,0 +1,285 @@
+import { createBodyAccount, type BodyAccount } from '../../../src/common/body-account.ts';
+import type { KnownNames } from '../../../src/cache/known-names.ts';
+import type { Clock } from '../../../src/common/clock.ts';
+import { createOwnedTable } from '../../../src/common/owned-table.ts';
+import { createBodiesInUse } from '../../../src/cache/bodies-in-use.ts';
+import { createFlights } from '../../../src/cache/flights.ts';
+import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
+import type { Epochs } from '../../../src/freshness/freshness.ts';
+import { createQueryCache } from '../../../src/cache/cache.ts';
+import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries.ts';
+import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import type { KeyParts } from '../../../src/cache/key.ts';
+import type { EngineAnswer, KnownAnswers, Query, QuerySession } from '../../../src/cache/query.ts';
+import { entryScopes } from '../../../src/cache/purge/scopes.ts';
+import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
+import { rowsetAnswer } from '../../support/answers.ts';
+import { gate } from '../../support/stub-engine.ts';
+
+export interface HandClock extends Clock {
+  /** Moves both clocks. */
+  advance(milliseconds: number): void;
+  /** Moves the wall clock alone, also back. */
+  stepWall(milliseconds: number): void;
+}
+
+/** A clock that stands still until a test moves it. */
+export function handClock(): HandClock {
+  let now = 1_000;
+  let wall = 1_700_000_000_000;
+  return {
+    now: () => now,
+    wall: () => wall,
+    advance(milliseconds) {
+      now += milliseconds;
+      wall += milliseconds;
+    },
+    stepWall(milliseconds) {
+      wall += milliseconds;
+    },
+  };
+}
+
+/** A point in somebody's way at which a test can hold them. */
+export interface Checkpoint {
+  /** Called by whoever passes: tells that it is there, and waits. */
+  arrive(): Promise<void>;
+  /** Resolves when somebody arrived. */
+  readonly arrived: Promise<void>;
+  /** Lets all pass, also those who come later. */
+  release(): void;
+}
+
+export function checkpoint(): Checkpoint {
+  const here = gate();
+  const onward = gate();
+  return {
+    arrive() {
+      here.open();
+      return onward.opened;
+    },
+    arrived: here.opened,
+    release: onward.open,
+  };
+}
+
+/** Lets everything run that waits for nothing but its turn, however many turns it needs. */
+export async function quiet(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+const REQUEST: DiscoverRequest = {
+  method: 'Discover',
+  requestType: 'MDSCHEMA_CUBES',
+  restrictions: [],
+  properties: [],
+  session: { kind: 'none' },
+  sessionIds: [],
+  sessionToken: false,
+  headers: [],
+  security: false,
+  unexpected: undefined,
+};
+
+/** The parts of a key; the whole set can be had by naming the ones that differ. */
+export function keyParts(changed: Partial<KeyParts> = {}): KeyParts {
+  return {
+    engine: 'engine',
+    project: 'a',
+    query: [],
+    identity: 'user:alice',
+    userAgentClass: null,
+    accept: 'text/xml',
+    contentType: 'text/xml',
+    session: null,
+    request: REQUEST,
+    ...changed,
+  };
+}
+
+/** A query of a project whose engine answers as told; with a session, all of which have one profile. */
+export function queryOf(
+  ask: Query['ask'],
+  options: {
+    project?: string;
+    ttl?: number;
+    session?: QuerySession;
+    fresh?: boolean;
+    began?: Query['began'];
+  } = {},
+): Query {
+  const { project = 'a', ttl = 60_000, session } = options;
+  return {
+    parts: keyParts({ project, session: session === undefined ? null : 'profile' }),
+    scopes: entryScopes([project], false),
+    ttl,
+    project,
+    engineTraits: engineTraits('generic'),
+    session,
+    fresh: options.fresh ?? false,
+    began: options.began ?? (async () => {}),
+    ask,
+  };
+}
+
+/** A session that stays the same and clean, unless told otherwise. */
+export function sessionOf(id: string, confirm: QuerySession['confirm'] = () => true): QuerySession {
+  return { id, confirm };
+}
+
+/** A rowset whose only row is this text; `header` stands in its SOAP header. */
+export function rowset(text: string, header = ''): Buffer {
+  return Buffer.from(rowsetAnswer({ names: [text], header }));
+}
+
+/** The element by which an engine names a session in the SOAP header. */
+export function sessionElement(id: string, more = ''): string {
+  return `<Session xmlns="urn:schemas-microsoft-com:xml-analysis" SessionId="${id}"${more}/>`;
+}
+
+/** An answer of the engine. `began` is now; `steps` are called at the points they name. */
+export function engineAnswer(
+  body: Buffer,
+  clock: Clock,
+  options: {
+    status?: number;
+    headers?: EngineAnswer['head']['headers'];
+    began?: EngineAnswer['began'];
+    half?: () => Promise<void>;
+    lastByte?: () => Promise<void>;
+  } = {},
+): EngineAnswer {
+  const middle = Math.floor(body.length / 2);
+  async function* chunks() {
+    yield body.subarray(0, middle);
+    await options.half?.();
+    yield body.subarray(middle);
+    await options.lastByte?.();
+  }
+  return {
+    head: {
+      status: options.status ?? 200,
+      statusMessage: 'OK',
+      headers: { 'content-type': 'text/xml', ...options.headers },
+    },
+    body: chunks(),
+    began: options.began ?? { now: clock.now(), wall: clock.wall() },
+    replica: 'http://engine',
+  };
+}
+
+export interface FakeTier extends ValueTier {
+  readonly values: Map<string, Buffer>;
+  /** Held here before they look or write. */
+  beforeGet: () => Promise<void>;
+  beforeSet: () => Promise<void>;
+  readonly gets: number;
+  readonly sets: number;
+}
+
+/** A tier outside the process; keeps what began later or is to replace the rest, as the port demands. */
+export function fakeTier(): FakeTier {
+  const values = new Map<string, Buffer>();
+  let gets = 0;
+  let sets = 0;
+  return {
+    values,
+    beforeGet: async () => {},
+    beforeSet: async () => {},
+    async get(key) {
+      gets += 1;
+      await this.beforeGet();
+      return values.get(key) ?? null;
+    },
+    async set(key, value, _lifetime, options) {
+      sets += 1;
+      await this.beforeSet();
+      const present = values.get(key);
+      if (
+        options?.replace !== true &&
+        present &&
+        present.readBigUInt64BE(8) > value.readBigUInt64BE(8)
+      )
+        return;
+      values.set(key, value);
+    },
+    get gets() {
+      return gets;
+    },
+    get sets() {
+      return sets;
+    },
+  };
+}
+
+/** An answer as it is kept. */
+export function storedAnswer(changed: Partial<StoredAnswer> = {}): StoredAnswer {
+  return {
+    body: Buffer.from('<root/>'),
+    session: undefined,
+    sessionHeader: false,
+    contentType: 'text/xml',
+    contentLanguage: undefined,
+    requestedAt: 1_700_000_000_000,
+    lifetime: 60_000,
+    engineMilliseconds: 5,
+    ...changed,
+  };
+}
+
+/** An account of bodies; by default with more room than any test needs. */
+export function bodyAccount(in_flight = 2 ** 30, queue = 10): BodyAccount {
+  return createBodyAccount(() => ({ in_flight, queue }));
+}
+
+/** Names of which each is known to the engine. */
+export const anyName: Pick<KnownNames, 'find'> = {
+  find: (name) => ({ spelling: name, configured: false }),
+};
+
+/** The answers of a query cache whose engine is never asked, over these parts of it. */
+export function knownAnswers(options: {
+  epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
+  memory: Pick<MemoryTier, 'get' | 'set' | 'gzipOf'>;
+  entries: Pick<SharedEntries, 'find'>;
+  clock: Clock;
+}): KnownAnswers {
+  const never = () => {
+    throw new Error('not asked for by these answers');
+  };
+  const { clock } = options;
+  const account = bodyAccount();
+  return createQueryCache({
+    epochs: {
+      held: never,
+      renew: never,
+      get pending() {
+        return never();
+      },
+      owed: never,
+      age: never,
+      close: never,
+      ...options.epochs,
+    },
+    memory: {
+      peek: never,
+      peekRecent: never,
+      clear: never,
+      usage: never,
+      ...options.memory,
+    },
+    entries: { peek: never, keep: never, ...options.entries },
+    flights: createFlights({ clock, deadline: never }),
+    sharedFlights: undefined,
+    unshareable: createOwnedTable(1),
+    clock,
+    random: never,
+    purgeTakes: 0,
+    maxEntry: never,
+    processSecret: '',
+    account,
+    inUse: createBodiesInUse(account),
+    emit: never,
+  });
+}

@@ -1,0 +1,99 @@
+import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
+import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
+import {
+  describeParts,
+  differingParts,
+  partDigests,
+  partTexts,
+  tokenDigest,
+  type KeyParts,
+} from '../../../../src/cache/key.ts';
+import { sizes } from '../../../support/sizes.ts';
+import { keyParts } from '../fakes.ts';
+
+const EPOCHS: CapturedEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
+
+const digestsOf = (parts: KeyParts, epochs = EPOCHS) =>
+  partDigests(epochs, partTexts(parts, epochs));
+
+const { request } = keyParts();
+const execute = keyParts({
+  request: {
+    ...request,
+    method: 'Execute',
+    commands: ['Statement'],
+    statement: 'SELECT',
+    parameters: [],
+  },
+});
+
+describe('the digests of the parts of a key', () => {
+  test('tell exactly which texts differ', () => {
+    const texts = fc.record({
+      engine: fc.string(),
+      project: fc.option(fc.string()),
+      identity: fc.string(),
+      accept: fc.option(fc.string()),
+      session: fc.option(fc.string()),
+    });
+    fc.assert(
+      fc.property(texts, texts, (a, b) => {
+        const names = ['engine', 'project', 'identity', 'accept', 'session'] as const;
+        expect(
+          differingParts(digestsOf(keyParts(a), EPOCHS), digestsOf(keyParts(b), EPOCHS)),
+        ).toEqual(names.filter((name) => a[name] !== b[name]));
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('are as short whatever was asked, and are one byte for each character', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (identity) => {
+        const digests = digestsOf(keyParts({ identity }), EPOCHS);
+        expect(Buffer.from(digests, 'latin1').toString('latin1')).toBe(digests);
+        expect(digests).toHaveLength(120);
+      }),
+      { numRuns: sizes.propertyRuns },
+    );
+  });
+
+  test('tell a Discover from an Execute by the parts that only one of them has', () => {
+    expect(differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(execute, EPOCHS))).toEqual([
+      'statement',
+      'request-type',
+      'restrictions',
+      'parameters',
+    ]);
+    expect(describeParts(digestsOf(execute, EPOCHS)).map(({ name }) => name)).toEqual([
+      'engine',
+      'project',
+      'query',
+      'identity',
+      'user-agent',
+      'accept',
+      'content-type',
+      'session',
+      'headers',
+      'statement',
+      'parameters',
+      'properties',
+      'epochs',
+    ]);
+  });
+
+  test('of equal values in two parts are two, so that nobody sees that they are equal', () => {
+    const parts = keyParts({ engine: 'x', project: 'x', identity: 'x', accept: 'x', session: 'x' });
+    const digests = describeParts(digestsOf(parts, EPOCHS)).map(({ digest }) => digest);
+    expect(new Set(digests).size).toBe(digests.length);
+  });
+
+  test('have nothing in common with those under another secret', () => {
+    const other = { ...EPOCHS, keySecret: 'another' };
+    expect(
+      differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(keyParts(), other)),
+    ).toBeUndefined();
+    expect(tokenDigest('secret', 'one')).not.toBe(tokenDigest('another', 'one'));
+  });
+});

@@ -1,0 +1,26 @@
+import { expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import { createIds } from '../../../src/compose/parts.ts';
+
+test('ids are 128 random bits, each used once, and fetched many at one time', () => {
+  let calls = 0;
+  const newId = createIds({
+    randomBytes(count) {
+      calls += 1;
+      return randomBytes(count);
+    },
+  });
+  const ids = Array.from({ length: 10_000 }, newId);
+  expect(new Set(ids).size).toBe(ids.length);
+  for (const id of ids) expect(id).toMatch(/^[\w-]{22}$/);
+  expect(calls).toBe(Math.ceil(ids.length / 256));
+});
+
+test('no byte of one id stands in another', () => {
+  let next = 0;
+  const newId = createIds({
+    randomBytes: (count) => Buffer.from(Array.from({ length: count }, () => (next += 1) % 251)),
+  });
+  const bytes = Array.from({ length: 600 }, () => [...Buffer.from(newId(), 'base64url')]).flat();
+  expect(bytes).toEqual(bytes.map((_byte, i) => (i + 1) % 251));
+});

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hash } from 'bcrypt';
+import { systemClock } from '../../../src/common/clock.ts';
+import { createBodies } from '../../../src/compose/bodies.ts';
+import { cacheLimits } from '../../../src/compose/cache-backend.ts';
+import { createCache } from '../../../src/compose/cache.ts';
+import type { Parts } from '../../../src/compose/parts.ts';
+import { createRuntime } from '../../../src/compose/runtime.ts';
+import { createStorage } from '../../../src/compose/storage.ts';
+import { loadConfig } from '../../../src/config/load-config.ts';
+import { createKnownNames } from '../../../src/cache/known-names.ts';
+import { createMetrics } from '../../../src/observability/metrics.ts';
+import { send } from '../../support/http-client.ts';
+
+const parts: Parts = {
+  clock: systemClock,
+  random: Math.random,
+  randomBytes,
+  sleep: async () => {},
+  emit: () => {},
+};
+
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-runtime-'));
+  writeFileSync(join(folder, 'users.htpasswd'), `alice:${await hash('alice', 4)}\n`);
+  writeFileSync(join(folder, 'gateway.yaml'), 'listen: { open: [health] }\n');
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function makeRuntime() {
+  const config = loadConfig({
+    file: 'gateway.yaml',
+    env: {},
+    workingFolder: folder,
+    readFile: (path) => readFileSync(path),
+  });
+  if (config.storage.driver === 'http') throw new Error('not the default');
+  const bodies = createBodies(() => config.limits);
+  const clearing = { clear: async () => [], asksAsCaller: () => false };
+  const cache = await createCache(config.cache, () => cacheLimits(config), parts, bodies, clearing);
+  const storage = await createStorage(config.storage, [], parts);
+  const names = createKnownNames(parts);
+  const runtime = await createRuntime(config, {
+    cache,
+    storage,
+    purge: cache.purges.purge,
+    invalidate: async () => true,
+    metrics: createMetrics(names, {
+      memory: cache.memoryUsage,
+      flights: cache.flightUsage,
+      engine: () => ({ atEngine: 0, waiting: 0 }),
+      bodies: bodies.account.usage,
+      connections: () => ({ open: 0, limit: 0 }),
+      epochAge: cache.epochAge,
+      owedPurges: () => 0,
+    }),
+    names,
+    bodies,
+    parts,
+  });
+  return {
+    runtime,
+    async close() {
+      await runtime.close();
+      await storage.close();
+      await cache.close();
+    },
+  };
+}
+
+test('a request is under way as well while the pages that answer it are being loaded', async () => {
+  const { runtime, close } = await makeRuntime();
+  const ended = Promise.withResolvers<boolean>();
+  const server = createServer((request, response) => {
+    runtime.handle(request, response);
+    runtime.idle().then(() => ended.resolve(response.writableEnded), ended.reject);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const answer = await send(`http://127.0.0.1:${port}`, { path: '/health/live' });
+  expect([answer.status, await ended.promise]).toEqual([200, true]);
+  await new Promise((resolve) => void server.close(resolve));
+  await close();
+});
