@@ -8,6 +8,8 @@ export interface Order {
   readonly peers: boolean;
   /** Runs the gateway from `src`, without a build. */
   readonly source: boolean;
+  /** The folder of another version, with its node_modules. */
+  readonly against: string | undefined;
   readonly json: string | undefined;
   readonly svg: string | undefined;
   readonly rounds: number | undefined;
@@ -21,6 +23,8 @@ NAME            a scenario; all of them unless one is named
 --quick         short rounds, to see whether everything works
 --no-peers      without nginx and Varnish
 --source        runs the gateway from src instead of a build
+--against DIR   beside another checkout of the gateway (with its node_modules): the scenarios against-…, and no others
+                unless they are named
 --rounds N      measured rounds of each server (default 5)
 --seconds N     of one round (default 2)
 --json FILE     where the figures go (default bench/results/latest.json)
@@ -49,6 +53,7 @@ export function readOrder(words: readonly string[], known: readonly string[]): O
     quick: flags.has('--quick'),
     peers: !flags.has('--no-peers'),
     source: flags.has('--source'),
+    against: values.get('--against'),
     json: values.get('--json'),
     svg: values.get('--svg'),
     rounds: countOf('--rounds', values.get('--rounds')),
@@ -63,7 +68,13 @@ const FLAGS: ReadonlySet<string> = new Set([
   '--no-peers',
   '--source',
 ]);
-const VALUES: ReadonlySet<string> = new Set(['--json', '--svg', '--rounds', '--seconds']);
+const VALUES: ReadonlySet<string> = new Set([
+  '--against',
+  '--json',
+  '--svg',
+  '--rounds',
+  '--seconds',
+]);
 
 function countOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;

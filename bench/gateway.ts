@@ -13,6 +13,8 @@ export interface GatewayOptions {
   readonly name?: string;
   /** Loads `servers/probe.ts` into it. */
   readonly probe?: boolean;
+  /** Its main file; by default that of this version. */
+  readonly main?: string;
 }
 
 export interface MeasuredGateway extends Subject {
@@ -40,11 +42,11 @@ export async function startGateway(
   enginePort: number,
   options: GatewayOptions = {},
 ): Promise<MeasuredGateway> {
-  const { name = 'gateway', probe = false } = options;
+  const { name = 'gateway', probe = false, main = house.settings.gateway } = options;
   const port = await freePort();
   const folder = house.folder(name.replaceAll(' ', '-'));
   await writeConfig(folder, port, enginePort, options.settings);
-  const running = launch(house, folder, probe);
+  const running = launch(main, folder, probe);
   house.defer(running.stop);
   try {
     await listensOn(port, running);
@@ -85,14 +87,14 @@ export async function writeConfig(
   writeFileSync(join(folder, 'gateway.yaml'), stringify(config));
 }
 
-export function launch(house: House, folder: string, probe = false): Running {
+export function launch(main: string, folder: string, probe = false): Running {
   const log = openSync(join(folder, 'gateway.log'), 'w');
   const loaded = ['--expose-gc', '--import', join(import.meta.dirname, 'servers/probe.ts')];
   try {
     return start(
       SERVER_CORE,
       process.execPath,
-      [...(probe ? loaded : []), house.settings.gateway, 'serve', '--config', 'gateway.yaml'],
+      [...(probe ? loaded : []), main, 'serve', '--config', 'gateway.yaml'],
       { cwd: folder, stdio: ['ignore', log, log, ...(probe ? (['ipc'] as const) : [])] },
     );
   } finally {

@@ -12,6 +12,8 @@ export interface Settings {
   readonly peers: boolean;
   /** The gateway's main file. */
   readonly gateway: string;
+  /** That of another version, beside which this one is measured (`--against`). */
+  readonly other?: string;
   /** Measured rounds of each server. */
   readonly rounds: number;
   /** Of one round. */

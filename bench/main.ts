@@ -2,7 +2,7 @@
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { ensureDebianPackages } from '../test/support/debian-packages.ts';
 import { readOrder, USAGE, type Order } from './arguments.ts';
 import { buildGateway } from './built-gateway.ts';
@@ -12,7 +12,7 @@ import { describeMachine } from './machine.ts';
 import { plotOf } from './plot.ts';
 import { CLIENT_CORE, pinProcess } from './processes.ts';
 import { isMet, type BenchReport, type ScenarioReport } from './report.ts';
-import { SCENARIOS } from './scenarios/all.ts';
+import { AGAINST, SCENARIOS } from './scenarios/all.ts';
 import type { Scenario } from './scenarios/scenario.ts';
 import { machineText, markdownTable, scenarioText } from './table.ts';
 
@@ -21,6 +21,8 @@ const ROUNDS = 5;
 const ROUND_SECONDS = 2;
 
 const VARNISH_MODULES = '/usr/lib/x86_64-linux-gnu/varnish/vmods/libvmod_bodyaccess.so';
+
+const ALL: readonly Scenario[] = [...SCENARIOS, ...AGAINST];
 
 const print = (text: string) => void process.stdout.write(text);
 const progress = (text: string) => void process.stderr.write(text);
@@ -31,7 +33,7 @@ async function main(words: readonly string[]): Promise<number> {
   try {
     order = readOrder(
       words,
-      SCENARIOS.map(({ name }) => name),
+      ALL.map(({ name }) => name),
     );
   } catch (error) {
     progress(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
@@ -39,7 +41,7 @@ async function main(words: readonly string[]): Promise<number> {
   }
   if (order.help) return told(USAGE);
   if (order.list)
-    return told(SCENARIOS.map(({ name, title }) => `${name.padEnd(18)}${title}\n`).join(''));
+    return told(ALL.map(({ name, title }) => `${name.padEnd(18)}${title}\n`).join(''));
   return await bench(order);
 }
 
@@ -64,18 +66,21 @@ async function bench(order: Order): Promise<number> {
   await pinProcess(process.pid, CLIENT_CORE);
   const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-bench-'));
   try {
+    const mainOf = async (root: string, name: string) =>
+      order.source ? join(root, 'src/main.ts') : await buildGateway(root, join(folder, name));
     const settings: Settings = {
       quick: order.quick,
       peers: order.peers,
-      gateway: order.source
-        ? join(ROOT, 'src/main.ts')
-        : await buildGateway(ROOT, join(folder, 'built')),
+      gateway: await mainOf(ROOT, 'built'),
+      ...(order.against !== undefined && {
+        other: await mainOf(resolve(order.against), 'built-other'),
+      }),
       rounds: order.rounds ?? (order.quick ? 1 : ROUNDS),
       seconds: order.seconds ?? (order.quick ? 1 : ROUND_SECONDS),
     };
-    const wanted = SCENARIOS.filter(
-      ({ name }) => order.names.length === 0 || order.names.includes(name),
-    );
+    const usual = order.against === undefined ? SCENARIOS : AGAINST;
+    const wanted =
+      order.names.length === 0 ? usual : ALL.filter(({ name }) => order.names.includes(name));
     const scenarios: ScenarioReport[] = [];
     for (const scenario of wanted) {
       const report = await runScenario(scenario, settings, join(folder, scenario.name));

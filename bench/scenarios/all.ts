@@ -1,3 +1,4 @@
+import { againstOther } from './against.ts';
 import { excelWork } from './excel.ts';
 import { freshIdHits } from './fresh-ids.ts';
 import { memoryHits } from './memory-hits.ts';
@@ -21,3 +22,6 @@ export const SCENARIOS: readonly Scenario[] = [
   ...processCosts,
   microScenario,
 ];
+
+/** Beside another version, which the command line names. */
+export const AGAINST: readonly Scenario[] = againstOther;

@@ -28,7 +28,7 @@ const PAUSE = 20;
 const PAUSED_ROUNDS = 50;
 
 /** Each request asks what was never asked. */
-const newQuestions =
+export const newQuestions =
   (size: number, connections: number) =>
   (subject: Subject, round: number): LoadShape => ({
     connections,
@@ -37,7 +37,7 @@ const newQuestions =
   });
 
 /** That what is asked is stored, so that a miss is one and stays none. */
-async function expectStored(subject: Subject, size: number): Promise<void> {
+export async function expectStored(subject: Subject, size: number): Promise<void> {
   const body = template({ size, name: '@NUMBER@' });
   for (const number of [1, 2, 3]) {
     await expectHit(subject, body, wholeAnswer(datasetOf(size)), { number });

@@ -2,7 +2,7 @@ import { datasetOf, wholeAnswer } from '../answers.ts';
 import { contest, expectHit, requestTo, type LoadShape } from '../contest.ts';
 import { basic, TEAM } from '../credentials.ts';
 import { startGateway } from '../gateway.ts';
-import { startEngine, startServer, type Subject } from '../house.ts';
+import { startEngine, startServer, type House, type Subject } from '../house.ts';
 import type { LoadRequest } from '../load/wrk.ts';
 import { template } from '../questions.ts';
 import type { Scenario } from './scenario.ts';
@@ -30,26 +30,11 @@ const mixed: Scenario = {
   name: 'mixed',
   title: 'mixed: 20 users, 90 % hits, sizes as of pivot tables',
   async run(house) {
-    const team = house.settings.quick ? TEAM.slice(0, 3) : TEAM;
     const engine = await startEngine(house);
     const undici = await startServer(house, 'bare with undici', 'forward.ts', [engine.port]);
     const gateway = await startGateway(house, engine.port);
-    for (const user of team) {
-      const his = { ...gateway, headers: basic(user) };
-      for (const { sizes, questions } of CLASSES) {
-        for (const size of sizes) {
-          const expected = wholeAnswer(datasetOf(size));
-          for (let at = 0; at < questions; at++) {
-            await expectHit(his, template({ size, name: `Q${at}` }), expected);
-          }
-        }
-      }
-    }
-    const load = (subject: Subject, round: number): LoadShape => ({
-      connections: 32,
-      ...deckFor(subject, team),
-      numbers: { from: (round + 1) * 1_000_000, count: 1_000_000 },
-    });
+    await expectMixed(house, gateway);
+    const load = mixedLoadOf(house);
     const results = await contest(house, [undici, gateway], load, { engine, rounds: 3 });
     return {
       subjects: results.subjects,
@@ -58,6 +43,31 @@ const mixed: Scenario = {
     };
   },
 };
+
+const teamOf = ({ settings }: House) => (settings.quick ? TEAM.slice(0, 3) : TEAM);
+
+/** That each question of the mixed load that comes again is a hit. */
+export async function expectMixed(house: House, gateway: Subject): Promise<void> {
+  for (const user of teamOf(house)) {
+    const his = { ...gateway, headers: basic(user) };
+    for (const { sizes, questions } of CLASSES) {
+      for (const size of sizes) {
+        const expected = wholeAnswer(datasetOf(size));
+        for (let at = 0; at < questions; at++) {
+          await expectHit(his, template({ size, name: `Q${at}` }), expected);
+        }
+      }
+    }
+  }
+}
+
+export function mixedLoadOf(house: House): (subject: Subject, round: number) => LoadShape {
+  return (subject, round) => ({
+    connections: 32,
+    ...deckFor(subject, teamOf(house)),
+    numbers: { from: (round + 1) * 1_000_000, count: 1_000_000 },
+  });
+}
 
 /** The requests and their order, the same for all servers and in all rounds. */
 function deckFor(subject: Subject, team: readonly string[]): Pick<LoadShape, 'requests' | 'deck'> {

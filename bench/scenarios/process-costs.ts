@@ -32,7 +32,7 @@ const coldStart: Scenario = {
     const port = await freePort();
     await writeConfig(folder, port, engine.port);
     const expected = wholeAnswer(datasetOf(2048));
-    const gateway = () => firstAnswer(() => launch(house, folder), port, expected);
+    const gateway = () => firstAnswer(() => launch(house.settings.gateway, folder), port, expected);
     const express = () =>
       firstAnswer(
         () =>
@@ -68,7 +68,11 @@ const coldStart: Scenario = {
 };
 
 /** Milliseconds. Asks until there is an answer, then ends the process. */
-async function firstAnswer(begin: () => Running, port: number, expected?: Buffer): Promise<number> {
+export async function firstAnswer(
+  begin: () => Running,
+  port: number,
+  expected?: Buffer,
+): Promise<number> {
   const headers = { ...XMLA_HEADERS, ...basic(ANALYST) };
   const body = template({ size: 2048 });
   const began = performance.now();

@@ -67,7 +67,7 @@ function redisHits(name: string, title: string, size: number, count: number): Sc
 }
 
 /** Waits until each question is answered from Redis: what is stored there is written after its answer. */
-async function allInRedis(gateway: Subject, body: string, count: number): Promise<void> {
+export async function allInRedis(gateway: Subject, body: string, count: number): Promise<void> {
   const deadline = performance.now() + PATIENCE;
   await inLanes(count, async (number) => {
     for (;;) {
