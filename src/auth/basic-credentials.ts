@@ -10,9 +10,6 @@ export interface Credentials {
   readonly password: string;
 }
 
-/** auth-scheme is a token (RFC 9110 §11.1), and only spaces may follow it (§11.4). */
-const SCHEME = /^ *([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: |$)/;
-
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
@@ -26,18 +23,14 @@ const CONTROL = /\p{Cc}/u;
  * character. So one pair of name and password has one token, and what is compared is what was sent. Names
  * are kept as spelt: no trimming, no case folding, no Unicode normalisation. The password is everything
  * after the first colon.
- * @returns why they cannot be read: `scheme` when they are of another scheme
+ * @returns undefined for another scheme, and for what cannot be read
  */
-export function parseBasicCredentials(authorization: string): Credentials | 'scheme' | 'malformed' {
-  const scheme = SCHEME.exec(authorization)?.[1];
-  if (scheme !== undefined && scheme.toLowerCase() !== 'basic') return 'scheme';
-  if (scheme === undefined || authorization.length > MAX_HEADER_LENGTH) return 'malformed';
+export function parseBasicCredentials(authorization: string): Credentials | undefined {
+  if (authorization.length > MAX_HEADER_LENGTH) return undefined;
   const token = BASIC.exec(authorization)?.[1];
-  if (token === undefined || !isExactUtf8(token)) return 'malformed';
+  if (token === undefined || !isExactUtf8(token)) return undefined;
   const { name = '', pass: password = '' } = parse(authorization) ?? {};
-  return name === '' || CONTROL.test(name) || CONTROL.test(password)
-    ? 'malformed'
-    : { name, password };
+  return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
 }
 
 /** Node's decoder skips what it does not know; encoding again shows whether it skipped anything. */
@@ -51,9 +44,9 @@ function isExactUtf8(token: string): boolean {
  * scheme or its spaces, for none, and answer as to an anonymous client.
  * @returns undefined for what is no Basic credentials
  */
-export function canonicalAuthorization(authorization: string | undefined): string | undefined {
-  const credentials = parseBasicCredentials(authorization ?? '');
-  return typeof credentials === 'string' ? undefined : basicAuthorization(credentials);
+export function canonicalAuthorization(authorization = ''): string | undefined {
+  const credentials = parseBasicCredentials(authorization);
+  return credentials && basicAuthorization(credentials);
 }
 
 export function basicAuthorization({ name, password }: Credentials): string {

@@ -79,7 +79,7 @@ export function createEngineAuthenticator({
       return 'right';
     },
     // There is nothing here that could change: what an engine knows of its users it does not tell.
-    proofOf: () => 'engine',
+    users: { accounts: { get: () => 'engine' } },
     isKnown: (name) => known.has(name),
     // The other users of an engine are not known.
     isLookAlike: () => true,

@@ -1,7 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
-import type { Permissions } from '../auth/permissions.ts';
+import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import type { CacheShare } from '../config/config.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -9,10 +8,8 @@ import type { Explanation } from '../cache/explain.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { BypassReason, GatewayReason } from '../common/reasons.ts';
 import { sendWhole } from './answers.ts';
-import type { Login } from './login.ts';
 import { readBody } from './read-body.ts';
-import { forgery, refuseDelegation } from './request-checks.ts';
-import { queryParameters } from './request-head.ts';
+import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */

@@ -1,14 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { canonicalAuthorization } from '../auth/basic-credentials.ts';
-import type { Permissions } from '../auth/permissions.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { Stale } from '../common/invalidation.ts';
 import type { EngineClear } from '../cache/purge/engine-clear.ts';
 import type { Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { asGatewayError, sendError, sendWhole } from './answers.ts';
-import { forgery, unclearHead } from './request-checks.ts';
-import type { Login } from './login.ts';
+import { forgery, unclearHead } from './request-head.ts';
 
 /** Answers `clearCache` (interface document §4.3). Never rejects. */
 export type ClearCacheHandler = (

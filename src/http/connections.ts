@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { clientNetwork } from '../auth/client-network.ts';
+import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
 
