@@ -37,11 +37,8 @@ export interface RememberedLogin {
   counts(): boolean;
 }
 
-/**
- * What a check of a password says: `unavailable` when the one who knows the users cannot be asked, `failed` when the
- * check itself failed. Neither says anything of the credentials.
- */
-export type CheckOutcome = 'right' | 'wrong' | 'unavailable' | 'failed';
+/** What a check of a password says: `unavailable`, which says nothing of it, when the one who knows cannot be asked. */
+type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked. */
 export interface PasswordCheck {
@@ -49,28 +46,27 @@ export interface PasswordCheck {
   readonly atOnce: number;
   /** False for a password that cannot be checked for certain; such a login is malformed. */
   mayCheck(password: string): boolean;
-  /** Compares with what {@link PasswordCheck.users} hold at the call. Never rejects. */
+  /** Compares with what {@link PasswordCheck.users} hold at the call. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
   /** Those that may log in now. */
   readonly users: CurrentUsers;
-  /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
-  isKnown(name: string): boolean;
-  /**
-   * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
-   * without regard to these, as roles do, cannot tell the two apart.
-   */
-  isLookAlike(name: string): boolean;
   /** Stops watching, and ends what is still under way where that is possible. */
   close(): void;
 }
 
+/** Tables and no functions, since every hit asks them; after a change they are others. */
 interface CurrentUsers {
-  /**
-   * What right credentials of a name are compared with; undefined when no user has the name. Credentials that were
-   * verified count only while it is the same value, by identity. A table and no function, since every hit asks it;
-   * after a change it is another one.
-   */
-  readonly accounts: { get(name: string): unknown };
+  readonly accounts: {
+    /**
+     * What right credentials of a name are compared with; undefined when no user has the name. Credentials that were
+     * verified count only while it is the same value, by identity.
+     */
+    get(name: string): unknown;
+    /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
+    has(name: string): boolean;
+  };
+  /** Names of which another user's may differ in letter case or Unicode form only. */
+  readonly lookAlikes: { has(name: string): boolean };
 }
 
 /** What an authenticator needs, wherever passwords are checked. */
@@ -120,14 +116,17 @@ export function createPasswordAuthenticator(
   let closed = false;
 
   /** The proof may change during a check: what counts is the one that the user has at the end. */
-  async function verify(attempt: Attempt): Promise<CheckOutcome> {
+  async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
       const proof = users.accounts.get(name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
-      const outcome = await check.check(attempt);
+      const outcome = await check.check(attempt).catch((error: unknown) => {
+        emit({ type: 'warning', message: 'a login could not be checked', error });
+        return 'failed' as const;
+      });
       if (closed || users.accounts.get(name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, name, proof, at);
       // From now on they are a guess like any other.
@@ -163,7 +162,7 @@ export function createPasswordAuthenticator(
     reason: 'malformed' | 'rejected' | 'throttled',
     retryAfter?: number,
   ): GatewayError {
-    const user = check.isKnown(name) ? name : undefined;
+    const user = users.accounts.has(name) ? name : undefined;
     emit({ type: 'login-refused', reason, user, address });
     return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
@@ -201,8 +200,11 @@ export function createPasswordAuthenticator(
      */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
 
-    /** See {@link PasswordCheck.isLookAlike}. */
-    isLookAlike: check.isLookAlike,
+    /**
+     * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
+     * without regard to these, as roles do, cannot tell the two apart.
+     */
+    isLookAlike: (name: string) => users.lookAlikes.has(name),
 
     /** Stops watching and forgets everything. */
     async close(): Promise<void> {
@@ -243,7 +245,8 @@ export function createVerifiedCredentials(options: {
   readonly secret: Uint8Array;
   /** For how long credentials are believed without a check, in milliseconds. 0: nothing is kept at all. */
   readonly verifiedFor: number;
-  readonly users: CurrentUsers;
+  /** See {@link PasswordCheck.users}. */
+  readonly users: { readonly accounts: { get(name: string): unknown } };
   readonly clock: Pick<Clock, 'now'>;
   /** The longest unused entry makes room. */
   readonly max?: number;

@@ -78,11 +78,12 @@ export function createEngineAuthenticator({
       known.set(name, true);
       return 'right';
     },
-    // There is nothing here that could change: what an engine knows of its users it does not tell.
-    users: { accounts: { get: () => 'engine' } },
-    isKnown: (name) => known.has(name),
-    // The other users of an engine are not known.
-    isLookAlike: () => true,
+    users: {
+      // There is nothing here that could change: what an engine knows of its users it does not tell.
+      accounts: { get: () => 'engine', has: (name) => known.has(name) },
+      // Its other users are not known.
+      lookAlikes: { has: () => true },
+    },
     close: () => closing.abort(),
   };
   return createPasswordAuthenticator(check, login);

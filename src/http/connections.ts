@@ -25,15 +25,15 @@ interface Connection {
   readonly address: Address;
   /** When it was opened, or its latest request began. */
   began: number;
-  /** Where HTTP is spoken; undefined while TLS is negotiated. */
-  http: Socket | undefined;
-  /** To the latest request, until it is over: what it holds must not stay in memory. Undefined before the first one. */
-  response: ServerResponse | null | undefined;
+  /** Where HTTP is spoken; none while TLS is negotiated. */
+  http?: Socket;
+  /** To the latest request; null when it is over, since what it holds must not stay in memory. None before the first one. */
+  response?: ServerResponse | null;
   /** Requests that have begun and are not over. */
   unfinished: number;
   /** An answered request that is still being sent. */
-  unread: IncomingMessage | undefined;
-  hasLastAnswer: boolean;
+  unread?: IncomingMessage | undefined;
+  hasLastAnswer?: boolean;
 }
 
 /** What comes from one client address; each connection of a trusted proxy has its own. */
@@ -84,7 +84,6 @@ export function createConnections(
   const negotiating = new Map<string, Connection>();
   /** By client, or by connection where it is a trusted proxy's: those with an open one. */
   const addresses = new Map<unknown, Address>();
-  const refused = new WeakSet<Socket>();
   let closing = false;
   const untold: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
   let lastTold = -Infinity;
@@ -106,16 +105,7 @@ export function createConnections(
     const address = addresses.get(name) ?? { name, open: 0, unused: 0 };
     addresses.set(name, address);
     address.open += 1;
-    const connection: Connection = {
-      socket,
-      address,
-      began: clock.now(),
-      http: undefined,
-      response: undefined,
-      unfinished: 0,
-      unread: undefined,
-      hasLastAnswer: false,
-    };
+    const connection: Connection = { socket, address, began: clock.now(), unfinished: 0 };
     open.add(connection);
     setUnused(connection);
     bySocket.set(socket, connection);
@@ -176,7 +166,7 @@ export function createConnections(
     const most = Math.ceil(limit() * HEADS_OF_ONE);
     if (address.unused <= most) return;
     const headless = [...unused].filter((one) => one.address === address && isHeadless(one));
-    for (const oldest of headless.slice(0, Math.max(0, headless.length - most))) {
+    for (const oldest of headless.slice(0, -most)) {
       if (isYoung(oldest)) return;
       close(oldest.socket, 'address');
       forget(oldest);
@@ -235,8 +225,8 @@ export function createConnections(
 
   /** Node.js asks for an answer to what is no request, or none in time. */
   function refuse(error: NodeJS.ErrnoException & { reason?: string }, http: Socket): void {
-    if (refused.has(http)) return;
-    refused.add(http);
+    // It was refused before, or has had its last answer.
+    if (http.writableEnded) return;
     const answer = answerTo(error);
     const { response, unfinished = 0 } = bySocket.get(http) ?? {};
     // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
