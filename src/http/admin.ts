@@ -5,7 +5,7 @@ import type { CacheShare } from '../config/config.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Explanation } from '../cache/explain.ts';
-import type { PurgeLog } from '../cache/purge/purge-log.ts';
+import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { BypassReason, GatewayReason } from '../common/reasons.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
@@ -177,13 +177,12 @@ export function createPurgesHandler({
       throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
     }
     const { complete, purges } = await purgeLog.latest(Number(limit));
-    const told = purges.map(({ id, at, ...record }) => ({
-      id,
-      at: new Date(at).toISOString(),
-      ...record,
-    }));
-    sendPretty(response, { complete, purges: told });
+    sendPretty(response, { complete, purges: purges.map(purgeJson) });
   };
+}
+
+function purgeJson({ id, at, ...record }: PurgeRecord) {
+  return { id, at: new Date(at), ...record };
 }
 
 /** What is needed to know administrators. */

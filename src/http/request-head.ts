@@ -118,12 +118,7 @@ export function userAgentClass(header: string | undefined): string | undefined {
 }
 
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
-const XML_TYPES: ReadonlySet<string> = new Set([
-  'text/xml',
-  'application/xml',
-  'application/soap+xml',
-  '*/*',
-]);
+const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
 /**
  * @returns the media type to ask the engine for, undefined when the client names none; `not-xml` when it may
@@ -134,12 +129,12 @@ export function acceptedType(header: string | undefined): string | undefined | '
   const ranges = header.split(',').map((range) => range.toLowerCase().split(';'));
   if (ranges.flat().some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/.test(part))) return 'not-xml';
   const types = ranges.map(([type = '']) => type.trim());
-  const known = types.find((type) => XML_TYPES.has(type) || type === 'application/json');
+  const known = types.find((type) => XML_TYPE.test(type) || type === 'application/json');
   return known === undefined || known === 'application/json' ? 'not-xml' : known;
 }
 
 /** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */
-const XMLA_TYPES: ReadonlySet<string> = new Set(['text/xml', 'application/xml']);
+const XMLA_TYPE = /^(?:text|application)\/xml$/;
 
 /**
  * The Content-Type to send to the engine for a cacheable request: media type and charset, in one spelling.
@@ -150,7 +145,7 @@ export function canonicalContentType(header: string | undefined): string | undef
   try {
     const { type, parameters } = parse(header.toLowerCase());
     const { charset, ...others } = parameters;
-    if (!XMLA_TYPES.has(type) || Object.keys(others).length > 0) return undefined;
+    if (!XMLA_TYPE.test(type) || Object.keys(others).length > 0) return undefined;
     return charset === undefined ? type : `${type}; charset=${charset}`;
   } catch {
     return undefined;
