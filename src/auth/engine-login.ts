@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import {
+  basicAuthorization,
   createPasswordAuthenticator,
   type Authenticator,
+  type Credentials,
   type LoginOptions,
   type PasswordCheck,
 } from './authenticator.ts';
-import { basicAuthorization, type Credentials } from './basic-credentials.ts';
 
 /**
  * Port: tries a login at the engine.

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { canonicalAuthorization } from '../auth/basic-credentials.ts';
-import type { Login, Permissions } from '../auth/authenticator.ts';
+import { canonicalAuthorization, type Login, type Permissions } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { Stale } from '../common/invalidation.ts';

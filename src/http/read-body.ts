@@ -21,18 +21,15 @@ const BEST_COMPRESSION = 1032;
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
 
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
-const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
-  ['gzip', promisify(gunzip)],
-  ['x-gzip', promisify(gunzip)],
-  [
-    'deflate',
-    (body, options) =>
-      promisify(inflate)(body, options).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== 'Z_DATA_ERROR') throw error;
-        return promisify(inflateRaw)(body, options);
-      }),
-  ],
-]);
+const DECODERS: Readonly<Record<string, Decode>> = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  deflate: (body, options) =>
+    promisify(inflate)(body, options).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'Z_DATA_ERROR') throw error;
+      return promisify(inflateRaw)(body, options);
+    }),
+};
 
 interface ReadOptions {
   /** The key of the configuration that sets the limit. */
@@ -88,7 +85,7 @@ export async function receiveBody(
   };
   refuseLong(Math.max(announcedLength(request), taken?.length ?? 0));
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
-  const decode = DECODERS.get(coding);
+  const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
   if (decode === undefined && coding !== 'identity' && coding !== '') {
     const message =
       'The content coding of the request body is not supported; allowed are gzip and deflate.';

@@ -89,16 +89,8 @@ function isDelegation(name: string): boolean {
  * first `/`, space or parenthesis. The engine is sent the class itself, so that an answer cannot depend on
  * anything finer than what is in the key.
  */
-const USER_AGENT_CLASSES: ReadonlySet<string> = new Set([
-  'MSOLAP',
-  'ADOMD.NET',
-  'XmlaClient',
-  'Java',
-  'Olap4j',
-  'MicroStrategy',
-  'Apache-HttpClient',
-  'gSOAP',
-]);
+const USER_AGENT_CLASS =
+  /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
 
 /** What the engine is sent for any other program. */
 const OTHER_CLIENT = 'mdx-gateway';
@@ -107,7 +99,7 @@ const OTHER_CLIENT = 'mdx-gateway';
 export function clientProgram(header = ''): string {
   const text = header.trim();
   const program = text.split(/[/ (]/, 1)[0] ?? '';
-  return text === '' || USER_AGENT_CLASSES.has(program) ? program : 'other';
+  return text === '' || USER_AGENT_CLASS.test(program) ? program : 'other';
 }
 
 /** @returns the User-Agent to forward; undefined when the client sent none */

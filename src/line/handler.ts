@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Login, Principal } from '../auth/authenticator.ts';
-import { canonicalAuthorization } from '../auth/basic-credentials.ts';
+import { canonicalAuthorization, type Login, type Principal } from '../auth/authenticator.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { ExplainXmla } from '../http/admin.ts';
 import type { ErrorShape } from '../http/answers.ts';

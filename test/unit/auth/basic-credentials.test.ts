@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/basic-credentials.ts';
+import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/authenticator.ts';
 import { basic } from './support.ts';
 import { sizes } from '../../support/sizes.ts';
 
