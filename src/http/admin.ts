@@ -122,16 +122,15 @@ function readExplainQuery(request: IncomingMessage) {
   if (user !== undefined && !USER_NAME.test(user)) {
     throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
   }
-  return { project: readProject(project), user };
-}
-
-/** Names that no path can carry are refused here as they are there. */
-function readProject(name: string | undefined): string | undefined {
-  if (name === undefined) return undefined;
-  const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(name)}`);
-  if (path?.kind === 'xmla' && path.project === name) return name;
-  const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
-  throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+  if (project !== undefined) {
+    // Names that no path can carry are refused here as they are there.
+    const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
+    const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
+    if (path?.kind !== 'xmla' || path.project !== project) {
+      throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+    }
+  }
+  return { project, user };
 }
 
 /** An XMLA request is understood by these; what else the caller's program sends speaks of the call itself. */

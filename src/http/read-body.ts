@@ -207,16 +207,14 @@ function watchPace(
 
 /** @param size of all together */
 async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
-  if (size <= COPIED_AT_ONCE) return Buffer.concat(chunks, size);
   const whole = Buffer.allocUnsafe(size);
   let copied = 0;
-  let inThisTurn = 0;
+  let inThisTurn = COPIED_AT_ONCE;
   for (const chunk of chunks) {
-    if (inThisTurn + chunk.length > COPIED_AT_ONCE) {
+    if (copied + chunk.length > inThisTurn) {
       await waitForTurn();
-      inThisTurn = 0;
+      inThisTurn = copied + COPIED_AT_ONCE;
     }
-    inThisTurn += chunk.length;
     copied += chunk.copy(whole, copied);
   }
   return whole;
