@@ -1,5 +1,5 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { Permissions } from './auth/permissions.ts';
+import type { Login, Permissions } from './auth/authenticator.ts';
 import type { Clock } from './common/clock.ts';
 import type { Config, OpenPage } from './config/config.ts';
 import { GatewayError } from './common/errors.ts';
@@ -7,8 +7,7 @@ import type { Emit } from './common/events.ts';
 import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
-import type { Login } from './http/login.ts';
-import { unclearHead } from './http/request-checks.ts';
+import { unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { metricsPage, type Metrics } from './observability/metrics.ts';
 import type { PurgeLog } from './cache/purge/purge-log.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createVerifiedCredentials } from '../../src/auth/verified-credentials.ts';
+import { createVerifiedCredentials } from '../../src/auth/authenticator.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import { engineTraits } from '../../src/common/engine-kinds.ts';
 import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.ts';
@@ -54,7 +54,7 @@ const { Authorization } = basic('ANALYST');
 const credentials = createVerifiedCredentials({
   secret: randomBytes(32),
   verifiedFor: 3_600_000,
-  proofOf: () => 'a proof',
+  users: { accounts: { get: () => 'a proof' } },
   clock: systemClock,
 });
 credentials.remember(credentials.digest(Authorization), 'ANALYST', 'a proof', systemClock.now());

@@ -1,12 +1,10 @@
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
-import type { Principal } from '../auth/authenticator.ts';
-import type { Permissions } from '../auth/permissions.ts';
+import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
-import type { Login } from '../http/login.ts';
-import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';
+import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
 import {
   API_OPERATIONS,
   type ApiExchange,

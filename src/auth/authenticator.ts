@@ -1,14 +1,18 @@
+import { parse } from 'basic-auth';
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { parseBasicCredentials, type Credentials } from './basic-credentials.ts';
-import { clientNetwork } from './client-network.ts';
 import {
   admittedBy,
+  clientNetwork,
   createLoginThrottle,
   UNCHARGED,
   type LoginAdmission,
 } from './login-throttle.ts';
-import { createVerifiedCredentials } from './verified-credentials.ts';
 
 /**
  * A client whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
@@ -19,26 +23,10 @@ export interface Principal {
 }
 
 /**
- * Why a login was refused. Clients are told the same text for all of them but the last two, so that no
- * client learns which user names exist; the word itself is for the log and the metrics. `unavailable` says nothing of
- * the credentials: who knows the users could not be asked.
+ * Who sends this request; without a promise where that was checked a short time ago.
+ * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` when the engine checks logins
  */
-export type LoginRefusal =
-  | 'missing'
-  | 'scheme'
-  | 'malformed'
-  | 'rejected'
-  | 'throttled'
-  | 'unavailable';
-
-export type Authentication =
-  | { readonly ok: true; readonly principal: Principal }
-  | {
-      readonly ok: false;
-      readonly reason: LoginRefusal;
-      /** Seconds after which a throttled client may try again; 0 for the other reasons. */
-      readonly retryAfter: number;
-    };
+export type Login = (request: IncomingMessage) => Principal | Promise<Principal>;
 
 /** A login that was checked a short time ago. */
 export interface RememberedLogin {
@@ -50,36 +38,8 @@ export interface RememberedLogin {
   counts(): boolean;
 }
 
-/** Checks who sends a request. */
-export interface Authenticator {
-  /**
-   * Checks the value of a request header `Authorization` (undefined when there is none).
-   * Never rejects: a failing back end is a login that is refused or could not be checked. Answers without a promise when the credentials
-   * were verified a short time ago, because this stands on the path of every request.
-   */
-  authenticate(
-    authorization: string | undefined,
-    clientAddress: string,
-  ): Authentication | Promise<Authentication>;
-  /**
-   * The login of a header `Authorization` that was verified a short time ago, for callers that see the same header many
-   * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
-   */
-  remembered(authorization: string): RememberedLogin | undefined;
-  /**
-   * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
-   * without regard to these, as roles do, cannot tell the two apart.
-   */
-  isLookAlike(name: string): boolean;
-  /** Stops watching and forgets everything. */
-  close(): Promise<void>;
-}
-
-/**
- * What a check of a password says: `unavailable` when the one who knows the users cannot be asked, `failed` when the
- * check itself failed. Neither says anything of the credentials.
- */
-export type CheckOutcome = 'right' | 'wrong' | 'unavailable' | 'failed';
+/** What a check of a password says: `unavailable`, which says nothing of it, when the one who knows cannot be asked. */
+type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked. */
 export interface PasswordCheck {
@@ -87,19 +47,27 @@ export interface PasswordCheck {
   readonly atOnce: number;
   /** False for a password that cannot be checked for certain; such a login is malformed. */
   mayCheck(password: string): boolean;
-  /** Compares with what {@link PasswordCheck.proofOf} tells at the call. Never rejects. */
+  /** Compares with what {@link PasswordCheck.users} hold at the call. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
-  /**
-   * What right credentials of this name are compared with now; undefined when no user has the name. Credentials
-   * that were verified count only while it is the same value, by identity.
-   */
-  proofOf(name: string): unknown;
-  /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
-  isKnown(name: string): boolean;
-  /** See {@link Authenticator.isLookAlike}. */
-  isLookAlike(name: string): boolean;
+  /** Those that may log in now. */
+  readonly users: CurrentUsers;
   /** Stops watching, and ends what is still under way where that is possible. */
   close(): void;
+}
+
+/** Tables and no functions, since every hit asks them; after a change they are others. */
+interface CurrentUsers {
+  readonly accounts: {
+    /**
+     * What right credentials of a name are compared with; undefined when no user has the name. Credentials that were
+     * verified count only while it is the same value, by identity.
+     */
+    get(name: string): unknown;
+    /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
+    has(name: string): boolean;
+  };
+  /** Names of which another user's may differ in letter case or Unicode form only. */
+  readonly lookAlikes: { has(name: string): boolean };
 }
 
 /** What an authenticator needs, wherever passwords are checked. */
@@ -124,8 +92,10 @@ const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 interface Attempt extends Credentials {
   /** Of the exact header value. */
   readonly digest: string;
-  readonly clientAddress: string;
+  readonly address: string;
 }
+
+export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /**
  * Checks HTTP Basic logins (RFC 7617), wherever passwords are checked: refuses what is malformed, remembers for
@@ -135,27 +105,30 @@ interface Attempt extends Credentials {
 export function createPasswordAuthenticator(
   check: PasswordCheck,
   { verifiedFor, clock, random, emit, ...given }: LoginOptions,
-): Authenticator {
-  const { proofOf } = check;
+) {
+  const { users } = check;
   const throttle = createLoginThrottle({ clock });
-  const admission = given.admission ?? {
-    admit: async (...attempt: [string, string]) => admittedBy(throttle, ...attempt),
+  const admission: LoginAdmission = given.admission ?? {
+    admit: async (...attempt) => admittedBy(throttle, ...attempt),
   };
-  const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, proofOf, clock });
-  const line = createCheckLine(check.atOnce);
-  const flights = new Map<string, Promise<Authentication>>();
+  const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, users, clock });
+  const inTurn = createCheckLine(check.atOnce);
+  const flights = new Map<string, Promise<Principal>>();
   let closed = false;
 
   /** The proof may change during a check: what counts is the one that the user has at the end. */
-  async function verify(attempt: Attempt): Promise<CheckOutcome> {
+  async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
-      const proof = proofOf(name);
+      const proof = users.accounts.get(name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
-      const outcome = await check.check(attempt);
-      if (closed || proofOf(name) !== proof) continue;
+      const outcome = await check.check(attempt).catch((error: unknown) => {
+        emit({ type: 'warning', message: 'a login could not be checked', error });
+        return 'failed' as const;
+      });
+      if (closed || users.accounts.get(name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, name, proof, at);
       // From now on they are a guess like any other.
       if (outcome === 'wrong') verified.forget(digest);
@@ -164,62 +137,78 @@ export function createPasswordAuthenticator(
     return 'failed';
   }
 
-  async function login(attempt: Attempt): Promise<Authentication> {
-    const { name, digest, clientAddress } = attempt;
+  async function login(attempt: Attempt): Promise<Principal> {
+    const { name, digest, address } = attempt;
     // Credentials that were right before are no guess, and must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? UNCHARGED : await admission.admit(name, clientAddress);
-    if (leave.wait > 0) return refuse(attempt, 'throttled', leave.wait);
+    const leave = wasRight ? UNCHARGED : await admission.admit(name, address);
+    if (leave.wait > 0) throw refusal(attempt, 'throttled', leave.wait);
 
-    const outcome = await line.run(() => verify(attempt), wasRight);
+    const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
       leave.succeeded();
-      return { ok: true, principal: { name } };
+      return { name };
     }
-    if (outcome === 'wrong') return refuse(attempt, 'rejected');
+    if (outcome === 'wrong') throw refusal(attempt, 'rejected');
     leave.abandoned();
-    if (outcome === undefined) return refuse(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
-    // Nothing was refused, so that nothing is told as a refusal.
-    return outcome === 'unavailable' ? refusal('unavailable') : refuse(attempt, 'rejected');
+    if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
+    // Nothing was refused, so that nothing is told as a refusal, and no other password is asked for.
+    if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
+    throw refusal(attempt, 'rejected');
   }
 
   /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
-  function refuse(
-    { name, clientAddress: address }: Attempt,
-    reason: LoginRefusal,
-    retryAfter = 0,
-  ): Authentication {
-    const user = check.isKnown(name) ? name : undefined;
+  function refusal(
+    { name, address }: Attempt,
+    reason: 'malformed' | 'rejected' | 'throttled',
+    retryAfter?: number,
+  ): GatewayError {
+    const user = users.accounts.has(name) ? name : undefined;
     emit({ type: 'login-refused', reason, user, address });
-    return refusal(reason, retryAfter);
+    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
 
   return {
-    authenticate(authorization, clientAddress) {
-      if (closed) return refusal('rejected');
-      if (authorization === undefined) return refusal('missing');
+    /**
+     * Checks the value of a request header `Authorization` (undefined when there is none).
+     * Answers without a promise when the credentials were verified a short time ago, because this stands on the path
+     * of every request.
+     * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
+     */
+    authenticate(
+      authorization: string | undefined,
+      address: string,
+    ): Principal | Promise<Principal> {
+      if (closed || authorization === undefined) throw unauthenticated();
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
-      if (remembered !== undefined) return { ok: true, principal: remembered.principal };
+      if (remembered !== undefined) return remembered.principal;
 
       const credentials = parseBasicCredentials(authorization);
-      if (typeof credentials === 'string') return refusal(credentials);
-      const attempt: Attempt = { ...credentials, digest, clientAddress };
-      if (!check.mayCheck(attempt.password)) return refuse(attempt, 'malformed');
+      if (credentials === undefined) throw unauthenticated();
+      const attempt: Attempt = { ...credentials, digest, address };
+      if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed');
 
-      const key = `${digest} ${clientNetwork(clientAddress)}`;
-      const underWay = flights.get(key);
-      if (underWay !== undefined) return underWay;
-      const flight = login(attempt).finally(() => flights.delete(key));
+      const key = `${digest} ${clientNetwork(address)}`;
+      const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
       flights.set(key, flight);
       return flight;
     },
 
-    remembered: (authorization) => verified.find(verified.digest(authorization)),
+    /**
+     * The login of a header `Authorization` that was verified a short time ago, for callers that see the same header many
+     * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
+     */
+    remembered: (authorization: string) => verified.find(verified.digest(authorization)),
 
-    isLookAlike: check.isLookAlike,
+    /**
+     * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
+     * without regard to these, as roles do, cannot tell the two apart.
+     */
+    isLookAlike: (name: string) => users.lookAlikes.has(name),
 
-    async close() {
+    /** Stops watching and forgets everything. */
+    async close(): Promise<void> {
       closed = true;
       check.close();
       verified.clear();
@@ -227,8 +216,138 @@ export function createPasswordAuthenticator(
   };
 }
 
-function refusal(reason: LoginRefusal, retryAfter = 0): Authentication {
-  return { ok: false, reason, retryAfter };
+/** One text for every reason, so that no client learns which user names exist. */
+export function unauthenticated(): GatewayError {
+  const text = 'A valid user name and password are needed (HTTP Basic authentication).';
+  return new GatewayError('unauthenticated', text, {
+    // RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1.
+    headers: { 'www-authenticate': 'Basic realm="mdx-gateway", charset="UTF-8"' },
+  });
+}
+
+/** @param retryAfter seconds after which the client may try again */
+export function throttled(retryAfter: number): GatewayError {
+  return new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
+}
+
+const UNAVAILABLE =
+  'The login could not be checked, because the engine that knows the users did not say. Try again later.';
+
+/** Longest header value that is read, in characters. */
+export const MAX_HEADER_LENGTH = 4096;
+
+/** Well-formed credentials, exactly as they were sent. */
+export interface Credentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
+
+/** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
+const CONTROL = /\p{Cc}/u;
+
+/**
+ * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8.
+ *
+ * Stricter than the npm package that takes it apart: the token is padded standard base64 and nothing else
+ * (RFC 4648 §4), the bytes are valid UTF-8, the user name is not empty, and neither part holds a control
+ * character. So one pair of name and password has one token, and what is compared is what was sent. Names
+ * are kept as spelt: no trimming, no case folding, no Unicode normalisation. The password is everything
+ * after the first colon.
+ * @returns undefined for another scheme, and for what cannot be read
+ */
+export function parseBasicCredentials(authorization: string): Credentials | undefined {
+  if (authorization.length > MAX_HEADER_LENGTH) return undefined;
+  const token = BASIC.exec(authorization)?.[1];
+  if (token === undefined || !isExactUtf8(token)) return undefined;
+  const { name = '', pass: password = '' } = parse(authorization) ?? {};
+  return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
+}
+
+/** Node's decoder skips what it does not know; encoding again shows whether it skipped anything. */
+function isExactUtf8(token: string): boolean {
+  const bytes = Buffer.from(token, 'base64');
+  return bytes.toString('base64') === token && isUtf8(bytes);
+}
+
+/**
+ * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
+ * scheme or its spaces, for none, and answer as to an anonymous client.
+ * @returns undefined for what is no Basic credentials
+ */
+export function canonicalAuthorization(authorization = ''): string | undefined {
+  const credentials = parseBasicCredentials(authorization);
+  return credentials && basicAuthorization(credentials);
+}
+
+export function basicAuthorization({ name, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
+}
+
+/** Entries that are kept; each is a few hundred bytes. */
+const MAX_VERIFIED = 10_000;
+
+/**
+ * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs
+ * from the check and is not extended by use. An entry counts only while its user has the very proof it was
+ * compared with, so a user that was changed or removed in the users file is out at once.
+ */
+export function createVerifiedCredentials(options: {
+  /** Random bytes of this process, so that a digest is worth nothing anywhere else. */
+  readonly secret: Uint8Array;
+  /** For how long credentials are believed without a check, in milliseconds. 0: nothing is kept at all. */
+  readonly verifiedFor: number;
+  /** See {@link PasswordCheck.users}. */
+  readonly users: { readonly accounts: { get(name: string): unknown } };
+  readonly clock: Pick<Clock, 'now'>;
+  /** The longest unused entry makes room. */
+  readonly max?: number;
+}) {
+  const { secret, verifiedFor, users, clock, max = MAX_VERIFIED } = options;
+  const entries = new LRUCache<string, RememberedLogin & { readonly proof: unknown }>({ max });
+  const key = Buffer.from(secret).toString('base64');
+
+  const current = (digest: string) => {
+    const entry = entries.get(digest);
+    return entry && users.accounts.get(entry.principal.name) === entry.proof ? entry : undefined;
+  };
+
+  return {
+    /**
+     * SHA-256 of the secret and the exact header value: what stands here instead of the password. An HMAC, which takes
+     * five times as long (3 µs), guards digests that others see and could extend; these never leave the process.
+     */
+    digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
+
+    /** The login of these credentials, if they were verified less than `verifiedFor` ago. */
+    find(digest: string): RememberedLogin | undefined {
+      const entry = entries.get(digest);
+      return entry?.counts() ? entry : undefined;
+    },
+
+    /**
+     * Whether these credentials were right when they were last compared, with the proof that the user still
+     * has. Time does not matter. Not a login: it only says that this is no guess.
+     */
+    wasRight: (digest: string) => current(digest) !== undefined,
+
+    /** Keeps credentials that were found right by comparing them with this proof, `at` that time. */
+    remember(digest: string, name: string, proof: unknown, at: number): void {
+      if (verifiedFor <= 0) return;
+      const entry = Object.freeze({
+        principal: Object.freeze({ name }),
+        proof,
+        // By the entry itself, not by its name: one that was forgotten and verified anew is another check.
+        counts: () => current(digest) === entry && clock.now() < at + verifiedFor,
+      });
+      entries.set(digest, entry);
+    },
+
+    /** Forgets credentials that turned out wrong. */
+    forget: (digest: string) => void entries.delete(digest),
+    clear: () => entries.clear(),
+  };
 }
 
 /** How many wait by default. Comparisons of cost 10, two at one time: the last of them waits about two seconds. */
@@ -244,27 +363,47 @@ export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
   const commonLine: (() => void)[] = [];
   let running = 0;
 
-  const callNext = (): void => {
-    const next = preferredLine.shift() ?? commonLine.shift();
-    if (next === undefined) running -= 1;
-    else next();
+  /**
+   * Runs a check when it is its turn.
+   * @param preferred goes before all that are not, and finds room in a full line: for credentials that
+   * were right before, so that a flood of guesses does not put out those who work.
+   * @returns undefined, at once, when the line is full; otherwise what the check says.
+   */
+  return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
+    if (running < atOnce) running += 1;
+    else if (!preferred && commonLine.length >= waiting) return undefined;
+    else await new Promise<void>((go) => void (preferred ? preferredLine : commonLine).push(go));
+    try {
+      return await check();
+    } finally {
+      const next = preferredLine.shift() ?? commonLine.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
   };
+}
 
+export type Permissions = ReturnType<typeof createPermissions>;
+
+/**
+ * What a principal may do beyond querying and reading, which every known user may. Names count exactly as spelt, like
+ * those of the users file: letter case matters, and nothing is trimmed or normalised.
+ * @param lists `auth.admins` and `auth.purgers`
+ * @param controlling `cache.client_control`
+ */
+export function createPermissions(
+  { admins, purgers }: { readonly admins: readonly string[]; readonly purgers: readonly string[] },
+  controlling: 'nobody' | 'purgers' | 'everybody',
+) {
+  const administering = new Set(admins);
+  const purging = new Set([...admins, ...purgers]);
   return {
-    /**
-     * Runs a check when it is its turn.
-     * @param preferred goes before all that are not, and finds room in a full line: for credentials that
-     * were right before, so that a flood of guesses does not put out those who work.
-     * @returns undefined, at once, when the line is full; otherwise what the check says.
-     */
-    run<T>(check: () => Promise<T>, preferred: boolean): Promise<T> | undefined {
-      const isFull = running >= atOnce;
-      if (isFull && !preferred && commonLine.length >= waiting) return undefined;
-      if (!isFull) running += 1;
-      const turn = isFull
-        ? new Promise<void>((go) => void (preferred ? preferredLine : commonLine).push(go))
-        : Promise.resolve();
-      return turn.then(check).finally(callNext);
-    },
+    /** Change roles and datasets, and purge. */
+    mayAdminister: ({ name }: Principal) => administering.has(name),
+    /** Purge the cache. Every administrator may. */
+    mayPurge: ({ name }: Principal) => purging.has(name),
+    /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
+    mayControlCache: ({ name }: Principal) =>
+      controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
   };
 }

@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import {
+  basicAuthorization,
   createPasswordAuthenticator,
   type Authenticator,
+  type Credentials,
   type LoginOptions,
   type PasswordCheck,
 } from './authenticator.ts';
-import { basicAuthorization, type Credentials } from './basic-credentials.ts';
 
 /**
  * Port: tries a login at the engine.
@@ -78,11 +79,12 @@ export function createEngineAuthenticator({
       known.set(name, true);
       return 'right';
     },
-    // There is nothing here that could change: what an engine knows of its users it does not tell.
-    proofOf: () => 'engine',
-    isKnown: (name) => known.has(name),
-    // The other users of an engine are not known.
-    isLookAlike: () => true,
+    users: {
+      // There is nothing here that could change: what an engine knows of its users it does not tell.
+      accounts: { get: () => 'engine', has: (name) => known.has(name) },
+      // Its other users are not known.
+      lookAlikes: { has: () => true },
+    },
     close: () => closing.abort(),
   };
   return createPasswordAuthenticator(check, login);

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { isIPv6, SocketAddress } from 'node:net';
 import { LRUCache } from 'lru-cache';
-import { clientNetwork } from './client-network.ts';
 import type { Clock } from '../common/clock.ts';
 
 /**
@@ -34,6 +34,13 @@ export function createLoginThrottle({
   const users = createBuckets(limits.user, clock, max);
   const clients = createBuckets(limits.client, clock, max);
 
+  /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
+  function bucketsOf(name: string, clientAddress: string) {
+    const client = clientNetwork(clientAddress);
+    const user = hash('sha256', JSON.stringify([name, client]), 'base64url');
+    return [users(user), clients(client)] as const;
+  }
+
   return {
     /**
      * Asks leave for one attempt, and charges it in the same step: attempts under way count as failed until
@@ -41,53 +48,65 @@ export function createLoginThrottle({
      * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged.
      */
     admit(name: string, clientAddress: string): number {
-      const { user, client } = keysOf(name, clientAddress);
-      const wait = Math.max(users.wait(user), clients.wait(client));
+      const [user, client] = bucketsOf(name, clientAddress);
+      const wait = Math.max(user.wait(), client.wait());
       if (wait > 0) return Math.ceil(wait / 1000);
-      users.add(user, -1);
-      clients.add(client, -1);
+      user.add(-1);
+      client.add(-1);
       return 0;
     },
     /** The attempt was right: forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
-      const { user, client } = keysOf(name, clientAddress);
-      users.add(user, limits.user.burst);
-      clients.add(client, 1);
+      const [user, client] = bucketsOf(name, clientAddress);
+      user.add(limits.user.burst);
+      client.add(1);
     },
     /** The attempt came to nothing, without telling whether it was right: it is given back. */
     abandoned(name: string, clientAddress: string): void {
-      const { user, client } = keysOf(name, clientAddress);
-      users.add(user, 1);
-      clients.add(client, 1);
+      for (const bucket of bucketsOf(name, clientAddress)) bucket.add(1);
     },
   };
 }
 
-/** A digest of the name, which may be thousands of characters of an attacker's choosing. */
-function keysOf(name: string, clientAddress: string) {
-  const client = clientNetwork(clientAddress);
-  return { client, user: hash('sha256', JSON.stringify([name, client]), 'base64url') };
+/**
+ * What counts as one client for throttling: an IPv4 address, also when it is written as IPv4-mapped IPv6
+ * (RFC 4291 §2.5.5.2), or the /64 network of an IPv6 address, because a single host commonly has all of its
+ * addresses (RFC 6177 §2). Anything else counts as the text that it is.
+ */
+export function clientNetwork(address: string): string {
+  const plain = address.replace(/%.*$/s, '');
+  if (!isIPv6(plain)) return plain;
+  // In the one spelling of RFC 5952, where only a mapped address (and ::/96) ends in dotted decimals.
+  const { address: canonical } = new SocketAddress({ address: plain, family: 'ipv6' });
+  const mapped = /^::ffff:(\d+\.[\d.]+)$/.exec(canonical)?.[1];
+  if (mapped !== undefined) return mapped;
+  const [left = [], right = []] = canonical
+    .split('::')
+    .map((half) => half.split(':').filter((group) => group !== ''));
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => '0');
+  return `${[...left, ...zeros, ...right].slice(0, 4).join(':')}::/64`;
 }
 
-/** Token buckets: full when unknown, filled by one token every `refill` milliseconds. */
+/** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
 function createBuckets(
   { burst, refill }: { readonly burst: number; readonly refill: number },
   clock: Pick<Clock, 'now'>,
   max: number,
 ) {
   const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
-  const tokensOf = (key: string): number => {
-    const { tokens, at } = buckets.get(key) ?? { tokens: burst, at: clock.now() };
-    return tokens + (clock.now() - at) / refill;
-  };
-  return {
-    /** Milliseconds until there is a token; 0 when there is one. */
-    wait: (key: string): number => Math.max(0, (1 - tokensOf(key)) * refill),
-    add(key: string, count: number): void {
-      const tokens = Math.min(burst, tokensOf(key)) + count;
-      if (tokens >= burst) buckets.delete(key);
-      else buckets.set(key, { tokens, at: clock.now() });
-    },
+  return (key: string) => {
+    const at = clock.now();
+    const known = buckets.get(key);
+    const tokens = known === undefined ? burst : known.tokens + (at - known.at) / refill;
+    return {
+      /** Milliseconds until there is a token; 0 when there is one. */
+      wait: (): number => Math.max(0, (1 - tokens) * refill),
+      add(count: number): void {
+        const left = Math.min(burst, tokens) + count;
+        if (left >= burst) buckets.delete(key);
+        else buckets.set(key, { tokens: left, at });
+      },
+    };
   };
 }
 

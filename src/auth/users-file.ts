@@ -1,9 +1,21 @@
+import { compare as compareByBcrypt } from 'bcrypt';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { bcryptCost, MAX_COST, MIN_COST } from './password-hash.ts';
+import {
+  createPasswordAuthenticator,
+  type Authenticator,
+  type LoginOptions,
+} from './authenticator.ts';
+
+/** bcrypt reads this many bytes of a password and no more. */
+export const MAX_PASSWORD_BYTES = 72;
+
+/** Below 4 there is no bcrypt; one comparison of cost 15 already takes seconds. */
+const MIN_COST = 4;
+const MAX_COST = 15;
 
 /** Largest users file, in bytes: over ten thousand users. */
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -16,15 +28,143 @@ const PROBLEMS_SHOWN = 10;
 /** How often the file is read, in milliseconds. A change counts when two readings in a row show it. */
 const POLL_INTERVAL = 1000;
 
-/** A user with one password: another object as soon as the password changes, or the user was gone in between. */
-export interface Account {
-  /** Of bcrypt. */
-  readonly hash: string;
+/** Half of the default thread pool of libuv: files and DNS names need the other half. */
+const COMPARISONS_AT_ONCE = 2;
+
+/** Where the users come from. */
+interface UsersFile {
+  /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
+  readonly file: string;
+  /** Reads the whole file; rejects when it cannot. Default: from the file system. */
+  readonly read?: (file: string) => Promise<Uint8Array>;
+  /**
+   * Calls back again and again, that many milliseconds apart; answers the function that ends it. Default: a timer that
+   * does not keep the process alive.
+   */
+  readonly repeat?: (callback: () => Promise<void>, interval: number) => () => void;
 }
 
-export interface Users {
-  /** By the exact spelling of the name. */
-  readonly accounts: ReadonlyMap<string, Account>;
+/**
+ * Checks HTTP Basic logins (RFC 7617) against a password file that it follows.
+ *
+ * An unknown user costs one comparison, like a wrong password, and gets the same answer. Passwords of more than
+ * 72 bytes are refused as malformed: bcrypt would not look at the rest.
+ *
+ * @param options.compare Default: bcrypt, on the thread pool. Rejects when it cannot tell
+ * @throws {UsersFileError} when the users file cannot be used at the start.
+ */
+export async function createFileAuthenticator({
+  compare = comparePassword,
+  ...options
+}: LoginOptions &
+  UsersFile & { readonly compare?: typeof comparePassword }): Promise<Authenticator> {
+  const { users, close } = await followUsers(options);
+  const check = {
+    atOnce: COMPARISONS_AT_ONCE,
+    mayCheck: isComparable,
+    async check({ name, password }: { readonly name: string; readonly password: string }) {
+      const account = users.accounts.get(name);
+      // Made for every login, so that no time tells whether it is used.
+      const decoy = createDecoyHash(users.commonCost, options.random);
+      const isRight = await compare(password, account?.hash ?? decoy);
+      return isRight && account !== undefined ? 'right' : 'wrong';
+    },
+    users,
+    close,
+  } as const;
+  return createPasswordAuthenticator(check, options);
+}
+
+/**
+ * Reads the users file and follows its changes.
+ *
+ * It reads the content each time instead of asking the system to watch. File notifications are lost when an
+ * editor renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems;
+ * size and times can be equal after a change, since all bcrypt lines of one user have one length. The file
+ * is small. Two readings in a row must agree before a change counts, so neither a half-written file nor a
+ * moment without one is taken for the operator's will.
+ *
+ * @param options.emit - told of every change, and of a file that went missing or turned wrong; must not throw.
+ * @returns those that may log in now: one object, whose parts are replaced.
+ * @throws {UsersFileError} when the file cannot be used at the start.
+ */
+export async function followUsers({
+  file,
+  read = readUsersFile,
+  repeat = repeatByTimer,
+  emit,
+}: UsersFile & { readonly emit: Emit }) {
+  /** One reading: `print` is equal for equal content, or for the same failure. */
+  const observe = async () => {
+    try {
+      const bytes = await read(file);
+      return { print: hash('sha256', bytes), bytes };
+    } catch (cause) {
+      return { print: `error ${String(cause)}`, cause };
+    }
+  };
+  const usersOf = ({ bytes, cause }: Awaited<ReturnType<typeof observe>>, before?: Users) => {
+    if (bytes === undefined) throw unreadable(file, cause);
+    const found = parseUsers(bytes, file, before?.accounts);
+    emit({ type: 'users-loaded', count: found.accounts.size });
+    for (const message of found.warnings) emit({ type: 'warning', message });
+    return found;
+  };
+
+  const first = await observe();
+  const users = usersOf(first);
+  /** The reading that was acted upon last, and one that differs from it and was seen once. */
+  let settled = first.print;
+  let unconfirmed: string | undefined;
+  let closed = false;
+  let polling = false;
+
+  const stop = repeat(async () => {
+    // A file system that hangs must not gather readings.
+    if (polling) return;
+    polling = true;
+    const reading = await observe();
+    polling = false;
+    if (closed) return;
+    const { print } = reading;
+    const isConfirmed = print === unconfirmed && print !== settled;
+    unconfirmed = print;
+    if (!isConfirmed) return;
+    settled = print;
+    try {
+      Object.assign(users, usersOf(reading, users));
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+    }
+  }, POLL_INTERVAL);
+
+  return {
+    users,
+    /** Stops reading. A reading that is under way changes nothing any more. */
+    close() {
+      closed = true;
+      stop();
+    },
+  };
+}
+
+/** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
+async function readUsersFile(file: string): Promise<Uint8Array> {
+  const state = await stat(file);
+  if (!state.isFile()) throw new Error('it is not a regular file');
+  if (state.size > MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_FILE_BYTES} bytes`);
+  return readFile(file);
+}
+
+export const repeatByTimer: NonNullable<UsersFile['repeat']> = (callback, interval) => {
+  const timer = setInterval(() => void callback(), interval).unref();
+  return () => clearInterval(timer);
+};
+
+interface Users {
+  /** By the exact spelling of the name: another object as soon as the password changes, or the user was gone in between. */
+  readonly accounts: ReadonlyMap<string, { readonly hash: string }>;
   /** The cost that most hashes have; of two equally frequent ones the higher. */
   readonly commonCost: number;
   /** Names that differ from another one in letter case or Unicode form only. */
@@ -56,29 +196,27 @@ export function parseUsers(
 ): Users {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text']);
 
-  const accounts = new Map<string, Account>();
+  const accounts = new Map<string, { readonly hash: string }>();
   const lineOf = new Map<string, number>();
   const problems: string[] = [];
   for (const [index, line] of new TextDecoder().decode(bytes).split(/\r?\n/).entries()) {
     if (/^[ \t]*(?:#|$)/.test(line)) continue;
     const [, name = '', text] = /^([^:]*):(.*)$/su.exec(line) ?? [];
-    const hash = text?.trimEnd() ?? '';
+    const given = text?.trimEnd();
     const earlier = lineOf.get(name);
-    const problem =
-      (text === undefined ? 'there is no colon' : (nameProblem(name) ?? hashProblem(hash))) ??
-      (earlier === undefined ? undefined : `the user of line ${earlier} again`);
-    if (problem === undefined) {
-      const known = before.get(name);
-      accounts.set(name, known?.hash === hash ? known : { hash });
-      lineOf.set(name, index + 1);
-    } else {
+    const problem = problemOf(name, given) ?? (earlier && `the user of line ${earlier} again`);
+    if (given === undefined || problem !== undefined) {
       problems.push(`line ${index + 1}: ${problem}`);
+      continue;
     }
+    const known = before.get(name);
+    accounts.set(name, known?.hash === given ? known : { hash: given });
+    lineOf.set(name, index + 1);
   }
   if (problems.length === 0 && accounts.size === 0) problems.push('it holds no user');
   if (problems.length > 0) throw unusable(file, problems);
 
-  const costs = [...Map.groupBy(accounts.values(), ({ hash }) => bcryptCost(hash) ?? MAX_COST)];
+  const costs = [...Map.groupBy(accounts.values(), (account) => bcryptCost(account.hash) ?? 0)];
   const [[commonCost] = [MAX_COST]] = costs.toSorted(
     ([cost, alike], [other, others]) => others.length - alike.length || other - cost,
   );
@@ -100,24 +238,21 @@ export function parseUsers(
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
 }
 
-function nameProblem(name: string): string | undefined {
+/** Why a line cannot be taken. */
+function problemOf(name: string, given: string | undefined): string | undefined {
+  if (given === undefined) return 'there is no colon';
   if (name === '') return 'the user name is empty';
   if (/\p{Cc}/u.test(name)) return 'the user name holds a control character';
   if (name.trim() !== name) return 'the user name begins or ends with white space';
   if (Buffer.byteLength(name) > MAX_NAME_BYTES) {
     return `the user name is longer than ${MAX_NAME_BYTES} bytes`;
   }
-  return undefined;
-}
-
-function hashProblem(hash: string): string | undefined {
-  if (!/^\$2[aby]\$/.test(hash)) return 'the hash is not bcrypt ($2a$, $2b$ or $2y$)';
-  const cost = bcryptCost(hash);
+  if (!/^\$2[aby]\$/.test(given)) return 'the hash is not bcrypt ($2a$, $2b$ or $2y$)';
+  const cost = bcryptCost(given);
   if (cost === undefined) return 'the bcrypt hash is damaged';
   if (cost < MIN_COST) return `the cost of the hash is below ${MIN_COST}`;
-  if (cost > MAX_COST)
-    return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
-  return undefined;
+  if (cost <= MAX_COST) return undefined;
+  return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
 
 /** A form that also takes letters of other widths and styles for the same. */
@@ -134,108 +269,6 @@ function unusable(file: string, problems: readonly string[]): UsersFileError {
   );
 }
 
-/** Calls back again and again, that many milliseconds apart; answers the function that ends it. */
-export type Repeat = (callback: () => Promise<void>, interval: number) => () => void;
-
-export interface FollowedUsers {
-  /** Those that may log in now. */
-  users(): Users;
-  /** Stops reading. A reading that is under way changes nothing any more. */
-  close(): void;
-}
-
-/**
- * Reads the users file and follows its changes.
- *
- * It reads the content each time instead of asking the system to watch. File notifications are lost when an
- * editor renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems;
- * size and times can be equal after a change, since all bcrypt lines of one user have one length. The file
- * is small. Two readings in a row must agree before a change counts, so neither a half-written file nor a
- * moment without one is taken for the operator's will.
- *
- * @param read - reads the whole file; rejects when it cannot.
- * @param emit - told of every change, and of a file that went missing or turned wrong; must not throw.
- * @throws {UsersFileError} when the file cannot be used at the start.
- */
-export async function followUsers({
-  file,
-  read,
-  repeat,
-  emit,
-}: {
-  readonly file: string;
-  readonly read: (file: string) => Promise<Uint8Array>;
-  readonly repeat: Repeat;
-  readonly emit: Emit;
-}): Promise<FollowedUsers> {
-  /** One reading: `print` is equal for equal content, or for the same failure. */
-  const observe = async () => {
-    try {
-      const bytes = await read(file);
-      return { print: `bytes ${hash('sha256', bytes)}`, bytes };
-    } catch (cause) {
-      return { print: `error ${String(cause)}`, error: unreadable(file, cause) };
-    }
-  };
-  const usersOf = ({ bytes, error }: Awaited<ReturnType<typeof observe>>, before?: Users) => {
-    if (bytes === undefined) throw error;
-    const found = parseUsers(bytes, file, before?.accounts);
-    emit({ type: 'users-loaded', count: found.accounts.size });
-    for (const message of found.warnings) emit({ type: 'warning', message });
-    return found;
-  };
-
-  const first = await observe();
-  let users = usersOf(first);
-  /** The reading that was acted upon last, and one that differs from it and was seen once. */
-  let settled = first.print;
-  let unconfirmed: string | undefined;
-  let closed = false;
-  let polling = false;
-
-  const stop = repeat(async () => {
-    // A file system that hangs must not gather readings.
-    if (polling) return;
-    polling = true;
-    const reading = await observe();
-    polling = false;
-    if (closed) return;
-    const { print } = reading;
-    const isConfirmed = print === unconfirmed && print !== settled;
-    unconfirmed = print;
-    if (!isConfirmed) return;
-    settled = print;
-    try {
-      users = usersOf(reading, users);
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      emit({ type: 'warning', message: `keeping the current users: ${problem}` });
-    }
-  }, POLL_INTERVAL);
-
-  return {
-    users: () => users,
-    close() {
-      closed = true;
-      stop();
-    },
-  };
-}
-
-/** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
-export async function readUsersFile(file: string): Promise<Uint8Array> {
-  const state = await stat(file);
-  if (!state.isFile()) throw new Error('it is not a regular file');
-  if (state.size > MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_FILE_BYTES} bytes`);
-  return readFile(file);
-}
-
-/** The timer does not keep the process alive. */
-export const repeatByTimer: Repeat = (callback, interval) => {
-  const timer = setInterval(() => void callback(), interval).unref();
-  return () => clearInterval(timer);
-};
-
 function unreadable(file: string, cause: unknown): UsersFileError {
   const { code, message = String(cause) } = cause as { code?: string; message?: string };
   const problem =
@@ -243,4 +276,51 @@ function unreadable(file: string, cause: unknown): UsersFileError {
       ? `there is no such file. It is made by: htpasswd -c -B -C 10 ${file} NAME`
       : `it cannot be read (${message})`;
   return new UsersFileError(`users file ${file}: ${problem}`, { cause });
+}
+
+/**
+ * `$2a$`, `$2b$` or `$2y$`, the cost, 22 characters of salt, 31 of digest. The last character of salt and
+ * digest carries 2 and 4 bits, so few characters are possible there; with any other the comparison, which
+ * writes the hash anew and compares text, could never succeed.
+ */
+const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
+
+const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+
+/** The cost of a bcrypt hash, or undefined when the text is none. The cost may lie outside of the limits. */
+export function bcryptCost(text: string): number | undefined {
+  const cost = BCRYPT.exec(text)?.[1];
+  return cost === undefined ? undefined : Number(cost);
+}
+
+/**
+ * Whether bcrypt can tell this password from every other. It cannot if it is longer than 72 bytes of UTF-8,
+ * because the rest is not read, nor if it holds a NUL, where other programs stop reading.
+ */
+export function isComparable(password: string): boolean {
+  return Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
+}
+
+/**
+ * Compares on the thread pool of libuv; false for a wrong password. `$2y$`, which htpasswd and PHP write, is the
+ * algorithm that the library knows as `$2b$`; under its own name the library answers false.
+ */
+export function comparePassword(password: string, given: string): Promise<boolean> {
+  return compareByBcrypt(
+    password,
+    given.replace(/^\$2y/, () => '$2b'),
+  );
+}
+
+/**
+ * A hash that no known password has, for the comparison that an unknown user name must cost.
+ *
+ * @param cost - bcrypt cost, so that the comparison takes as long as that of a real user.
+ * @param random - gives that many random bytes.
+ */
+export function createDecoyHash(cost: number, random: (bytes: number) => Uint8Array): string {
+  const characters = Array.from(random(53), (byte) => ALPHABET[byte & 0x3f]);
+  characters[21] = '.';
+  characters[52] = '.';
+  return `$2b$${String(cost).padStart(2, '0')}$${characters.join('')}`;
 }

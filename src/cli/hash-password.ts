@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
-import { MAX_PASSWORD_BYTES } from '../auth/password-hash.ts';
+import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
 import { isUserName, userName } from '../config/kinds.ts';
 
 /** Standard input; a terminal has `isTTY`. */

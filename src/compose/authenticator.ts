@@ -1,6 +1,6 @@
 import type { Authenticator } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
-import { createFileAuthenticator } from '../auth/file-authenticator.ts';
+import { createFileAuthenticator } from '../auth/users-file.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/login-trial.ts';

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { createApp } from '../app.ts';
-import { createPermissions } from '../auth/permissions.ts';
+import { createPermissions, type Login } from '../auth/authenticator.ts';
 import type { Config } from '../config/config.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
-import { createLogin } from '../http/login.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import type { Invalidate } from '../common/invalidation.ts';
 import { createXmlaHandler } from '../line/handler.ts';
@@ -64,7 +63,8 @@ export async function createRuntime(
   const engines = createEngines(config, parts);
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login = createLogin(authenticator, addressOf);
+  const login: Login = (request) =>
+    authenticator.authenticate(request.headers.authorization, addressOf(request));
   const roleSets =
     storage === undefined
       ? NO_ROLE_SETS

@@ -1,18 +1,15 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
-import type { Permissions } from '../auth/permissions.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { CacheShare } from '../config/config.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Explanation } from '../cache/explain.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { BypassReason, GatewayReason } from '../common/reasons.ts';
 import { sendWhole } from './answers.ts';
-import type { Login } from './login.ts';
 import { readBody } from './read-body.ts';
-import { forgery, refuseDelegation } from './request-checks.ts';
-import { queryParameters } from './request-head.ts';
+import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
@@ -63,29 +60,33 @@ export type ExplainXmla = (question: ExplainQuestion) => Promise<XmlaExplanation
  * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and
  *   `bad-request` for a query that is not understood
  */
-export function createExplainHandler(options: {
-  login: Login;
-  permissions: Permissions;
+export function createExplainHandler({
+  explain,
+  maxBody,
+  ...admission
+}: Admission & {
   explain: ExplainXmla;
   /** Largest XMLA request in bytes. */
   maxBody: number;
 }): RequestHandler {
-  const { login, permissions, explain, maxBody } = options;
   return async (request, response) => {
-    const administrator = await login(request);
-    refuseDelegation(request.headers, '');
+    const administrator = await admit(request, admission);
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-    refuseOthers(administrator, permissions);
     const { project, user } = readExplainQuery(request);
     const principal = user === undefined ? administrator : { name: user };
     const headers = xmlaHeaders(request.headers);
     const body = await readBody(request, maxBody);
     const question = { headers, body, project, search: '', principal } as const;
+    const { classification, cache } = await explain(question).catch(asRefusal);
+    // As a reader would have them in order.
+    const { decision, reason, why, ...asked } = classification;
+    const { key, parts, epochs, memory, ...beside } = cache ?? {};
     sendPretty(response, {
-      ...(project !== undefined && { project }),
+      project,
       user: principal.name,
-      ...explanationJson(await explain(question).catch(asRefusal)),
+      classification: { decision, reason, why: why === '' ? undefined : why, ...asked },
+      cache: cache && { key, parts, epochs, memory, ...beside },
     });
   };
 }
@@ -97,6 +98,22 @@ function asRefusal(error: unknown): XmlaExplanation {
   return { classification: { decision: 'refused', reason, why: message } };
 }
 
+const UNITS: ReadonlyMap<string, string> = new Map([
+  ['age', 'age_ms'],
+  ['ttl', 'ttl_ms'],
+  ['engineMilliseconds', 'engine_ms'],
+]);
+
+/** For JSON: milliseconds under names that say so, without fractions. */
+function withUnits(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  const named = Object.entries(value).map(([name, inner]) => {
+    const unit = typeof inner === 'number' ? UNITS.get(name) : undefined;
+    return unit === undefined ? [name, inner] : [unit, Math.round(inner)];
+  });
+  return Object.fromEntries(named);
+}
+
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
 
@@ -105,90 +122,33 @@ function readExplainQuery(request: IncomingMessage) {
   if (user !== undefined && !USER_NAME.test(user)) {
     throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
   }
-  return { project: readProject(project), user };
-}
-
-/** Names that no path can carry are refused here as they are there. */
-function readProject(name: string | undefined): string | undefined {
-  if (name === undefined) return undefined;
-  const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(name)}`);
-  if (path?.kind === 'xmla' && path.project === name) return name;
-  const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
-  throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+  if (project !== undefined) {
+    // Names that no path can carry are refused here as they are there.
+    const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
+    const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
+    if (path?.kind !== 'xmla' || path.project !== project) {
+      throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+    }
+  }
+  return { project, user };
 }
 
 /** An XMLA request is understood by these; what else the caller's program sends speaks of the call itself. */
-const XMLA_HEADERS: ReadonlySet<string> = new Set([
-  'content-type',
-  'soapaction',
-  'user-agent',
-  'x-as-sessionid',
-  'x-as-getsessiontoken',
-]);
+const XMLA_HEADER = /^(?:content-type|soapaction|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
 
 function xmlaHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const accept = xmlaAccept(headers.accept);
-  return {
-    ...Object.fromEntries(Object.entries(headers).filter(([name]) => XMLA_HEADERS.has(name))),
-    ...(accept !== undefined && { accept }),
-  };
+  const taken = Object.entries(headers).filter(([name]) => XMLA_HEADER.test(name));
+  return { ...Object.fromEntries(taken), accept: xmlaAccept(headers.accept) };
 }
 
 /**
  * The explanation is JSON, and programs such as curl say that they take anything, so that neither says what the
  * XMLA request would accept.
  */
-function xmlaAccept(header: string | undefined): string | undefined {
-  const ranges = (header ?? '').split(',').filter((range) => typeOf(range) !== 'application/json');
-  if (ranges.every((range) => ['', '*/*'].includes(typeOf(range)))) return undefined;
-  return ranges.join(',').trim();
-}
-
-function typeOf(range: string): string {
-  return range.split(';', 1)[0]?.trim().toLowerCase() ?? '';
-}
-
-type FoundEntry = NonNullable<Explanation['memory']>;
-
-/** An explanation as JSON shows it: names in snake_case with their units, milliseconds without fractions. */
-function explanationJson({ classification, cache }: XmlaExplanation) {
-  const { decision, reason, why, method, subject, catalogs, share, ttl } = classification;
-  return {
-    classification: {
-      decision,
-      reason,
-      // Undefined and '' both mean that there is nothing to say.
-      why: why === '' ? undefined : why,
-      method,
-      subject: subject === '' ? undefined : subject,
-      catalogs,
-      share,
-      ttl_ms: ttl === undefined ? undefined : Math.round(ttl),
-    },
-    cache: cache === undefined ? undefined : cacheJson(cache),
-  };
-}
-
-function cacheJson({ key, parts, epochs, memory, redis, flight, nearest }: Explanation) {
-  return {
-    key,
-    parts: parts.map(({ name, digest }) => ({ name, digest })),
-    epochs: epochs === 'unknown' ? epochs : epochs.map(({ scope, token }) => ({ scope, token })),
-    memory: memory === null ? null : entryJson(memory),
-    redis: redis === null || typeof redis === 'string' ? redis : entryJson(redis),
-    flight,
-    nearest:
-      nearest === null ? null : { differs: nearest.differs, age_ms: Math.round(nearest.age) },
-  };
-}
-
-function entryJson({ age, ttl, bytes, engineMilliseconds }: FoundEntry) {
-  return {
-    age_ms: Math.round(age),
-    ttl_ms: Math.round(ttl),
-    bytes,
-    engine_ms: Math.round(engineMilliseconds),
-  };
+function xmlaAccept(header = ''): string | undefined {
+  const ranges = header.split(',').filter((range) => !/^\s*application\/json\s*(;|$)/i.test(range));
+  const isOpen = ranges.every((range) => /^\s*(\*\/\*)?\s*(;|$)/.test(range));
+  return isOpen ? undefined : ranges.join(',').trim();
 }
 
 /** How many are told when the request does not say how many, and the most. */
@@ -199,35 +159,39 @@ const LIMITS = { usual: 100, most: 1000 } as const;
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, and `bad-request` for a query that is
  *   not understood
  */
-export function createPurgesHandler(options: {
-  login: Login;
-  permissions: Permissions;
-  purgeLog: Pick<PurgeLog, 'latest'>;
-}): RequestHandler {
-  const { login, permissions, purgeLog } = options;
+export function createPurgesHandler({
+  purgeLog,
+  ...admission
+}: Admission & { purgeLog: Pick<PurgeLog, 'latest'> }): RequestHandler {
   return async (request, response) => {
-    const administrator = await login(request);
-    refuseDelegation(request.headers, '');
-    refuseOthers(administrator, permissions);
-    const { complete, purges } = await purgeLog.latest(readLimit(request));
+    await admit(request, admission);
+    const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
+    if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
+      throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
+    }
+    const { complete, purges } = await purgeLog.latest(Number(limit));
     sendPretty(response, { complete, purges: purges.map(purgeJson) });
   };
 }
 
 function purgeJson({ id, at, ...record }: PurgeRecord) {
-  return { id, at: new Date(at).toISOString(), ...record };
+  return { id, at: new Date(at), ...record };
 }
 
-function readLimit(request: IncomingMessage): number {
-  const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
-  if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
-    throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
-  }
-  return Number(limit);
+/** What is needed to know administrators. */
+interface Admission {
+  login: Login;
+  permissions: Permissions;
 }
 
-function refuseOthers(principal: Principal, permissions: Permissions): void {
-  if (permissions.mayAdminister(principal)) return;
+/** @throws what the login throws; GatewayError `identity-refused`, `forbidden` for all but administrators */
+async function admit(
+  request: IncomingMessage,
+  { login, permissions }: Admission,
+): Promise<Principal> {
+  const principal = await login(request);
+  refuseDelegation(request.headers, '');
+  if (permissions.mayAdminister(principal)) return principal;
   throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is not in auth.admins.`);
 }
 
@@ -252,7 +216,7 @@ function refused(why: string): GatewayError {
 }
 
 function sendPretty(response: ServerResponse, value: unknown): void {
-  sendWhole(response, 'application/json', `${JSON.stringify(value, undefined, 2)}\n`);
+  sendWhole(response, 'application/json', `${JSON.stringify(value, withUnits, 2)}\n`);
 }
 
 /** Concurrent callers share the running check, and later ones its result for so many milliseconds. */
@@ -266,9 +230,7 @@ export function shareFor<T>(
   return () => {
     if (shared !== undefined && clock.now() < until) return shared;
     until = Infinity;
-    shared = check().finally(() => {
-      until = clock.now() + milliseconds;
-    });
+    shared = check().finally(() => (until = clock.now() + milliseconds));
     return shared;
   };
 }

@@ -56,6 +56,10 @@ export function sendWhole(
   response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
+export function sendJson(response: ServerResponse, value: unknown): void {
+  sendWhole(response, 'application/json', JSON.stringify(value));
+}
+
 /**
  * The head alone.
  * @param length bytes of the body that follows, or would follow if it were not HEAD

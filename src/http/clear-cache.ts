@@ -1,31 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { canonicalAuthorization } from '../auth/basic-credentials.ts';
-import type { Permissions } from '../auth/permissions.ts';
+import { canonicalAuthorization, type Login, type Permissions } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { Stale } from '../common/invalidation.ts';
 import type { EngineClear } from '../cache/purge/engine-clear.ts';
 import type { Purge, PurgeOutcome } from '../cache/purge/purge.ts';
-import { asGatewayError, sendError, sendWhole } from './answers.ts';
-import { forgery, unclearHead } from './request-checks.ts';
-import type { Login } from './login.ts';
+import { asGatewayError, sendError, sendJson, sendWhole } from './answers.ts';
+import { forgery, unclearHead } from './request-head.ts';
 
-/** Answers `clearCache` (interface document §4.3). Never rejects. */
-export type ClearCacheHandler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  project: string | undefined,
-) => Promise<void>;
+export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
 
-export function createClearCacheHandler(options: {
+/** Answers `clearCache` (interface document §4.3). What it gives never rejects. */
+export function createClearCacheHandler({
+  login,
+  permissions,
+  purge,
+  newId,
+  emit,
+}: {
   login: Login;
   permissions: Permissions;
   purge: Purge;
   newId: () => string;
   emit: Emit;
-}): ClearCacheHandler {
-  const { emit } = options;
-
+}) {
   async function clear(request: IncomingMessage, project: string | undefined) {
     const unclear = unclearHead(request);
     if (unclear !== undefined) throw unclear;
@@ -34,18 +32,17 @@ export function createClearCacheHandler(options: {
         headers: { allow: 'GET, POST' },
       });
     }
-    const principal = await options.login(request);
-    const refuse = (why: string) => {
+    const principal = await login(request);
+    const mayNot = permissions.mayPurge(principal)
+      ? undefined
+      : `${principal.name} is neither in auth.admins nor in auth.purgers`;
+    const why = forgery(request.headers) ?? mayNot;
+    if (why !== undefined) {
       emit({ type: 'purge-refused', principal: principal.name, why });
       throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
-    };
-    const forged = forgery(request.headers);
-    if (forged !== undefined) refuse(forged);
-    if (!options.permissions.mayPurge(principal)) {
-      refuse(`${principal.name} is neither in auth.admins nor in auth.purgers`);
     }
     const stale = project === undefined ? 'everything' : { project };
-    const outcome = await options.purge(stale, {
+    const outcome = await purge(stale, {
       principal: principal.name,
       cause: 'clear-cache',
       authorization: canonicalAuthorization(request.headers.authorization),
@@ -54,17 +51,18 @@ export function createClearCacheHandler(options: {
     throw purgeFailure(stale, outcome);
   }
 
-  return async function handle(request, response, project) {
+  return async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    project: string | undefined,
+  ) => {
     const shape = clearCacheShape(request);
     try {
       const receipt = await clear(request, project);
       if (shape === 'text') sendWhole(response, 'text/plain; charset=utf-8', clearedText(project));
-      else {
-        const body = JSON.stringify({ status: 'cleared', ...receipt });
-        sendWhole(response, 'application/json', body);
-      }
+      else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {
-      const id = options.newId();
+      const id = newId();
       sendError(response, asGatewayError(error, id, emit), shape, id);
     }
   };
@@ -103,7 +101,7 @@ function purgeFailure(
       details: { status: 'engine-not-cleared', ...outcome.receipt, engines },
     });
   }
-  const told = engines.map(withoutTheWord);
+  const told = JSON.parse(JSON.stringify(engines), withoutTheWord) as typeof engines;
   const text = `Redis did not confirm the purge. The memory of this gateway is empty; other gateways may still answer from their caches. The purge stays owed and is done when Redis answers, if this gateway still runs then; call again to be sure. ${engineSentences(told)}`;
   return new GatewayError('purge-failed', text.trim(), {
     retryAfter: RETRY_AFTER,
@@ -113,21 +111,15 @@ function purgeFailure(
 
 /** One sentence for each replica; '' when none was called. */
 function engineSentences(engines: readonly EngineClear[]): string {
-  const failed = engines.filter(({ ok }) => !ok);
   const emptied = engines.filter(({ ok }) => ok).map(({ replica }) => replica);
-  return [
-    ...failed.map(({ replica, why }) =>
-      `Not emptied: the cache of ${replica}. ${why ?? ''}`.trim(),
-    ),
-    ...(emptied.length > 0 ? [`Emptied: the cache of ${emptied.join(', ')}.`] : []),
-  ].join(' ');
+  const sentences = engines
+    .filter(({ ok }) => !ok)
+    .map(({ replica, why = '' }) => `Not emptied: the cache of ${replica}. ${why}`.trim());
+  if (emptied.length > 0) sentences.push(`Emptied: the cache of ${emptied.join(', ')}.`);
+  return sentences.join(' ');
 }
 
 /** Also the URL of a replica could hold it. */
-function withoutTheWord({ replica, why, ...rest }: EngineClear): EngineClear {
-  return { replica: hushed(replica), ...rest, ...(why !== undefined && { why: hushed(why) }) };
-}
-
-function hushed(text: string): string {
-  return text.replace(/cleared/gi, '…');
+function withoutTheWord(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(/cleared/gi, '…') : value;
 }

@@ -1,9 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { clientNetwork } from '../auth/client-network.ts';
+import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
+import { sendWhole } from './answers.ts';
 
 /** More headers are too many. */
 export const MAX_HEADERS = 200;
@@ -18,6 +19,33 @@ const AFTER_REFUSAL = 2_000;
 /** … behind an answer that did not wait for the whole request, and while the server closes. */
 const AFTER_ANSWER = { usual: 10_000, closing: 1_000 } as const;
 
+interface Connection {
+  /** As it was accepted: below TLS. */
+  readonly socket: Socket;
+  readonly address: Address;
+  /** When it was opened, or its latest request began. */
+  began: number;
+  /** Where HTTP is spoken; none while TLS is negotiated. */
+  http?: Socket;
+  /** To the latest request; null when it is over, since what it holds must not stay in memory. None before the first one. */
+  response?: ServerResponse | null;
+  /** Requests that have begun and are not over. */
+  unfinished: number;
+  /** An answered request that is still being sent. */
+  unread?: IncomingMessage | undefined;
+  hasLastAnswer?: boolean;
+}
+
+/** What comes from one client address; each connection of a trusted proxy has its own. */
+interface Address {
+  readonly name: unknown;
+  open: number;
+  /** Those without a request. */
+  unused: number;
+}
+
+export type Connections = ReturnType<typeof createConnections>;
+
 /**
  * The open connections of a server, never more than the limit: each may take memory before its client has logged in.
  *
@@ -31,47 +59,9 @@ const AFTER_ANSWER = { usual: 10_000, closing: 1_000 } as const;
  * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
  * connection, and the reset makes most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still
  * comes is read and dropped first.
+ *
+ * @param options.patience ms; for tests
  */
-export interface Connections {
-  /**
-   * Told of each request as soon as its head is whole. False when its connection has had its last answer: then it must not
-   * be carried out (RFC 9112 §9.6).
-   */
-  begin(request: IncomingMessage, response: ServerResponse): boolean;
-  /** From now on every answer is the last of its connection, and little time is given behind it. */
-  close(): void;
-  /** Whether some client has not yet taken all that was sent to it. */
-  isSending(): boolean;
-  usage(): { readonly open: number; readonly limit: number };
-}
-
-interface Connection {
-  /** As it was accepted: below TLS. */
-  readonly socket: Socket;
-  readonly address: Address;
-  /** When it was opened, or its latest request began. */
-  began: number;
-  /** Where HTTP is spoken; undefined while TLS is negotiated. */
-  http: Socket | undefined;
-  /** To the latest request, until it is over: what it holds must not stay in memory. Undefined before the first one. */
-  response: ServerResponse | null | undefined;
-  /** Requests that have begun and are not over. */
-  unfinished: number;
-  /** An answered request that is still being sent. */
-  unread: IncomingMessage | undefined;
-  hasLastAnswer: boolean;
-  /** Larger than that of every connection whose use began or ended before. */
-  turn: number;
-}
-
-/** What comes from one client address; each connection of a trusted proxy has its own. */
-interface Address {
-  open: number;
-  /** Those without a request, the longest unused first. */
-  readonly unused: Set<Connection>;
-}
-
-/** @param options.patience ms; for tests */
 export function createConnections(
   server: Server | HttpsServer,
   options: {
@@ -83,17 +73,17 @@ export function createConnections(
     emit: Emit;
     patience?: { readonly usual: number; readonly closing: number };
   },
-): Connections {
+) {
   const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
   const isSecure = 'setSecureContext' in server;
   const open = new Set<Connection>();
+  /** Those without a request, the longest unused first. */
+  const unused = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
-  /** By client, or by connection where it is a trusted proxy's. */
+  /** By client, or by connection where it is a trusted proxy's: those with an open one. */
   const addresses = new Map<unknown, Address>();
-  const refused = new WeakSet<Socket>();
-  let turns = 0;
   let closing = false;
   const untold: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
   let lastTold = -Infinity;
@@ -104,30 +94,20 @@ export function createConnections(
 
   function admit(socket: Socket): void {
     const { remoteAddress = '' } = socket;
-    const client = isTrusted(remoteAddress) ? socket : clientNetwork(remoteAddress);
+    const name = isTrusted(remoteAddress) ? socket : clientNetwork(remoteAddress);
     while (open.size >= limit()) {
       const unusedOne = findUnused();
-      const other = unusedOne ?? findStalled(addresses.get(client));
+      const other = unusedOne ?? findStalled(addresses.get(name));
       if (other === undefined) return close(socket, 'busy');
       close(other.socket, unusedOne === undefined ? 'stalled' : 'limit');
       forget(other);
     }
-    const address = addresses.get(client) ?? { open: 0, unused: new Set() };
-    addresses.set(client, address);
+    const address = addresses.get(name) ?? { name, open: 0, unused: 0 };
+    addresses.set(name, address);
     address.open += 1;
-    const connection: Connection = {
-      socket,
-      address,
-      began: clock.now(),
-      http: undefined,
-      response: undefined,
-      unfinished: 0,
-      unread: undefined,
-      hasLastAnswer: false,
-      turn: (turns += 1),
-    };
+    const connection: Connection = { socket, address, began: clock.now(), unfinished: 0 };
     open.add(connection);
-    address.unused.add(connection);
+    setUnused(connection);
     bySocket.set(socket, connection);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
@@ -135,7 +115,6 @@ export function createConnections(
     socket.once('close', () => {
       if (negotiating.get(ends) === connection) negotiating.delete(ends);
       forget(connection);
-      if (address.open === 0 && addresses.get(client) === address) addresses.delete(client);
     });
     closeHeadless(address);
   }
@@ -165,34 +144,41 @@ export function createConnections(
     };
   }
 
+  function setUnused(connection: Connection): void {
+    unused.add(connection);
+    connection.address.unused += 1;
+  }
+
+  function setUsed(connection: Connection): void {
+    if (unused.delete(connection)) connection.address.unused -= 1;
+  }
+
+  function forget(connection: Connection): void {
+    if (!open.delete(connection)) return;
+    setUsed(connection);
+    const { address } = connection;
+    address.open -= 1;
+    if (address.open === 0) addresses.delete(address.name);
+  }
+
   /** Closes the oldest of those of one address that have not had a whole head, where they are too many. */
-  function closeHeadless({ unused }: Address): void {
+  function closeHeadless(address: Address): void {
     const most = Math.ceil(limit() * HEADS_OF_ONE);
-    if (unused.size <= most) return;
-    const headless = [...unused].filter(({ response }) => response === undefined);
-    for (const oldest of headless.slice(0, Math.max(0, headless.length - most))) {
+    if (address.unused <= most) return;
+    const headless = [...unused].filter((one) => one.address === address && isHeadless(one));
+    for (const oldest of headless.slice(0, -most)) {
       if (isYoung(oldest)) return;
       close(oldest.socket, 'address');
       forget(oldest);
     }
   }
 
-  function forget(connection: Connection): void {
-    if (!open.delete(connection)) return;
-    connection.address.open -= 1;
-    connection.address.unused.delete(connection);
-  }
-
   function findUnused(): Connection | undefined {
     let found: Connection | undefined;
-    let most = 0;
-    for (const { unused } of addresses.values()) {
-      const [oldest] = unused;
-      if (oldest === undefined || unused.size < most) continue;
-      if (unused.size === 1 && oldest.response === undefined && isYoung(oldest)) continue;
-      if (found !== undefined && unused.size === most && oldest.turn > found.turn) continue;
-      found = oldest;
-      most = unused.size;
+    for (const connection of unused) {
+      const { address } = connection;
+      if (address.unused <= (found?.address.unused ?? 0)) continue;
+      if (address.unused > 1 || !isHeadless(connection) || !isYoung(connection)) found = connection;
     }
     return found;
   }
@@ -207,8 +193,8 @@ export function createConnections(
     let found: Connection | undefined;
     let most = 0;
     for (const connection of open) {
-      const { address, response, http } = connection;
-      const isStalled = response?.req.complete === false || (http?.writableLength ?? 0) > 0;
+      const { address, response } = connection;
+      const isStalled = response?.req.complete === false || isSending(connection);
       if (!isStalled || isYoung(connection)) continue;
       const count = (counts.get(address) ?? 0) + 1;
       counts.set(address, count);
@@ -239,8 +225,8 @@ export function createConnections(
 
   /** Node.js asks for an answer to what is no request, or none in time. */
   function refuse(error: NodeJS.ErrnoException & { reason?: string }, http: Socket): void {
-    if (refused.has(http)) return;
-    refused.add(http);
+    // It was refused before, or has had its last answer.
+    if (http.writableEnded) return;
     const answer = answerTo(error);
     const { response, unfinished = 0 } = bySocket.get(http) ?? {};
     // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
@@ -264,37 +250,47 @@ export function createConnections(
     if (connection.response !== this) return;
     connection.response = null;
     connection.unread = this.req.complete ? undefined : this.req;
-    connection.turn = turns += 1;
-    if (open.has(connection)) connection.address.unused.add(connection);
+    if (open.has(connection)) setUnused(connection);
   }
 
   return {
-    begin(request, response) {
+    /**
+     * Told of each request as soon as its head is whole. False when its connection has had its last answer: then it must not
+     * be carried out (RFC 9112 §9.6).
+     */
+    begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
       if (connection === undefined) return true;
       if (connection.hasLastAnswer) return false;
-      connection.address.unused.delete(connection);
+      setUsed(connection);
       connection.response = response;
       connection.unfinished += 1;
       connection.began = clock.now();
-      connection.turn = turns += 1;
       response.on('close', end);
       if (closing) response.setHeader('connection', 'close');
       return true;
     },
-    close() {
+    /** From now on every answer is the last of its connection, and little time is given behind it. */
+    close(): void {
       closing = true;
       for (const { response, unread, http } of open) {
         if (response?.headersSent === false) response.setHeader('connection', 'close');
         if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
       }
     },
-    isSending() {
-      for (const { http } of open) if (http !== undefined && http.writableLength > 0) return true;
-      return false;
-    },
+    /** Whether some client has not yet taken all that was sent to it. */
+    isSending: (): boolean => open.values().some(isSending),
     usage: () => ({ open: open.size, limit: limit() }),
   };
+}
+
+/** Whether its first head has not come whole. */
+function isHeadless({ response }: Connection): boolean {
+  return response === undefined;
+}
+
+function isSending({ http }: Connection): boolean {
+  return http !== undefined && http.writableLength > 0;
 }
 
 function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
@@ -310,36 +306,28 @@ const LONG_HEAD = `The head of the request is too long: it is larger than limits
 
 /** The same answer to a head of which Node.js does not say that it has too many headers. */
 export function refuseLongHead(response: ServerResponse): void {
-  const text = `${LONG_HEAD}\n`;
-  response.writeHead(431, {
-    connection: 'close',
-    'content-type': 'text/plain; charset=utf-8',
-    'content-length': text.length,
-  });
-  response.end(response.req.method === 'HEAD' ? undefined : text);
+  sendWhole(response, 'text/plain; charset=utf-8', `${LONG_HEAD}\n`, 431, { connection: 'close' });
 }
+
+const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', LONG_HEAD],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
+    '413 Payload Too Large',
+    'The chunk extensions of the body are too long.',
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not come in time.'],
+};
 
 /** Undefined where no answer can arrive: the connection broke, or its TLS failed. */
-function answerTo({ code = '', reason }: { code?: string; reason?: string }): string | undefined {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return answer('431 Request Header Fields Too Large', LONG_HEAD);
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return answer('413 Payload Too Large', 'The chunk extensions of the body are too long.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return answer('408 Request Timeout', 'The request did not come in time.');
-    default:
-      if (!code.startsWith('HPE_')) return undefined;
-      return answer('400 Bad Request', `The request is not valid HTTP/1.1: ${reason ?? code}.`);
-  }
-}
-
-function answer(status: string, text: string): string {
+function answerTo({ code = '', reason = code }: { code?: string; reason?: string }) {
+  if (!code.startsWith('HPE_') && !Object.hasOwn(REFUSALS, code)) return undefined;
+  const invalid = ['400 Bad Request', `The request is not valid HTTP/1.1: ${reason}.`];
+  const [status, text] = REFUSALS[code] ?? invalid;
   return [
     `HTTP/1.1 ${status}`,
     'Connection: close',
     'Content-Type: text/plain; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(text) + 1}`,
+    `Content-Length: ${Buffer.byteLength(`${text}\n`)}`,
     '',
     `${text}\n`,
   ].join('\r\n');

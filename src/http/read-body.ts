@@ -78,76 +78,69 @@ export async function receiveBody(
   limit: number,
   { limitName = 'limits.body', room, pace, signal = NEVER, taken }: ReadOptions = {},
 ): Promise<ReceivedBody> {
-  const tooBig = () =>
-    new GatewayError('too-big', `The request body is larger than ${limit} bytes (${limitName}).`, {
-      headers: { connection: 'close' },
+  const refuseLong = (bytes: number) => {
+    if (bytes <= limit) return;
+    const message = `The request body is larger than ${limit} bytes (${limitName}).`;
+    throw new GatewayError('too-big', message, { headers: { connection: 'close' } });
+  };
+  refuseLong(Math.max(announcedLength(request), taken?.length ?? 0));
+  const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
+  if (decode === undefined && coding !== 'identity' && coding !== '') {
+    const message =
+      'The content coding of the request body is not supported; allowed are gzip and deflate.';
+    throw new GatewayError('content-coding', message, {
+      headers: { 'accept-encoding': 'gzip, deflate' },
     });
-  if (announcedLength(request) > limit) throw tooBig();
-  const coding = codingOf(request);
-  try {
-    if (taken === undefined) {
-      return await receivePieces(request, coding, { limit, tooBig, room, pace, signal });
-    }
-    if (taken.length > limit) throw tooBig();
+  }
+  if (taken !== undefined) {
     await room?.grow(taken.length, signal);
     return () => taken;
-  } catch (error) {
-    if (error instanceof GatewayError) throw error;
-    throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
   }
-}
 
-async function receivePieces(
-  request: IncomingMessage,
-  coding: string | undefined,
-  given: {
-    limit: number;
-    tooBig: () => GatewayError;
-    room: RequestShare | undefined;
-    pace: number | undefined;
-    signal: AbortSignal;
-  },
-): Promise<ReceivedBody> {
-  const { limit, tooBig, room, pace, signal } = given;
   const chunks: Buffer[] = [];
   let size = 0;
-  const timer = watchPace(request, room, pace, () => size);
+  const watch = watchPace(request, room, pace);
   try {
     // Of one that is refused the rest is dropped as it comes: its client reads the answer when it has sent all.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-      timer.goOn();
+      watch.came(chunk.length);
       size += chunk.length;
-      if (size > limit) throw tooBig();
+      refuseLong(size);
       chunks.push(chunk);
       const wait = room?.grow(chunk.length, signal);
-      if (wait !== undefined) await timer.exceptFor(wait);
+      if (wait !== undefined) await watch.exceptFor(wait);
     }
   } catch (error) {
     request.resume();
-    throw error;
+    if (error instanceof GatewayError) throw error;
+    throw new GatewayError('client-gone', 'The request body broke off.', { cause: error });
   } finally {
-    timer.end();
+    watch.end();
   }
+
   return async () => {
     // A short one is put together in no time; of a long one there are two until that is done.
     if (size > COPIED_AT_ONCE) await room?.grow(size, signal);
     const body = await joined(chunks, size);
     chunks.length = 0;
     room?.shrinkTo(size);
-    if (coding === undefined) return body;
+    if (decode === undefined) return body;
     // The decoder has its pieces and then the whole.
     await room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal);
-    const decoded = await decode(body, coding, limit, tooBig);
-    room?.shrinkTo(decoded.length);
-    return decoded;
+    try {
+      const decoded = await decode(body, { maxOutputLength: limit });
+      room?.shrinkTo(decoded.length);
+      return decoded;
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') refuseLong(Infinity);
+      const message = `The request body is not well-formed ${coding}.`;
+      throw new GatewayError('bad-request', message, { cause });
+    }
   };
 }
 
 const NEVER = new AbortController().signal;
-
-function watchSilence(request: IncomingMessage): NodeJS.Timeout {
-  return setTimeout(() => request.destroy(new Error('nothing more came')), LONGEST_SILENCE);
-}
 
 /**
  * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. What the
@@ -157,15 +150,16 @@ function watchPace(
   request: IncomingMessage,
   room: RequestShare | undefined,
   pace: number | undefined,
-  size: () => number,
 ) {
-  const silence = watchSilence(request);
+  const breakOff = (why: string) => request.destroy(new Error(why));
+  const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
   let looks = pace === undefined ? undefined : setInterval(look, WINDOW);
+  let isFirst = true;
   /** When the present wait began. */
   let waitsSince: number | undefined;
-  /** What the request waited, and what had come, at the last look. */
+  /** What the request waited (ms), and what came (bytes), since the last look. */
   let waited = 0;
-  let before = 0;
+  let came = 0;
 
   function countWait(): void {
     if (waitsSince === undefined) return;
@@ -177,23 +171,25 @@ function watchPace(
   function look(): void {
     countWait();
     const part = Math.max(0, 1 - waited / WINDOW);
-    const came = size() - before;
-    before = size();
-    waited = 0;
     if (pace !== undefined && came < pace * part) {
-      request.destroy(new Error(`it came too slowly: less than ${pace} bytes in ${WINDOW} ms`));
+      breakOff(`it came too slowly: less than ${pace} bytes in ${WINDOW} ms`);
     } else if (came < HASTE * part && room?.isInTheWay() === true) {
-      request.destroy(new Error('it came too slowly while others waited for memory'));
+      breakOff('it came too slowly while others waited for memory');
     }
+    waited = 0;
+    came = 0;
   }
 
   return {
-    goOn() {
+    came(bytes: number): void {
       silence.refresh();
+      came += bytes;
       // Only of what came in several pieces: a single one holds next to nothing.
-      if (room === undefined || size() === 0 || looks !== undefined) return;
-      looks = setInterval(look, WINDOW);
-      waited = 0;
+      if (!isFirst && looks === undefined) {
+        looks = setInterval(look, WINDOW);
+        waited = 0;
+      }
+      isFirst = false;
     },
     async exceptFor(wait: Promise<void>): Promise<void> {
       waitsSince = systemClock.now();
@@ -202,7 +198,7 @@ function watchPace(
       waitsSince = undefined;
       silence.refresh();
     },
-    end() {
+    end(): void {
       clearTimeout(silence);
       clearInterval(looks);
     },
@@ -211,45 +207,15 @@ function watchPace(
 
 /** @param size of all together */
 async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
-  if (size <= COPIED_AT_ONCE) return Buffer.concat(chunks, size);
   const whole = Buffer.allocUnsafe(size);
   let copied = 0;
-  let inThisTurn = 0;
+  let inThisTurn = COPIED_AT_ONCE;
   for (const chunk of chunks) {
-    if (inThisTurn + chunk.length > COPIED_AT_ONCE) {
+    if (copied + chunk.length > inThisTurn) {
       await waitForTurn();
-      inThisTurn = 0;
+      inThisTurn = copied + COPIED_AT_ONCE;
     }
-    inThisTurn += chunk.length;
     copied += chunk.copy(whole, copied);
   }
   return whole;
-}
-
-/** Undefined where there is none. @throws GatewayError `content-coding` */
-function codingOf({ headers }: IncomingMessage): string | undefined {
-  const name = (headers['content-encoding'] ?? 'identity').trim().toLowerCase();
-  if (name === 'identity' || name === '') return undefined;
-  if (Object.hasOwn(DECODERS, name)) return name;
-  throw new GatewayError(
-    'content-coding',
-    'The content coding of the request body is not supported; allowed are gzip and deflate.',
-    { headers: { 'accept-encoding': 'gzip, deflate' } },
-  );
-}
-
-async function decode(
-  body: Buffer,
-  coding: string,
-  limit: number,
-  tooBig: () => GatewayError,
-): Promise<Buffer> {
-  try {
-    return (await DECODERS[coding]?.(body, { maxOutputLength: limit })) ?? body;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooBig();
-    throw new GatewayError('bad-request', `The request body is not well-formed ${coding}.`, {
-      cause: error,
-    });
-  }
 }

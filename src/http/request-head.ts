@@ -1,31 +1,105 @@
 import { parse } from 'content-type';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { parse as parseQuery } from 'node:querystring';
 import proxyAddr from 'proxy-addr';
+import { namesParameter } from '../engine/engine-target.ts';
 import { GatewayError } from '../common/errors.ts';
+
+/** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
+const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
+
+/**
+ * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: with
+ * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none). A head that is remembered was looked
+ * at when it was learnt; there is none with another Host.
+ * @returns `bad-request`; undefined for a clear one
+ */
+export function unclearHead({
+  httpVersion,
+  headersDistinct,
+}: Pick<IncomingMessage, 'httpVersion' | 'headersDistinct'>): GatewayError | undefined {
+  const mistake = mistakeInHosts(headersDistinct['host'] ?? [], httpVersion);
+  if (mistake === undefined) return undefined;
+  return new GatewayError('bad-request', mistake, { headers: { connection: 'close' } });
+}
+
+function mistakeInHosts(hosts: readonly string[], httpVersion: string): string | undefined {
+  if (hosts.length > 1) return 'The request has several headers Host; one is allowed.';
+  if (!HOST.test(hosts[0] ?? '')) {
+    return 'The header Host is not valid; allowed is a name or an IP address, and a port.';
+  }
+  const isMissing = hosts.length === 0 && httpVersion === '1.1';
+  return isMissing ? 'The request has no header Host; HTTP/1.1 needs one.' : undefined;
+}
+
+/**
+ * Why a request that does something must not be believed, though its credentials are right: browsers add
+ * remembered Basic credentials also to what another site makes them send, and fetch links ahead of a click.
+ * Programs say none of this. A page whose host name another site has pointed at the gateway is not told apart.
+ * Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
+ * @returns undefined when nothing speaks against it
+ */
+export function forgery(headers: IncomingHttpHeaders): string | undefined {
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') {
+    return 'the request comes from another site';
+  }
+  const purposes = [headers['sec-purpose'], headers['purpose'], headers['x-moz']].join(' ');
+  if (/prefetch|prerender|preview/i.test(purposes)) return 'the request is a prefetch';
+  // The browser has compared origins by the address that it knows; a proxy may have changed the Host since.
+  if (site === 'same-origin') return undefined;
+  // Browsers send Fetch Metadata over HTTPS only; these two they also send without it. Proxies blank them.
+  const isOwn = [headers.origin, headers.referer].every(
+    (page = '') => page === '' || isOwnOrigin(page, headers.host),
+  );
+  return isOwn ? undefined : 'the request comes from another origin';
+}
+
+/** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
+function isOwnOrigin(page: string, host: string | undefined): boolean {
+  const own = URL.parse(page);
+  return (
+    own !== null && own.host !== '' && URL.parse(`${own.protocol}//${host}`)?.host === own.host
+  );
+}
+
+/** Asks a server to act for another user; the gateway knows no such delegation. */
+const DELEGATION = 'execute_as_user_id';
+
+/**
+ * Refuses a request that asks for the rights of another user, in a header or in the query, however it is spelt.
+ * @param search what follows the `?`; '' without one
+ * @throws GatewayError `identity-refused`
+ */
+export function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
+  const named = Object.keys(headers).some(isDelegation);
+  if (!named && (search === '' || !namesParameter(search, DELEGATION))) return;
+  throw new GatewayError(
+    'identity-refused',
+    'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
+  );
+}
+
+function isDelegation(name: string): boolean {
+  return name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
+}
 
 /**
  * The kinds of client program that engines tell apart by User-Agent (MDX for Kylin does): the text up to the
  * first `/`, space or parenthesis. The engine is sent the class itself, so that an answer cannot depend on
  * anything finer than what is in the key.
  */
-const USER_AGENT_CLASSES: ReadonlySet<string> = new Set([
-  'MSOLAP',
-  'ADOMD.NET',
-  'XmlaClient',
-  'Java',
-  'Olap4j',
-  'MicroStrategy',
-  'Apache-HttpClient',
-  'gSOAP',
-]);
+const USER_AGENT_CLASS =
+  /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
 
 /** What the engine is sent for any other program. */
 const OTHER_CLIENT = 'mdx-gateway';
 
 /** @returns the class of a client program by its User-Agent; `other` for one that is not known, '' for none */
-export function clientProgram(header: string | undefined): string {
-  const program = (header ?? '').trim().split(/[/ (]/, 1)[0] ?? '';
-  return (header ?? '').trim() === '' || USER_AGENT_CLASSES.has(program) ? program : 'other';
+export function clientProgram(header = ''): string {
+  const text = header.trim();
+  const program = text.split(/[/ (]/, 1)[0] ?? '';
+  return text === '' || USER_AGENT_CLASS.test(program) ? program : 'other';
 }
 
 /** @returns the User-Agent to forward; undefined when the client sent none */
@@ -36,12 +110,7 @@ export function userAgentClass(header: string | undefined): string | undefined {
 }
 
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
-const XML_TYPES: ReadonlySet<string> = new Set([
-  'text/xml',
-  'application/xml',
-  'application/soap+xml',
-  '*/*',
-]);
+const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
 /**
  * @returns the media type to ask the engine for, undefined when the client names none; `not-xml` when it may
@@ -50,16 +119,14 @@ const XML_TYPES: ReadonlySet<string> = new Set([
 export function acceptedType(header: string | undefined): string | undefined | 'not-xml' {
   if (header === undefined) return undefined;
   const ranges = header.split(',').map((range) => range.toLowerCase().split(';'));
-  if (ranges.some((range) => range.some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/.test(part)))) {
-    return 'not-xml';
-  }
+  if (ranges.flat().some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/.test(part))) return 'not-xml';
   const types = ranges.map(([type = '']) => type.trim());
-  const known = types.find((type) => XML_TYPES.has(type) || type === 'application/json');
+  const known = types.find((type) => XML_TYPE.test(type) || type === 'application/json');
   return known === undefined || known === 'application/json' ? 'not-xml' : known;
 }
 
 /** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */
-const XMLA_TYPES: ReadonlySet<string> = new Set(['text/xml', 'application/xml']);
+const XMLA_TYPE = /^(?:text|application)\/xml$/;
 
 /**
  * The Content-Type to send to the engine for a cacheable request: media type and charset, in one spelling.
@@ -68,12 +135,10 @@ const XMLA_TYPES: ReadonlySet<string> = new Set(['text/xml', 'application/xml'])
 export function canonicalContentType(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   try {
-    const { type, parameters } = parse(header);
+    const { type, parameters } = parse(header.toLowerCase());
     const { charset, ...others } = parameters;
-    if (!XMLA_TYPES.has(type.toLowerCase()) || Object.keys(others).length > 0) return undefined;
-    return charset === undefined
-      ? type.toLowerCase()
-      : `${type.toLowerCase()}; charset=${charset.toLowerCase()}`;
+    if (!XMLA_TYPE.test(type) || Object.keys(others).length > 0) return undefined;
+    return charset === undefined ? type : `${type}; charset=${charset}`;
   } catch {
     return undefined;
   }
@@ -92,14 +157,13 @@ const EMPTY_MEMBER = /^[ \t]*$/;
  * @param header the request header Accept-Encoding. Without one, or with one that breaks the rules, the answer is
  *   no: who does not ask for gzip in so many words may not understand it
  */
-export function acceptsGzip(header: string | undefined): boolean {
-  if (header === undefined) return false;
+export function acceptsGzip(header = ''): boolean {
   const weights = new Map<string, number>();
   for (const part of header.split(',')) {
     if (EMPTY_MEMBER.test(part)) continue;
     const [, name, weight = '1'] = MEMBER.exec(part) ?? [];
     if (name === undefined) return false;
-    const coding = name.toLowerCase() === 'x-gzip' ? 'gzip' : name.toLowerCase();
+    const coding = name.toLowerCase().replace(/^x-gzip$/, 'gzip');
     // Named twice, the smaller weight counts.
     weights.set(coding, Math.min(Number(weight), weights.get(coding) ?? 1));
   }
@@ -113,10 +177,8 @@ export type ClientControl = 'none' | 'no-cache' | 'no-store';
 
 /** What stands between two commas that are not inside of quotes (RFC 9110 §5.6.4); quotes may lack their end. */
 const ELEMENT = /(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^",])+/gs;
-
-/** `token`, `token=token` or `token="…"` (RFC 9111 §5.2). No argument that counts here holds an escape. */
-const DIRECTIVE =
-  /^[ \t]*([!#$%&'*+.^_`|~\w-]+)(?:=(?:"([^"\\]*)"|([!#$%&'*+.^_`|~\w-]+)))?[ \t]*$/;
+const NO_STORE = /^[ \t]*no-store[ \t]*$/i;
+const NO_CACHE = /^[ \t]*(?:no-cache|max-age=(?:0+|"0+"))[ \t]*$/i;
 
 /**
  * Reads the request header Cache-Control (RFC 9111 §5.2.1). `max-age=0` asks for what `no-cache` asks for;
@@ -127,24 +189,9 @@ const DIRECTIVE =
 export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): ClientControl {
   const field = headers['cache-control'];
   if (!allowed || field === undefined) return 'none';
-  const asked = new Set((field.match(ELEMENT) ?? []).map(meaning));
-  if (asked.has('no-store')) return 'no-store';
-  return asked.has('no-cache') ? 'no-cache' : 'none';
-}
-
-function meaning(element: string): ClientControl {
-  const [, name = '', quoted, token] = DIRECTIVE.exec(element) ?? [];
-  const argument = quoted ?? token;
-  switch (name.toLowerCase()) {
-    case 'no-store':
-      return argument === undefined ? 'no-store' : 'none';
-    case 'no-cache':
-      return argument === undefined ? 'no-cache' : 'none';
-    case 'max-age':
-      return /^0+$/.test(argument ?? '') ? 'no-cache' : 'none';
-    default:
-      return 'none';
-  }
+  const directives = field.match(ELEMENT) ?? [];
+  if (directives.some((directive) => NO_STORE.test(directive))) return 'no-store';
+  return directives.some((directive) => NO_CACHE.test(directive)) ? 'no-cache' : 'none';
 }
 
 /**
@@ -176,34 +223,22 @@ export function carriesBody(request: Pick<IncomingMessage, 'headers'>): boolean 
   return request.headers['transfer-encoding'] !== undefined || announcedLength(request) > 0;
 }
 
-/** The values of a query by name: a string, or all strings of a name that is given more than once. */
-export type QueryParameters = Readonly<Record<string, string | readonly string[]>>;
-
 /**
- * The query of a request, percent-decoded once, `+` as a space.
+ * The query of a request, percent-decoded once, `+` as a space: a string, or all strings of a name that is given more
+ * than once.
  * @throws GatewayError `bad-request` when it is not well-formed; nothing is guessed
  */
-export function queryParameters({ url = '' }: Pick<IncomingMessage, 'url'>): QueryParameters {
+export function queryParameters({
+  url = '',
+}: Pick<IncomingMessage, 'url'>): Readonly<NodeJS.Dict<string | readonly string[]>> {
   const [, search = ''] = /\?(.*)/s.exec(url) ?? [];
-  const pairs = search
-    .split('&')
-    .filter((piece) => piece !== '')
-    .map((piece) => piece.split(/=(.*)/s).map(decoded));
-  return Object.fromEntries(
-    [...Map.groupBy(pairs, ([name = '']) => name)].map(([name, given]) => {
-      const values = given.map(([, value = '']) => value);
-      return [name, values.length > 1 ? values : (values[0] ?? '')];
-    }),
-  );
-}
-
-function decoded(text: string): string {
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
+    decodeURIComponent(search);
   } catch {
     throw new GatewayError(
       'bad-request',
       'The query is not well-formed: %XX must be bytes of UTF-8.',
     );
   }
+  return parseQuery(search, '&', '=', { maxKeys: 0 });
 }

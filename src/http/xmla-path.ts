@@ -37,63 +37,44 @@ export function readXmlaPath(target: string): XmlaPath | undefined {
   if (path !== PREFIX && !path.startsWith(`${PREFIX}/`)) return undefined;
   const search = rest.join('?');
   const below = path.slice(PREFIX.length).replace(/\/$/, '');
-  if (below === '' && path.length <= PREFIX.length + 1) {
-    return { kind: 'xmla', project: undefined, search };
-  }
+  if (below === '') return { kind: 'xmla', project: undefined, search };
 
-  const names: string[] = [];
-  const segments = below.split('/').slice(1);
-  const likeness = likenessOf(segments.at(-1) ?? '');
-  for (const segment of segments) {
-    const read = readSegment(segment);
-    if (!read.ok) return { kind: 'bad-project', message: read.message, ...likeness };
-    names.push(read.name);
+  const segments = below.split('/').slice(1).map(readSegment);
+  const [first, second] = segments.map(({ name }) => name);
+  const isLike = segments.at(-1)?.name.toLowerCase() === CLEAR.toLowerCase();
+  const likeness: Likeness = isLike ? { likeClearCache: true } : {};
+  const mistake = segments.find((segment) => segment.mistake !== undefined)?.mistake;
+  if (mistake !== undefined) {
+    const message = `The project name in the path ${mistake}. Allowed is any percent-encoded UTF-8 name of up to ${LONGEST_NAME} bytes except "", "." and "..", without control characters.`;
+    return { kind: 'bad-project', message, ...likeness };
   }
-  const [first, second] = names;
-  if (names.length === 2 && second === CLEAR) return { kind: 'clear-cache', project: first };
-  if (names.length !== 1) return { kind: 'not-found', ...likeness };
+  if (segments.length === 2 && second === CLEAR) return { kind: 'clear-cache', project: first };
+  if (segments.length !== 1) return { kind: 'not-found', ...likeness };
   if (first === CLEAR) return { kind: 'clear-cache', project: undefined };
   return { kind: 'xmla', project: first, search, ...likeness };
 }
 
-/** @param segment the last one, as it was sent */
-function likenessOf(segment: string): Likeness {
-  const read = readSegment(segment);
-  return read.ok && read.name.toLowerCase() === CLEAR.toLowerCase() ? { likeClearCache: true } : {};
+function readSegment(segment: string): { name: string; mistake: string | undefined } {
+  if (/[^\x21-\x7e]/.test(segment)) return { name: '', mistake: 'is not percent-encoded' };
+  try {
+    const name = decodeURIComponent(segment);
+    return { name, mistake: mistakeIn(name) };
+  } catch {
+    return { name: '', mistake: 'is not well-formed percent-encoding of UTF-8' };
+  }
 }
 
-type Segment =
-  | { readonly ok: true; readonly name: string }
-  | { readonly ok: false; readonly message: string };
-
-function readSegment(segment: string): Segment {
-  if (/[^\x21-\x7e]/.test(segment)) return bad('is not percent-encoded');
-  let name: string;
-  try {
-    name = decodeURIComponent(segment);
-  } catch {
-    return bad('is not well-formed percent-encoding of UTF-8');
-  }
-  if (name === '') return bad('is empty');
-  if (name === '.' || name === '..') return bad(`is "${name}"`);
+function mistakeIn(name: string): string | undefined {
+  if (name === '') return 'is empty';
+  if (name === '.' || name === '..') return `is "${name}"`;
   // An engine or proxy that decodes `%2F` before it looks at the path would climb it, or purge.
   // (Servlet containers leave away what follows a semicolon.)
   const parts = name.split(/[/\\]/).map((part) => part.split(';', 1)[0] ?? '');
-  if (parts.includes('.') || parts.includes('..')) return bad('holds "." or ".." between slashes');
+  if (parts.includes('.') || parts.includes('..')) return 'holds "." or ".." between slashes';
   if (parts.length > 1 && parts.findLast((part) => part !== '') === CLEAR) {
-    return bad('ends in a slash and clearCache');
+    return 'ends in a slash and clearCache';
   }
-  if (/\p{Cc}/u.test(name)) return bad('holds a control character');
-  if (isLongName(name))
-    return bad(
-      `is longer than ${LONGEST_NAME} bytes, as it is or with its letters in their plain form`,
-    );
-  return { ok: true, name };
-}
-
-function bad(why: string): Segment {
-  return {
-    ok: false,
-    message: `The project name in the path ${why}. Allowed is any percent-encoded UTF-8 name of up to ${LONGEST_NAME} bytes except "", "." and "..", without control characters.`,
-  };
+  if (/\p{Cc}/u.test(name)) return 'holds a control character';
+  if (!isLongName(name)) return undefined;
+  return `is longer than ${LONGEST_NAME} bytes, as it is or with its letters in their plain form`;
 }

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { clearCacheShape } from '../http/clear-cache.ts';
-import { forgery, refuseDelegation, unclearHead } from '../http/request-checks.ts';
-import { carriesBody } from '../http/request-head.ts';
+import { carriesBody, forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 
 /** Would make the engine send the gateway's own credentials back to the client. */

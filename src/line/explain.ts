@@ -1,6 +1,6 @@
 import { GatewayError } from '../common/errors.ts';
 import type { Classification, ExplainXmla } from '../http/admin.ts';
-import { refuseDelegation } from '../http/request-checks.ts';
+import { refuseDelegation } from '../http/request-head.ts';
 import type { KnownNames } from '../cache/known-names.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';

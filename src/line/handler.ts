@@ -1,11 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
-import { canonicalAuthorization } from '../auth/basic-credentials.ts';
+import { canonicalAuthorization, type Login, type Principal } from '../auth/authenticator.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { ExplainXmla } from '../http/admin.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
-import type { Login } from '../http/login.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';

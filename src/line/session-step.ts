@@ -1,5 +1,4 @@
-import type { Principal } from '../auth/authenticator.ts';
-import type { Permissions } from '../auth/permissions.ts';
+import type { Permissions, Principal } from '../auth/authenticator.ts';
 import type { EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';

@@ -99,6 +99,8 @@ interface Sizes {
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
   readonly attacked: number;
+  /** Whether the user has asked for a while before each attack. */
+  readonly attackedWarm: boolean;
   readonly unfinishedHeads: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
@@ -168,7 +170,8 @@ const SMALL: Sizes = {
   hangRequests: 300,
   hangTimes: false,
   evictedKinds: 2,
-  attacked: 1_000,
+  attacked: 700,
+  attackedWarm: false,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
 };
@@ -231,6 +234,7 @@ const CHAOS: Sizes = {
   hangTimes: false,
   evictedKinds: 100,
   attacked: 4_000,
+  attackedWarm: true,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
 };
@@ -293,6 +297,7 @@ const FULL: Sizes = {
   hangTimes: true,
   evictedKinds: 100,
   attacked: 60_000,
+  attackedWarm: true,
   unfinishedHeads: 15_000,
   attackersSessions: 110_000,
 };

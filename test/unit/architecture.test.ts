@@ -39,7 +39,7 @@ function importsOf(path: string): Import[] {
 
 const imports = sources.flatMap(importsOf);
 
-/** `src/http/login.ts` is of `http`, `src/app.ts` of `app`. */
+/** `src/http/answers.ts` is of `http`, `src/app.ts` of `app`. */
 const partOf = (path: string) => path.split('/')[1]?.replace(/\.ts$/, '') ?? '';
 
 /** Of what nothing is too high to use it. */

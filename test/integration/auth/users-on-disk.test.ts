@@ -3,10 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
+import {
+  comparePassword,
+  createFileAuthenticator,
+  repeatByTimer,
+} from '../../../src/auth/users-file.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { comparePassword } from '../../../src/auth/password-hash.ts';
-import { repeatByTimer } from '../../../src/auth/users-file.ts';
+import { told } from '../../unit/auth/support-file-authenticator.ts';
 import { basic, HASHES } from '../../unit/auth/support.ts';
 
 const HERE = '192.0.2.1';
@@ -53,7 +56,7 @@ async function open(file: string) {
       await poll?.();
     },
     canLogIn: async (name: string, password: string): Promise<boolean> =>
-      (await authenticator.authenticate(basic(name, password), HERE)).ok,
+      (await told(authenticator).authenticate(basic(name, password), HERE)).ok,
   };
 }
 

@@ -1,11 +1,10 @@
 import express from 'express';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions, unauthenticated, type Login } from '../../../src/auth/authenticator.ts';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { RemoteConfig } from '../../../src/config/config.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { type Login, loginError } from '../../../src/http/login.ts';
 import { createDocumentGate } from '../../../src/api/documents.ts';
 import { createRemoteOperations } from '../../../src/api/remote.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
@@ -109,7 +108,7 @@ export async function openRemoteHouse(
 const login: Login = async ({ headers: { authorization } }) => {
   for (const name of ['ADMIN', 'alice'] as const)
     if (authorization === basic(name)) return { name };
-  throw loginError({ ok: false, reason: 'rejected', retryAfter: 0 });
+  throw unauthenticated();
 };
 
 /** Sends a request to a path below /api as ADMIN. */

@@ -3,7 +3,7 @@ import express from 'express';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
 import { API_OPERATIONS, type ApiHandler } from '../../../src/api/operations.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { API_OPERATIONS } from '../../../src/api/operations.ts';
-import { loginError } from '../../../src/http/login.ts';
+import { throttled } from '../../../src/auth/authenticator.ts';
 import { basic } from '../auth/support.ts';
 import { createTestApi, dataOf, failureOf } from './support-api.ts';
 
@@ -27,7 +27,7 @@ describe('a login', () => {
 
   test('that is throttled says when to try again', async () => {
     const { ask } = createTestApi({
-      login: () => Promise.reject(loginError({ ok: false, reason: 'throttled', retryAfter: 7 })),
+      login: () => Promise.reject(throttled(7)),
     });
     const answer = await ask('GET', '/role/1');
     expect(failureOf(answer)).toMatch(/^429 \[throttled\] /);

@@ -1,11 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/basic-credentials.ts';
+import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/authenticator.ts';
 import { basic } from './support.ts';
 import { sizes } from '../../support/sizes.ts';
-
-const MALFORMED = 'malformed';
-const OTHER_SCHEME = 'scheme';
 
 const token = (bytes: readonly number[] | string): string =>
   Buffer.from(bytes as string).toString('base64');
@@ -31,7 +28,7 @@ describe('Basic credentials', () => {
     fc.assert(
       fc.property(near, ([scheme, rest]) => {
         const result = parseBasicCredentials(scheme + rest);
-        if (typeof result === 'string') return;
+        if (result === undefined) return;
         const { name, password } = result;
         expect((scheme + rest).trim().split(/ +/)[1]).toBe(token(`${name}:${password}`));
       }),
@@ -84,7 +81,7 @@ describe('Basic credentials', () => {
     ['a huge header', basic('name', 'p'.repeat(MAX_HEADER_LENGTH))],
     ['a huge run of spaces', `Basic ${' '.repeat(16_000)}x`],
   ])('%s is malformed', (_case, header) => {
-    expect(parseBasicCredentials(header)).toEqual(MALFORMED);
+    expect(parseBasicCredentials(header)).toBeUndefined();
   });
 
   test('the longest header is read, one character more is not', () => {
@@ -93,7 +90,7 @@ describe('Basic credentials', () => {
     expect(parseBasicCredentials(longest)).toMatchObject({ name: 'n' });
     const padded = longest.padEnd(MAX_HEADER_LENGTH, ' ');
     expect(parseBasicCredentials(padded)).toMatchObject({ name: 'n' });
-    expect(parseBasicCredentials(`${padded} `)).toEqual(MALFORMED);
+    expect(parseBasicCredentials(`${padded} `)).toBeUndefined();
   });
 
   test.each([
@@ -107,6 +104,6 @@ describe('Basic credentials', () => {
     'bmFtZTpw',
     `Negotiate ${'A'.repeat(10_000)}`,
   ])('%.40s asks for another scheme', (header) => {
-    expect(parseBasicCredentials(header)).toEqual(OTHER_SCHEME);
+    expect(parseBasicCredentials(header)).toBeUndefined();
   });
 });

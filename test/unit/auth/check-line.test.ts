@@ -23,7 +23,7 @@ describe('the line before the checks', () => {
   test('no more than so many run at once, the others in the order in which they came', async () => {
     const { begun, check, end } = createOpenEnded();
     const line = createCheckLine(2, 10);
-    for (const name of ['a', 'b', 'c', 'd']) void line.run(check(name), false);
+    for (const name of ['a', 'b', 'c', 'd']) void line(check(name), false);
     await settle();
     expect(begun).toEqual(['a', 'b']);
     end('b');
@@ -37,13 +37,13 @@ describe('the line before the checks', () => {
   test('a full line refuses at once and takes in again when it has moved', async () => {
     const { begun, check, end } = createOpenEnded();
     const line = createCheckLine(1, 1);
-    void line.run(check('running'), false);
-    void line.run(check('waiting'), false);
-    expect(line.run(check('refused'), false)).toBeUndefined();
+    void line(check('running'), false);
+    void line(check('waiting'), false);
+    expect(await line(check('refused'), false)).toBeUndefined();
     await settle();
     end('running');
     await settle();
-    expect(line.run(check('later'), false)).toBeDefined();
+    void line(check('later'), false);
     end('waiting');
     await settle();
     expect(begun).toEqual(['running', 'waiting', 'later']);
@@ -52,9 +52,9 @@ describe('the line before the checks', () => {
   test('who was right before finds room in a full line and goes first', async () => {
     const { begun, check, end } = createOpenEnded();
     const line = createCheckLine(1, 1);
-    void line.run(check('running'), false);
-    void line.run(check('guess'), false);
-    expect(line.run(check('known'), true)).toBeDefined();
+    void line(check('running'), false);
+    void line(check('guess'), false);
+    void line(check('known'), true);
     await settle();
     end('running');
     await settle();
@@ -66,8 +66,8 @@ describe('the line before the checks', () => {
   test('a check that fails rejects and makes room', async () => {
     const { begun, check, fail } = createOpenEnded();
     const line = createCheckLine(1, 1);
-    const failing = line.run(check('fails'), false);
-    void line.run(check('next'), false);
+    const failing = line(check('fails'), false);
+    void line(check('next'), false);
     await settle();
     fail('fails');
     await expect(failing).rejects.toThrow('broken');
@@ -78,7 +78,7 @@ describe('the line before the checks', () => {
     const { begun, check, end } = createOpenEnded();
     const line = createCheckLine(1, 0);
     for (const name of ['a', 'b', 'c']) {
-      const result = line.run(check(name), false);
+      const result = line(check(name), false);
       await settle();
       end(name);
       expect(await result).toBe(true);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { clientNetwork } from '../../../src/auth/client-network.ts';
+import { clientNetwork } from '../../../src/auth/login-throttle.ts';
 
 function address(groups: readonly number[]): string {
   return groups.map((group) => group.toString(16)).join(':');

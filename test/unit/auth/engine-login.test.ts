@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { setUpEngine as setUp, STRANGER, UNAVAILABLE } from './support-engine-login.ts';
-import { HERE, loggedIn, MINUTE, out, REJECTED } from './support-file-authenticator.ts';
+import { HERE, loggedIn, MINUTE, REJECTED } from './support-file-authenticator.ts';
 import { basic } from './support.ts';
 
 describe('a login that the engine checks', () => {
@@ -25,20 +25,20 @@ describe('a login that the engine checks', () => {
   });
 
   test.each([
-    ['an empty password', basic('alice', ''), 'malformed'],
-    ['an empty name', basic('', 'fast cars'), 'malformed'],
-    ['nothing but a colon', basic('', ''), 'malformed'],
-    ['a control character in the name', basic('alice\u0007', 'fast cars'), 'malformed'],
-    ['a control character in the password', basic('alice', 'fast\ncars'), 'malformed'],
-    ['a zero byte', basic('alice\0', 'fast cars'), 'malformed'],
-    ['no colon', `Basic ${Buffer.from('alice').toString('base64')}`, 'malformed'],
-    ['Negotiate', 'Negotiate YIIFzQ==', 'scheme'],
-    ['Bearer', 'Bearer abc', 'scheme'],
-  ])('with %s is never tried', async (_case, header, reason) => {
+    ['an empty password', basic('alice', '')],
+    ['an empty name', basic('', 'fast cars')],
+    ['nothing but a colon', basic('', '')],
+    ['a control character in the name', basic('alice\u0007', 'fast cars')],
+    ['a control character in the password', basic('alice', 'fast\ncars')],
+    ['a zero byte', basic('alice\0', 'fast cars')],
+    ['no colon', `Basic ${Buffer.from('alice').toString('base64')}`],
+    ['Negotiate', 'Negotiate YIIFzQ=='],
+    ['Bearer', 'Bearer abc'],
+  ])('with %s is never tried', async (_case, header) => {
     const { authenticator, tried, engineSays } = setUp();
     engineSays(() => 'accepted');
-    expect(await authenticator.authenticate(header, HERE)).toEqual(out(reason));
-    expect(authenticator.authenticate(undefined, HERE)).toEqual(out('missing'));
+    expect(await authenticator.authenticate(header, HERE)).toEqual(REJECTED);
+    expect(authenticator.authenticate(undefined, HERE)).toEqual(REJECTED);
     expect(tried).toEqual([]);
   });
 

@@ -14,7 +14,7 @@ async function open(file: ReturnType<typeof createTestFile>) {
     repeat: file.repeat,
     emit: (event) => events.push(event),
   });
-  const names = () => [...source.users().accounts.keys()];
+  const names = () => [...source.users.accounts.keys()];
   return { source, events, names };
 }
 

@@ -5,7 +5,7 @@ import {
   comparePassword,
   createDecoyHash,
   isComparable,
-} from '../../../src/auth/password-hash.ts';
+} from '../../../src/auth/users-file.ts';
 import { HASHES, PASSWORDS } from './support.ts';
 
 describe('comparing passwords', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions } from '../../../src/auth/authenticator.ts';
 
 const LISTS = { admins: ['ADMIN', 'José'], purgers: ['LOADER'] };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createVerifiedCredentials } from '../../../src/auth/verified-credentials.ts';
+import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
 import { ADMIN, ANALYST, HERE, MINUTE, setUp } from './support-file-authenticator.ts';
 import { basic, createTestClock, HASHES } from './support.ts';
 
@@ -15,7 +15,7 @@ async function rememberedHouse() {
   /** What a request with the header is answered without a promise. */
   const atOnce = () => {
     const answer = authenticator.authenticate(HEADER, HERE);
-    return answer instanceof Promise || !answer.ok ? undefined : answer.principal.name;
+    return 'principal' in answer ? answer.principal.name : undefined;
   };
   return { ...house, remembered, atOnce };
 }
@@ -74,7 +74,7 @@ describe('a remembered login', () => {
       createVerifiedCredentials({
         secret: Buffer.alloc(32, 7),
         verifiedFor: 10,
-        proofOf: () => 'p',
+        users: { accounts: { get: () => 'p' } },
         clock,
         max,
       });

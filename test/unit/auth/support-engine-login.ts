@@ -1,6 +1,6 @@
 import { createEngineAuthenticator } from '../../../src/auth/engine-login.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createTestRandom, HERE, MINUTE, out } from './support-file-authenticator.ts';
+import { createTestRandom, HERE, MINUTE, out, told } from './support-file-authenticator.ts';
 import { basic, createTestClock } from './support.ts';
 
 type Answer = 'accepted' | 'rejected' | 'unavailable';
@@ -21,7 +21,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
   let gate: Promise<void> | undefined;
   let override: ((name: string) => Answer | Error | undefined) | undefined;
   let lastSignal: AbortSignal | undefined;
-  const authenticator = createEngineAuthenticator({
+  const own = createEngineAuthenticator({
     verifiedFor,
     clock,
     random: createTestRandom(),
@@ -40,6 +40,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
       return answer;
     },
   });
+  const authenticator = told(own);
   return {
     authenticator,
     clock,

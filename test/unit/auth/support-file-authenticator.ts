@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
-import { createFileAuthenticator } from '../../../src/auth/file-authenticator.ts';
+import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
+import type { Authenticator, Principal } from '../../../src/auth/authenticator.ts';
+import { GatewayError } from '../../../src/common/errors.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { basic, createTestClock, createTestCompare, createTestFile, HASHES } from './support.ts';
 
@@ -10,8 +12,34 @@ export const ADMIN = `ADMIN:${HASHES.kylin}`;
 export const MINUTE = 60_000;
 
 export const loggedIn = (name: string) => ({ ok: true, principal: { name } });
-export const out = (reason: string, retryAfter = 0) => ({ ok: false, reason, retryAfter });
+export const out = (reason: string, retryAfter = 0) => ({ ok: false, reason, retryAfter }) as const;
 export const REJECTED = out('rejected');
+
+const WORDS: Readonly<Record<string, string>> = {
+  unauthenticated: 'rejected',
+  throttled: 'throttled',
+  'engine-unreachable': 'unavailable',
+};
+
+/** The same authenticator, whose refusals are values; what is answered at once still is. */
+export function told(authenticator: Authenticator) {
+  const refused = (error: unknown) => {
+    if (!(error instanceof GatewayError)) throw error;
+    return out(WORDS[error.reason] ?? '', Number(error.headers['retry-after'] ?? 0));
+  };
+  const letIn = (principal: Principal) => ({ ok: true, principal }) as const;
+  return {
+    ...authenticator,
+    authenticate(...login: Parameters<Authenticator['authenticate']>) {
+      try {
+        const answer = authenticator.authenticate(...login);
+        return answer instanceof Promise ? answer.then(letIn, refused) : letIn(answer);
+      } catch (error) {
+        return refused(error);
+      }
+    },
+  };
+}
 
 /** Random bytes that are the same in every run and different at every call. */
 export function createTestRandom() {
@@ -27,7 +55,7 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
   const file = createTestFile(lines);
   const { calls, compare, holdAt } = createTestCompare();
   const events: GatewayEvent[] = [];
-  const authenticator = await createFileAuthenticator({
+  const own = await createFileAuthenticator({
     file: '/etc/users',
     verifiedFor,
     clock,
@@ -37,6 +65,7 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
     repeat: file.repeat,
     emit: (event) => events.push(event),
   });
+  const authenticator = told(own);
   const login = (name: string, password: string, address = HERE) =>
     authenticator.authenticate(basic(name, password), address);
   return { authenticator, login, clock, file, calls, holdAt, events };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createVerifiedCredentials } from '../../../src/auth/verified-credentials.ts';
+import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
 import { basic, createTestClock } from './support.ts';
 
 const HOUR = 3_600_000;
@@ -13,7 +13,7 @@ function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
   const verified = createVerifiedCredentials({
     secret: Buffer.alloc(32, 7),
     verifiedFor,
-    proofOf: (name) => hashes.get(name),
+    users: { accounts: hashes },
     clock,
     max,
   });
@@ -42,7 +42,7 @@ describe('verified credentials', () => {
     const verified = createVerifiedCredentials({
       secret: Buffer.alloc(32),
       verifiedFor: 10,
-      proofOf: () => 'h',
+      users: { accounts: { get: () => 'h' } },
       clock,
     });
     verified.remember('d', 'A', 'h', 0);
@@ -119,7 +119,7 @@ describe('the digest of a header', () => {
     const other = createVerifiedCredentials({
       secret: Buffer.alloc(32, 8),
       verifiedFor: 1,
-      proofOf: () => undefined,
+      users: { accounts: new Map() },
       clock: createTestClock(),
     });
     expect(verified.digest(header)).toBe(verified.digest(header));

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions } from '../../../src/auth/authenticator.ts';
 import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
 import type { Stale } from '../../../src/common/invalidation.ts';
 import type { EngineClear } from '../../../src/cache/purge/engine-clear.ts';

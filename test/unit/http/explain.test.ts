@@ -4,10 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { loginError } from '../../../src/http/login.ts';
 import {
   createExplainHandler,
   type XmlaExplanation,
@@ -33,7 +32,7 @@ beforeAll(async () => {
   const explain = createExplainHandler({
     login: async ({ headers: { authorization } }) => {
       if (authorization === undefined) {
-        throw loginError({ ok: false, reason: 'missing', retryAfter: 0 });
+        throw unauthenticated();
       }
       return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
     },

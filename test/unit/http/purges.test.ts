@@ -3,9 +3,8 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { loginError } from '../../../src/http/login.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createPurgesHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
@@ -35,7 +34,7 @@ beforeAll(async () => {
   const purges = createPurgesHandler({
     login: async ({ headers: { authorization } }) => {
       if (authorization === undefined) {
-        throw loginError({ ok: false, reason: 'missing', retryAfter: 0 });
+        throw unauthenticated();
       }
       return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
     },

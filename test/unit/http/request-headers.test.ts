@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import {
   acceptedType,
   canonicalContentType,
+  forgery,
   userAgentClass,
 } from '../../../src/http/request-head.ts';
-import { forgery } from '../../../src/http/request-checks.ts';
 
 describe('the class of a User-Agent', () => {
   test.each([

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
-import { createPermissions } from '../../../src/auth/permissions.ts';
+import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
