@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { namesParameter } from '../engine/engine-target.ts';
+import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
 
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
