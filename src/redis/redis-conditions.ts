@@ -1,15 +1,12 @@
 import { ReplyError, type Redis } from 'ioredis';
 import {
-  isReady,
-  redisClients,
+  nodesOf,
   sentinelClients,
-  whenReady,
   type RedisConnections,
   type RedisTarget,
 } from './redis-connections.ts';
-import { missingRights } from './redis-rights.ts';
 
-/** What an answer to a look may take (ms). No request waits for one. */
+/** What a sentinel may take to answer (ms). No request waits for one. */
 const DEADLINE = 2_000;
 /** How often it is looked again at what may have been set otherwise meanwhile (ms). */
 const INTERVAL = 60_000;
@@ -21,36 +18,32 @@ const RETRY = 2_000;
  */
 const LATENESS = 2_000;
 
-/** What is not as the promises of docs/PURGE.md need it. */
-export interface RedisConditions {
-  /** In short sentences, as of the last look; none before the first one. */
-  list(): readonly string[];
-  close(): void;
-}
+type Connections = Pick<RedisConnections, 'epochs' | 'subscriber'>;
 
 /**
- * Looks whenever a connection was made, which may lead to another server than before, and now and then.
+ * What is not as the promises of docs/PURGE.md need it. Looks whenever a connection was made, which may lead to another
+ * server than before, and now and then.
  * @param onProblem is told each sentence when it begins to be true
  */
 export function watchRedisConditions(options: {
   target: RedisTarget;
   namespace: string;
-  connections: Pick<RedisConnections, 'epochs'>;
+  connections: Connections;
   onProblem: (problem: string) => void;
-}): RedisConditions {
-  const { epochs } = options.connections;
+}) {
+  const { epochs, subscriber } = options.connections;
   let problems: readonly string[] = [];
   let looking = false;
   let again = false;
   let closed = false;
 
   async function look(): Promise<void> {
-    if (closed || epochs.status !== 'ready') return;
+    if (closed || epochs.status !== 'ready' || subscriber.status !== 'ready') return;
     again = looking;
     if (looking) return;
     looking = true;
     try {
-      const found = await readConditions(options.target, options.namespace);
+      const found = await readConditions(options);
       if (closed) return;
       const news = found.filter((problem) => !problems.includes(problem));
       problems = found;
@@ -66,41 +59,39 @@ export function watchRedisConditions(options: {
 
   void look();
   // The last two are of clusters, whose client stays ready while nodes come and go.
-  const signs = ['ready', '+node', '-node'] as const;
-  for (const sign of signs) epochs.on(sign, look);
+  for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
+  subscriber.on('ready', look);
   const timer = setInterval(look, INTERVAL).unref();
 
   return {
+    /** In short sentences, as of the last look; none before the first one. */
     list: () => problems,
     close() {
       closed = true;
       clearInterval(timer);
-      for (const sign of signs) epochs.off(sign, look);
     },
   };
 }
 
-/** Looks once, on connections of its own. Rejects when a server does not answer. */
-async function readConditions(target: RedisTarget, namespace: string): Promise<readonly string[]> {
-  const clients = redisClients(target, () => {});
-  const client = clients.client('conditions', DEADLINE);
-  try {
-    await whenReady(client, AbortSignal.timeout(DEADLINE));
-    if (!isReady(client)) throw new Error('Redis is not ready');
-    const nodes = 'nodes' in client ? client.nodes('master') : [client];
-    const [first] = nodes;
-    if (first === undefined) return [];
-    const servers = await Promise.all(nodes.map((node) => readServer(node, target)));
-    const rights = await missingRights(client, first, namespace);
-    return [
-      ...rights.map(
-        (right) => `the user of the gateway lacks a right at Redis (docs/PURGE.md): ${right}`,
-      ),
-      ...servers.flat(),
-    ];
-  } finally {
-    clients.close();
-  }
+/** Looks once. Rejects when a server does not answer. */
+async function readConditions({
+  target,
+  namespace,
+  connections,
+}: {
+  target: RedisTarget;
+  namespace: string;
+  connections: Connections;
+}): Promise<readonly string[]> {
+  const servers = nodesOf(connections.epochs).map((server) => readServer(server, target));
+  const found = (await Promise.all(servers)).flat();
+  const rights = await missingRights(connections, namespace);
+  return [
+    ...rights.map(
+      (right) => `the user of the gateway lacks a right at Redis (docs/PURGE.md): ${right}`,
+    ),
+    ...found,
+  ];
 }
 
 async function readServer(server: Redis, target: RedisTarget): Promise<readonly string[]> {
@@ -255,4 +246,69 @@ async function replicasInCluster(server: Redis): Promise<number | undefined> {
     .map((line) => line.split(' '));
   const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
   return nodes.filter(([, , , master]) => own !== undefined && master === own).length;
+}
+
+/**
+ * Every command that the scripts and the sweep use, with arguments that do nothing but to a key that is dropped again.
+ * K stands for that key.
+ */
+export const TRIALS: readonly string[] = [
+  'INFO replication; TIME; EXISTS K; GET K; SET K 1 PX 1000; GETRANGE K 0 1; MGET K; PEXPIRE K 1000; DEL K; UNLINK K',
+  'SCAN 0 COUNT 1; HSET K a 1; HGET K a; HGETALL K; HDEL K a; ZADD K 1 a; ZSCORE K a; ZRANGE K 0 0; ZRANGEBYSCORE K 0 0',
+  'ZREM K a; ZREMRANGEBYSCORE K 0 0; LPUSH K a; LTRIM K 0 0; LRANGE K 0 0; DEL K',
+].flatMap((row) => row.split('; '));
+
+const SCRIPT = `
+local refused = {}
+for _, trial in ipairs(ARGV) do
+  local words = {}
+  for word in string.gmatch(trial, '%S+') do words[#words + 1] = word == 'K' and KEYS[1] or word end
+  local answer = redis.pcall(unpack(words))
+  if type(answer) == 'table' and answer.err
+    and (string.find(answer.err, 'NOPERM', 1, true)
+      or string.find(answer.err, "can't run this command", 1, true)
+      or string.find(answer.err, "can't access at least one of the keys", 1, true)) then
+    refused[#refused + 1] = words[1]
+  end
+end
+return refused
+`;
+
+/**
+ * What the user of the gateway may not do, in the words of the server; none where it may do everything. Rejects when
+ * the server does not answer.
+ */
+async function missingRights(
+  { epochs: client, subscriber }: Connections,
+  namespace: string,
+): Promise<readonly string[]> {
+  const missing: string[] = [];
+
+  async function attempt<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
+      if (!(error instanceof ReplyError)) throw error;
+      const { message } = error as Error;
+      if (message.startsWith('NOPERM')) missing.push(`${what}: ${message}`);
+      return undefined;
+    }
+  }
+
+  const value = `${namespace}:entry:rights`;
+  // A key and a channel.
+  const shared = `{${namespace}}:rights`;
+  await attempt('PING', () => client.ping());
+  await attempt(`GET ${value}`, () => client.get(value));
+  await attempt('EVALSHA', () => client.evalsha('0'.repeat(40), 1, shared));
+  const refused = await attempt(`EVAL with ${shared}`, () =>
+    client.eval(SCRIPT, 1, shared, ...TRIALS),
+  );
+  if (Array.isArray(refused)) {
+    for (const name of new Set(refused)) missing.push(`${String(name)} in scripts`);
+  }
+  await attempt(`PUBLISH ${shared}`, () => client.publish(shared, ''));
+  await attempt(`SUBSCRIBE ${shared}`, () => subscriber.subscribe(shared));
+  return missing;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
-import { TRIALS } from '../../src/redis/redis-rights.ts';
+import { TRIALS } from '../../src/redis/redis-conditions.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, startRedis } from '../support/redis-server.ts';
