@@ -20,7 +20,7 @@ export async function createAuthenticator(
     admission: primary && loginsAtPrimary(primary, createLoginThrottle({ clock })),
   };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
-  const trial = createLoginTrial({ config: engine, clock, emit });
+  const trial = createLoginTrial(engine, clock, emit);
   const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });
   return {
     ...authenticator,

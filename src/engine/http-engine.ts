@@ -224,11 +224,12 @@ function guardWatch(watch: AnswerWatch) {
   };
 }
 
+function refuse(error: unknown): never {
+  throw new WatchRefusal(error);
+}
+
 /** @throws WatchRefusal at once, when the step does */
 function heed(step: () => void | Promise<void>): Promise<void> | undefined {
-  const refuse = (error: unknown): never => {
-    throw new WatchRefusal(error);
-  };
   try {
     return step()?.catch(refuse);
   } catch (error) {

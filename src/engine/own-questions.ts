@@ -97,17 +97,15 @@ const SMALLEST = envelope(
     `<Restrictions><RestrictionList/></Restrictions>${NO_PROPERTIES}</Discover>`,
 );
 
-/** Tries logins at the engine: at a replica to which a connection can be made, without a project. */
-export function createLoginTrial({
-  config,
-  clock,
-  emit,
-}: {
-  readonly config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>;
-  readonly clock: Clock;
-  /** Told why an engine could not say. */
-  readonly emit: Emit;
-}) {
+/**
+ * Tries logins at the engine: at a replica to which a connection can be made, without a project.
+ * @param emit told why an engine could not say
+ */
+export function createLoginTrial(
+  config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
+  clock: Clock,
+  emit: Emit,
+) {
   const replicas = createReplicas(config, clock, false);
 
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {

@@ -161,7 +161,13 @@ export function createConnections(upstream: Upstream) {
     }
   }
 
-  function dispatch({ path, headers, body, ...limits }: EngineQuery): Promise<UpstreamAnswer> {
+  /**
+   * Sends a query and waits for the head of its answer.
+   * @throws NotConnected, StaleConnection, NotUnderstood, Silence, any error of the connection; ClientStall as the
+   *   error of the answer
+   */
+  async function send({ path, headers, body, ...limits }: EngineQuery): Promise<UpstreamAnswer> {
+    limits.signal?.throwIfAborted();
     const kept = takeIdle();
     const connection = kept ?? open();
     return new Promise((resolve, reject) => {
@@ -247,15 +253,7 @@ export function createConnections(upstream: Upstream) {
   }
 
   return {
-    /**
-     * Sends a query and waits for the head of its answer.
-     * @throws NotConnected, StaleConnection, NotUnderstood, Silence, any error of the connection; ClientStall as the
-     *   error of the answer
-     */
-    async send(query: EngineQuery): Promise<UpstreamAnswer> {
-      query.signal?.throwIfAborted();
-      return dispatch(query);
-    },
+    send,
     /** Closes those that have no request. */
     closeIdle() {
       for (const connection of idle) discard(connection);
@@ -272,17 +270,11 @@ function isReasonUnderstood(phrase = ''): boolean {
 }
 
 /** Of several of these in one head, which none may have, the first counts; that is what node does. */
-const SINGLE: ReadonlySet<string> = new Set([
-  'age',
-  'content-length',
-  'content-type',
-  'etag',
-  'expires',
-  'last-modified',
-  'location',
-  'retry-after',
-  'server',
-]);
+const SINGLE = new Set(
+  'age content-length content-type etag expires last-modified location retry-after server'.split(
+    ' ',
+  ),
+);
 
 /**
  * Header fields as `IncomingMessage.headers` has them; undici reads their bytes as UTF-8.

@@ -1,5 +1,6 @@
 import { createProxyMiddleware } from 'http-proxy-middleware';
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import {
   Agent as HttpAgent,
@@ -71,14 +72,6 @@ export interface RequestLimits {
   readonly timeout: number;
   /** How long the making of the connection may take (ms); undefined for no limit of its own. */
   readonly connectLimit?: number | undefined;
-}
-
-/** A request as the upstream is to get it. */
-export interface ForwardedRequest {
-  readonly method: string | undefined;
-  readonly path: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer | undefined;
 }
 
 /** The request that http-proxy-middleware is given; it waits for the one that is sent. */
@@ -170,30 +163,34 @@ export function createUpstream(
      * @throws NotConnected when nothing was sent; all that {@link answerTo} throws
      */
     async forward(
-      { method, path, headers, body }: ForwardedRequest,
+      asked: {
+        readonly method: string | undefined;
+        readonly path: string;
+        readonly headers: IncomingHttpHeaders;
+        readonly body: Buffer | undefined;
+      },
       limits: RequestLimits,
     ): Promise<IncomingMessage & UpstreamAnswer> {
       await settled();
       if (limits.signal?.aborted === true) throw new NotConnected(limits.signal.reason);
       const request = new Forwarded(NOWHERE);
-      Object.assign(request, { method, url: path, headers, complete: true });
+      const { path: url, body, ...rest } = asked;
+      Object.assign(request, { ...rest, url, complete: true });
       if (body !== undefined) request.push(body);
       request.push(null);
       void proxy(request, new ServerResponse(request), request.sent.reject);
       return answerTo(await request.sent.promise, limits);
     },
     /** Whether a connection to it can be made. Never rejects. */
-    reachable(): Promise<boolean> {
-      return new Promise((resolve) => {
-        const socket = connect({ ...address, timeout: PROBE_TIMEOUT });
-        const decide = (accepted: boolean) => () => {
-          socket.destroy();
-          resolve(accepted);
-        };
-        socket.once('connect', decide(true));
-        socket.once('timeout', decide(false));
-        socket.once('error', decide(false));
-      });
+    async reachable(): Promise<boolean> {
+      const socket = connect(address).on('error', () => {});
+      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT) });
+      const accepted = await made.then(
+        () => true,
+        () => false,
+      );
+      socket.destroy();
+      return accepted;
     },
     closeIdle() {
       for (const socket of idle()) socket.destroy();

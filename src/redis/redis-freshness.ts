@@ -208,7 +208,13 @@ export function createRedisFreshness(options: {
   const channelTo = (other: string) => key(`forgotten:${other}`);
   let closed = false;
 
-  const caller = (what: string) => [what, gateway, lease(), longestLease, newToken()];
+  const caller = (what: string): (string | number)[] => [
+    what,
+    gateway,
+    lease(),
+    longestLease,
+    newToken(),
+  ];
 
   /** What the script answers: the incarnation, the longest lease, that of all others, the secret, and the tokens. */
   async function tokens(
@@ -240,10 +246,7 @@ export function createRedisFreshness(options: {
     const reply = await sessionScript(
       call.do === 'read' || call.do === 'peek' ? connections.reader : connections.epochs,
       [...common, session],
-      [
-        ...caller(call.do),
-        ...[token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life],
-      ],
+      caller(call.do).concat(token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life),
     );
     return readReply(reply as string[], (text) => sealer.openText(text, context));
   }

@@ -47,7 +47,8 @@ export function createRedisHealth(options: {
   let cause: Trouble | undefined;
   let told = false;
   let watching = false;
-  let closed = false;
+  const closing = new AbortController();
+  const isClosed = () => closing.signal.aborted;
   /** In a row. */
   let failures = 0;
   /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
@@ -63,7 +64,7 @@ export function createRedisHealth(options: {
   }
 
   function look(): void {
-    if (closed || !isUp()) return;
+    if (isClosed() || !isUp()) return;
     cause = undefined;
     if (!told) return;
     told = false;
@@ -76,8 +77,8 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-      if (!closed && !isUp()) begin();
-    } while (!closed && told);
+      if (!isClosed() && !isUp()) begin();
+    } while (!isClosed() && told);
     watching = false;
   }
 
@@ -86,7 +87,7 @@ export function createRedisHealth(options: {
    * @param partial whether others may serve in the place of what failed
    */
   function failed(error: unknown, partial = false): void {
-    if (closed) return;
+    if (isClosed()) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) begin();
     void watch();
@@ -94,7 +95,7 @@ export function createRedisHealth(options: {
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!closed) {
+    while (!isClosed()) {
       try {
         await probe();
         break;
@@ -122,7 +123,7 @@ export function createRedisHealth(options: {
       } catch (error) {
         failures += 1;
         const enough = failures >= FAILURES || isDeadline(error);
-        if (enough && left === 'no' && !closed) void leaveAlone();
+        if (enough && left === 'no' && !isClosed()) void leaveAlone();
         throw error;
       }
     },
@@ -132,9 +133,7 @@ export function createRedisHealth(options: {
     /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
-    close() {
-      closed = true;
-    },
+    close: () => closing.abort(),
   };
 }
 

@@ -48,11 +48,7 @@ function trialOf(settings: Partial<EngineConfig> = {}): LoginTrial {
     key: undefined,
     ...settings,
   };
-  const trial = createLoginTrial({
-    config,
-    clock: systemClock,
-    emit: (event) => events.push(event),
-  });
+  const trial = createLoginTrial(config, systemClock, (event) => events.push(event));
   trials.push(trial);
   return trial;
 }
