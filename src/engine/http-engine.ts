@@ -38,11 +38,8 @@ export function createHttpEngine(options: {
   const { config, admission, clock, emit } = options;
   const { login, service, timeout } = config;
   const replicas = createReplicas(config, clock, true);
-  const cleared = createReplicas(
-    config.clear === 'none' ? { ...config, url: [] } : config,
-    clock,
-    false,
-  );
+  const toClear = config.clear === 'none' ? [] : config.url;
+  const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
 
   const authorizationOf = (addressee: EngineAddressee) =>

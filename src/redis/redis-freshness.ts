@@ -174,6 +174,8 @@ end
 return answer(0)
 `);
 
+type Argument = string | number;
+
 /** Tokens and sessions in Redis, shared by all gateways of one namespace. */
 export function createRedisFreshness(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs' | 'subscriber'>;
@@ -199,8 +201,9 @@ export function createRedisFreshness(options: {
   /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
   probe(): Promise<void>;
 } {
-  const { connections, run, sealer, gateway, lease, longestLease, newToken } = options;
-  const { life = SESSION_LIFE } = options;
+  const { run, sealer, gateway, lease, longestLease, newToken } = options;
+  const { reader, epochs, subscriber } = options.connections;
+  const { life = SESSION_LIFE, keySecret } = options;
   const key = (rest: string) => freshnessKey(options.namespace, rest);
   const common = ['incarnation', 'leases', 'epoch:everything', 'epoch:sessions'].map(key);
   const channel = key('forget');
@@ -208,29 +211,14 @@ export function createRedisFreshness(options: {
   const channelTo = (other: string) => key(`forgotten:${other}`);
   let closed = false;
 
-  const caller = (what: string): (string | number)[] => [
-    what,
-    gateway,
-    lease(),
-    longestLease,
-    newToken(),
-  ];
+  const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
   /** What the script answers: the incarnation, the longest lease, that of all others, the secret, and the tokens. */
-  async function tokens(
-    mode: 'read' | 'renew',
-    scopes: readonly Scope[],
-    redis = connections.epochs,
-  ) {
+  async function tokens(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
-      [
-        ...caller(mode),
-        options.keySecret.fresh,
-        options.unusedAfter,
-        ...scopes.map(() => newToken()),
-      ],
+      [...caller(mode), keySecret.fresh, options.unusedAfter, ...scopes.map(() => newToken())],
     );
     const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
     return { incarnation, longest: Number(longest), others: Number(others), secret, read };
@@ -244,7 +232,7 @@ export function createRedisFreshness(options: {
     const { token, expected, data, at, dirty } = { ...NO_ARGUMENTS, ...call };
     const sealed = data === undefined ? '' : sealer.sealText(textOf(data), context);
     const reply = await sessionScript(
-      call.do === 'read' || call.do === 'peek' ? connections.reader : connections.epochs,
+      call.do === 'read' || call.do === 'peek' ? reader : epochs,
       [...common, session],
       caller(call.do).concat(token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life),
     );
@@ -253,11 +241,11 @@ export function createRedisFreshness(options: {
 
   return {
     async read(scopes) {
-      const { secret, read } = await run(() => tokens('read', scopes, connections.reader));
-      return { tokens: read, keySecret: options.keySecret.configured ?? secret };
+      const { secret, read } = await run(() => tokens('read', scopes, reader));
+      return { tokens: read, keySecret: keySecret.configured ?? secret };
     },
     async probe() {
-      await tokens('read', [], connections.reader);
+      await tokens('read', [], reader);
     },
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
@@ -278,10 +266,9 @@ export function createRedisFreshness(options: {
       call.do === 'renew' ? askSession(name, call) : run(() => askSession(name, call)),
     async announce({ purge, scopes }) {
       const message = JSON.stringify({ purge, scopes, gateway });
-      await connections.epochs.publish(channel, message);
+      await epochs.publish(channel, message);
     },
     listen(listener) {
-      const { subscriber } = connections;
       const own = channelTo(gateway);
       const subscribe = () => void subscriber.subscribe(channel, own).catch(options.onError);
       if (subscriber.status === 'ready') subscribe();
@@ -295,7 +282,7 @@ export function createRedisFreshness(options: {
         listener.renewed(scopes);
         if (from === gateway) return;
         const answer = JSON.stringify({ purge, gateway });
-        connections.epochs.publish(channelTo(from), answer).catch(options.onError);
+        epochs.publish(channelTo(from), answer).catch(options.onError);
       });
     },
     async close() {
