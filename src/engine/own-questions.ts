@@ -5,7 +5,6 @@ import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { Silence, type Upstream } from '../proxy/upstream.ts';
 import type { AnswerHead } from '../cache/query.ts';
 import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
-import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, XMLA } from '../xmla/namespaces.ts';
 import { soapActionOf } from '../xmla/request/soap-action.ts';
 import { isElement, readTree } from '../xml/read-tree.ts';
@@ -177,24 +176,19 @@ export async function touch(
     if (bytes === undefined || !isPlain(head.headers['content-encoding'])) {
       return { kind: 'failed' };
     }
-    const watch = watchAnswer({ contentType: head.headers['content-type'] });
-    watch.write(bytes);
-    watch.end();
-    if (watch.faultOnly === true) return { kind: 'fault', head, body: bytes };
-    return { kind: head.status === 200 && isAnswer(bytes, head) ? 'alive' : 'failed' };
+    const decoded = decodeText(bytes, head.headers['content-type']);
+    const parsed = decoded.ok ? readTree(decoded.utf8) : undefined;
+    const root = parsed?.kind === 'tree' ? parsed.root : undefined;
+    // A page of a proxy on the way is no envelope.
+    const parts = root && isElement(root, SOAP, 'Envelope') ? root.children : [];
+    const content = parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
+    const faults = content?.filter((child) => isElement(child, SOAP, 'Fault')).length;
+    if (content?.length === 1 && faults === 1) return { kind: 'fault', head, body: bytes };
+    return { kind: head.status === 200 && faults === 0 ? 'alive' : 'failed' };
   } catch {
     // The engine's own failures have been told by those who asked it.
     return { kind: 'failed' };
   }
-}
-
-/** Whether it is an envelope of SOAP whose body holds no Fault: a page of a proxy on the way is none. */
-function isAnswer(bytes: Buffer, head: AnswerHead): boolean {
-  const decoded = decodeText(bytes, head.headers['content-type']);
-  const parsed = decoded.ok ? readTree(decoded.utf8) : undefined;
-  if (parsed?.kind !== 'tree' || !isElement(parsed.root, SOAP, 'Envelope')) return false;
-  const body = parsed.root.children.find((child) => isElement(child, SOAP, 'Body'));
-  return body !== undefined && !body.children.some((child) => isElement(child, SOAP, 'Fault'));
 }
 
 function emptyExecute(sessionId: string): Buffer {
