@@ -3,7 +3,7 @@ import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
 import type { Config } from '../config/config.ts';
-import { createLoginTrial } from '../engine/login-trial.ts';
+import { createLoginTrial } from '../engine/own-questions.ts';
 import { loginsAtPrimary } from '../workers/logins.ts';
 import type { Parts } from './parts.ts';
 
@@ -20,7 +20,7 @@ export async function createAuthenticator(
     admission: primary && loginsAtPrimary(primary, createLoginThrottle({ clock })),
   };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
-  const trial = createLoginTrial({ config: engine, emit });
+  const trial = createLoginTrial(engine, clock, emit);
   const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });
   return {
     ...authenticator,

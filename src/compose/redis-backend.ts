@@ -2,12 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LEASE_LIMITS } from '../config/config.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
-import { createRedisFlights } from '../redis/redis-flights.ts';
-import { createRedisPurgeLines } from '../redis/redis-purge-log.ts';
-import { createRedisValueTier } from '../redis/redis-value-tier.ts';
+import {
+  createRedisFlights,
+  createRedisPurgeLines,
+  createRedisSweepStore,
+  createRedisValueTier,
+} from '../redis/redis-cache.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
-import { createRedisSweepStore } from '../redis/redis-sweep-store.ts';
 import type { Sealer } from '../common/sealing.ts';
 import type { Backend, CacheLimits, CacheSettings } from './cache-backend.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -42,7 +44,7 @@ export function inRedis(
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });
-  const { breaker } = health;
+  const { run } = health;
   const conditions = watchRedisConditions({
     target,
     namespace,
@@ -51,7 +53,7 @@ export function inRedis(
   });
   const freshness = createRedisFreshness({
     connections,
-    breaker,
+    run,
     namespace,
     sealer,
     gateway: newToken(parts),
@@ -66,14 +68,10 @@ export function inRedis(
   });
   return {
     freshness,
-    purgeLines: createRedisPurgeLines({ connections, namespace, sealer }),
-    values: createRedisValueTier({ connections, breaker, namespace }),
-    sweepStore: createRedisSweepStore({
-      connections,
-      namespace,
-      newToken: () => newToken(parts),
-    }),
-    flightPlaces: createRedisFlights({ connections, breaker, namespace }),
+    purgeLines: createRedisPurgeLines(connections, namespace, sealer),
+    values: createRedisValueTier(connections, run, namespace),
+    sweepStore: createRedisSweepStore(connections, namespace, () => newToken(parts)),
+    flightPlaces: createRedisFlights(connections, run, namespace),
     lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,

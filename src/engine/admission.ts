@@ -1,14 +1,7 @@
 import { GatewayError } from '../common/errors.ts';
 
 /** Decides which requests may be at the engine now, which wait, and which are refused. */
-export interface Admission {
-  /**
-   * Resolves to the function that ends the stay at the engine; calling it twice does no harm.
-   * @throws GatewayError `overloaded` when too many wait already; the signal's reason when that aborts
-   */
-  admit(user: string, signal: AbortSignal): Promise<() => void>;
-  usage(): { readonly atEngine: number; readonly waiting: number };
-}
+export type Admission = ReturnType<typeof createAdmission>;
 
 /** Requests of one user. */
 interface User {
@@ -31,7 +24,7 @@ export function createAdmission(limits: {
   readonly concurrency: number;
   readonly per_user: number;
   readonly queue: number;
-}): Admission {
+}) {
   /** Those whose last turn is longest ago come first. */
   const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
@@ -98,9 +91,13 @@ export function createAdmission(limits: {
   }
 
   return {
-    async admit(name, signal) {
+    /**
+     * Resolves to the function that ends the stay at the engine; calling it twice does no harm.
+     * @throws GatewayError `overloaded` when too many wait already; the signal's reason when that aborts
+     */
+    async admit(name: string, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
-      const user = users.get(name) ?? { atEngine: 0, waiting: new Set() };
+      const user: User = users.get(name) ?? { atEngine: 0, waiting: new Set() };
       const hasRoom = atEngine < limits.concurrency && user.atEngine < limits.per_user;
       if (hasRoom) return enter(name, user);
       const end = await wait(name, user, signal);

@@ -3,62 +3,62 @@ import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
-import { reasonOf, type Upstream } from '../proxy/upstream.ts';
+import { reasonOf } from '../proxy/upstream.ts';
 import type { EngineClear } from '../cache/purge/engine-clear.ts';
-import { askOnce, inTime, LongAnswer } from './client.ts';
-import type { ClearCall, Engine } from './engine.ts';
-import { engineTarget } from './engine-target.ts';
-import { engineFailure } from './failure.ts';
+import type { ClearCall } from './engine.ts';
+import { askOnce, inTime, isPlain, LongAnswer } from './own-questions.ts';
+import { engineFailure, engineTarget, type Replica } from './replicas.ts';
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';
 
 /**
  * The clear operation of one engine (`engine.clear`).
- * @param upstreams as they are configured, each without kept connections
+ * @param replicas as they are configured, without kept connections; none where the engine has no such operation
  * @param emit told why an upstream did not clear its cache
  */
 export function createClearCalls(
-  config: Pick<EngineConfig, 'clear' | 'login' | 'service' | 'timeout'>,
-  upstreams: readonly { readonly url: string; readonly upstream: Upstream }[],
+  config: Pick<EngineConfig, 'login' | 'service' | 'timeout'>,
+  replicas: readonly Replica[],
   emit: Emit,
-): Engine['clearCalls'] {
-  /** @returns undefined when the cache is cleared, else one sentence */
-  async function ask(
-    upstream: Upstream,
-    path: string,
-    project: string | undefined,
-    authorization: string | undefined,
-  ): Promise<string | undefined> {
-    const headers = { accept: '*/*', ...(authorization !== undefined && { authorization }) };
-    const { head, body } = await inTime(config.timeout, undefined, (signal) =>
-      askOnce(upstream, { method: 'GET', path, headers }, signal),
-    );
-    const coding = head.headers['content-encoding'];
-    return readClearAnswer({ status: head.status, coding, body }, project);
-  }
-
-  return function clearCalls(project, authorization) {
+) {
+  /**
+   * What clears the engine's own cache: one call for each replica.
+   * @param project decoded; undefined for everything
+   * @param authorization of the user who wants it, for `engine.login: forward`; undefined without one: then no call
+   */
+  return (project: string | undefined, authorization: string | undefined): readonly ClearCall[] => {
     const login =
       config.login === 'forward'
         ? authorization
         : config.service && serviceAuthorization(config.service);
-    if (config.clear === 'none') return [];
     if (config.login === 'forward' && login === undefined) return [];
-    return upstreams.map(({ url, upstream }): ClearCall => {
+    const headers = { accept: '*/*', ...(login !== undefined && { authorization: login }) };
+    return replicas.map(({ url, upstream }): ClearCall => {
       const path = clearTarget(url, project);
-      const about = { type: 'engine-failed', project: project ?? '', replica: url } as const;
+
+      /** @returns undefined when the cache is cleared, else one sentence */
+      async function ask(): Promise<string | undefined> {
+        if (path === undefined) return BAD_NAME;
+        const { head, body } = await inTime(config.timeout, [], (signal) =>
+          askOnce(upstream, { method: 'GET', path, headers }, signal),
+        );
+        const coding = head.headers['content-encoding'];
+        return readClearAnswer({ status: head.status, coding, body }, project);
+      }
+
+      const tell = (reason: GatewayError['reason'], error: unknown) =>
+        emit({ type: 'engine-failed', project: project ?? '', replica: url, reason, error });
       return {
         id: JSON.stringify([upstream.origin, path, login ?? null, upstream.certificate]),
         async make(): Promise<EngineClear> {
           try {
-            const why = path === undefined ? BAD_NAME : await ask(upstream, path, project, login);
+            const why = await ask();
             if (why === undefined) return { replica: url, ok: true };
-            const error = new GatewayError('engine-not-cleared', why);
-            emit({ ...about, reason: 'engine-not-cleared', error });
+            tell('engine-not-cleared', new GatewayError('engine-not-cleared', why));
             return { replica: url, ok: false, why, ...(path === undefined && { called: false }) };
           } catch (error) {
             const { reason } = engineFailure(error);
-            emit({ ...about, reason, error: reasonOf(error) });
+            tell(reason, reasonOf(error));
             return { replica: url, ok: false, why: whyNoAnswer(reason, error) };
           }
         },
@@ -83,7 +83,7 @@ const XMLA = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
  * @returns undefined for a name that no path can carry: a server that decodes it early would climb the path
  */
 export function clearTarget(template: string, project: string | undefined): string | undefined {
-  const base = engineTarget(template.replace(XMLA, ''), project, []).replace(/\/$/, '');
+  const base = engineTarget(template.replace(XMLA, ''))(project, []).replace(/\/$/, '');
   if (project === undefined) return `${base}/mdx/xmla/clearCache`;
   return canStandInPath(project)
     ? `${base}/mdx/xmla/${encodeURIComponent(project)}/clearCache`
@@ -126,7 +126,7 @@ export function readClearAnswer(
     return `It answered with status ${status}, a redirect, which is not followed.`;
   }
   if (status !== 200) return `It answered with status ${status}.`;
-  if ((answer.coding ?? 'identity').trim().toLowerCase() !== 'identity') {
+  if (!isPlain(answer.coding)) {
     return 'It answered in a content coding that is not known.';
   }
   const text = answer.body.toString('utf8').trim();

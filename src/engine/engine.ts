@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { QueryParameter } from '../proxy/forwarded.ts';
 import type { EngineClear } from '../cache/purge/engine-clear.ts';
-import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
+import type { AnswerHead } from '../cache/query.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {
@@ -74,55 +74,4 @@ export interface PassThroughClient {
   /** Counts bytes of the answer's body. */
   sent(bytes: number): void;
   fail(error: unknown): void;
-}
-
-/** Port: one OLAP engine. */
-export interface Engine {
-  /** Tells engines apart in keys: what of the configuration can change an answer. */
-  readonly id: string;
-  /** Whether it is told the project of the request path, so that its answers are of that project. */
-  readonly tellsProject: boolean;
-  /**
-   * Sends a cacheable request.
-   * @param signal ends it, also in its answer
-   * @param unwanted aborted when no client is left that wants the answer: it then leaves the queue, and is not sent. One
-   *   that was sent goes on. The same as `signal` unless it is given
-   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the reason of `unwanted`
-   */
-  ask(
-    addressee: EngineAddressee,
-    headers: QueryHeaders,
-    body: Buffer,
-    signal: AbortSignal,
-    unwanted?: AbortSignal,
-  ): Promise<EngineAnswer>;
-  /**
-   * Replays a request through to the engine, with the client's own headers less the identity ones, and
-   * streams the answer. Resolves when it is over; failures go to `client.fail`.
-   * @param body the whole body, its content coding removed; undefined without one
-   * @param watch sees the answer on its way; the engine is then asked for no content coding
-   */
-  passThrough(
-    addressee: EngineAddressee,
-    client: PassThroughClient,
-    body: Buffer | undefined,
-    watch?: AnswerWatch,
-  ): Promise<void>;
-  /**
-   * The replica to which a request goes: for a new session one that can be reached, for a session of which
-   * nothing is known always the same.
-   */
-  replicaFor(sessionId: string | undefined): string;
-  /** Sends an empty Execute in a session, so that the engine does not drop it. Never rejects. */
-  touch(addressee: EngineAddressee, sessionId: string, signal: AbortSignal): Promise<Touch>;
-  /**
-   * What clears the engine's own cache: one call for each replica, none where it has no such operation
-   * (`engine.clear`).
-   * @param project decoded; undefined for everything
-   * @param authorization of the user who wants it, for `engine.login: forward`; undefined without one: then no call
-   */
-  clearCalls(project: string | undefined, authorization: string | undefined): readonly ClearCall[];
-  /** Whether a connection to one of its replicas, or to the named one, can be made. */
-  reachable(replica?: string): Promise<boolean>;
-  close(): void;
 }

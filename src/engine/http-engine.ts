@@ -1,18 +1,32 @@
+import { once } from 'node:events';
 import type { Clock } from '../common/clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { answerHead, decodedAnswer, type UpstreamAnswer } from '../proxy/answer.ts';
-import { refusedLogin, serviceAuthorization } from '../proxy/forwarded.ts';
-import type { AnswerHead } from '../cache/query.ts';
+import {
+  answerHead,
+  decodedAnswer,
+  refusedLogin,
+  requestHeaders,
+  serviceAuthorization,
+  type UpstreamAnswer,
+} from '../proxy/forwarded.ts';
+import { NotConnected } from '../proxy/upstream.ts';
+import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
 import { createClearCalls } from './clear.ts';
-import type { Engine, EngineAddressee } from './engine.ts';
-import { tellsProject } from './engine-target.ts';
-import { engineFailure, reportFailure } from './failure.ts';
-import { createPassThrough } from './pass-through.ts';
-import { createReplicas, upstreamOf } from './replicas.ts';
-import { createTouch } from './touch.ts';
+import type {
+  AnswerEnd,
+  AnswerWatch,
+  EngineAddressee,
+  PassThroughClient,
+  QueryHeaders,
+} from './engine.ts';
+import { touch } from './own-questions.ts';
+import { createReplicas, engineFailure, reportFailure, tellsProject } from './replicas.ts';
+
+/** One OLAP engine. */
+export type Engine = ReturnType<typeof createHttpEngine>;
 
 /** An engine that is spoken to by XMLA over HTTP or HTTPS. */
 export function createHttpEngine(options: {
@@ -20,17 +34,16 @@ export function createHttpEngine(options: {
   admission: Admission;
   clock: Clock;
   emit: Emit;
-}): Engine {
+}) {
   const { config, admission, clock, emit } = options;
   const { login, service, timeout } = config;
-  const replicas = createReplicas(config, clock);
-  const once = config.clear === 'none' ? [] : config.url;
-  const cleared = once.map((url) => ({ url, upstream: upstreamOf(url, config, false) }));
+  const replicas = createReplicas(config, clock, true);
+  const toClear = config.clear === 'none' ? [] : config.url;
+  const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
 
-  function authorizationOf(addressee: EngineAddressee): string | undefined {
-    return login === 'forward' ? addressee.authorization : ofService;
-  }
+  const authorizationOf = (addressee: EngineAddressee) =>
+    login === 'forward' ? addressee.authorization : ofService;
 
   /** @throws when the answer cannot be sent on; then it is ended */
   function acceptedHead(answer: UpstreamAnswer): AnswerHead {
@@ -47,21 +60,33 @@ export function createHttpEngine(options: {
     }
   }
 
-  const ask: Engine['ask'] = async (addressee, asked, body, signal, unwanted = signal) => {
+  /**
+   * Sends a cacheable request.
+   * @param signal ends it, also in its answer
+   * @param unwanted aborted when no client is left that wants the answer: it then leaves the queue, and is not sent. One
+   *   that was sent goes on. The same as `signal` unless it is given
+   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the reason of `unwanted`
+   */
+  async function ask(
+    addressee: EngineAddressee,
+    asked: QueryHeaders,
+    body: Buffer,
+    signal: AbortSignal,
+    unwanted = signal,
+  ): Promise<EngineAnswer> {
     const leave = await admission.admit(addressee.user, unwanted);
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     const authorization = authorizationOf(addressee);
-    const headers: Record<string, string> = {
-      'content-type': asked['content-type'],
-      'content-length': String(body.length),
-    };
+    const headers: Record<string, string> = {};
     for (const [name, value] of Object.entries(asked)) {
       if (value !== undefined) headers[name] = value;
     }
     headers['accept-encoding'] = 'identity';
     if (authorization !== undefined) headers['authorization'] = authorization;
+    // The last one, where undici puts it.
+    headers['content-length'] = String(body.length);
     const tell = (error: unknown) => {
       if (!signal.aborted) reportFailure(emit, project, error);
     };
@@ -74,22 +99,66 @@ export function createHttpEngine(options: {
       });
       const head = acceptedHead(answer);
       answer.once('close', () => {
-        const { errored } = answer;
-        if (errored !== null && !wasLeft(errored)) tell(errored);
+        const errored: NodeJS.ErrnoException | null = answer.errored;
+        // Its reader may leave it in the middle, which is no failure.
+        if (errored !== null && errored.code !== 'ABORT_ERR') tell(errored);
         leave();
         emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
       });
-      const decoded = decodedAnswer(answer, head, tell);
-      return { head: decoded.head, body: decoded.body, began, replica: url };
+      return { ...decodedAnswer(answer, head, tell), began, replica: url };
     } catch (error) {
       leave();
       reportFailure(emit, project, error);
       throw engineFailure(error);
     }
-  };
+  }
+
+  /**
+   * Replays a request through to the engine, with the client's own headers less the identity ones, and
+   * streams the answer. Resolves when it is over; failures go to `client.fail`.
+   * @param body the whole body, its content coding removed; undefined without one
+   * @param plainWatch sees the answer on its way; the engine is then asked for no content coding
+   */
+  async function passThrough(
+    addressee: EngineAddressee,
+    client: PassThroughClient,
+    body: Buffer | undefined,
+    plainWatch?: AnswerWatch,
+  ): Promise<void> {
+    const { request, signal } = client;
+    const project = addressee.project ?? '';
+    const watch = plainWatch && guardWatch(plainWatch);
+    let leave: () => void;
+    try {
+      leave = await admission.admit(addressee.user, signal);
+    } catch (error) {
+      await watch?.giveUp('not-sent');
+      return client.fail(error);
+    }
+    const began = clock.now();
+    try {
+      const headers = requestHeaders(request.headers, authorizationOf(addressee), body?.length);
+      if (watch !== undefined) headers['accept-encoding'] = 'identity';
+      const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
+        const path = replica.target(addressee.project, addressee.query);
+        const forwarded = { method: request.method, path, headers, body };
+        return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
+      });
+      await relay(answer, acceptedHead(answer), client, watch);
+    } catch (error) {
+      const isRefused = error instanceof WatchRefusal;
+      const failure = isRefused ? error.cause : engineFailure(error);
+      if (!isRefused && !signal.aborted) reportFailure(emit, project, error);
+      await watch?.giveUp(error instanceof NotConnected ? 'not-sent' : 'broken');
+      client.fail(failure);
+    } finally {
+      leave();
+      emit({ type: 'engine-answered', project, milliseconds: clock.now() - began });
+    }
+  }
 
   return {
-    tellsProject: config.url.every(tellsProject),
+    /** Tells engines apart in keys: what of the configuration can change an answer. */
     id: JSON.stringify([
       config.url.toSorted(),
       config.kind,
@@ -98,28 +167,135 @@ export function createHttpEngine(options: {
       config.delegation,
       replicas.certificate,
     ]),
+    /** Whether it is told the project of the request path, so that its answers are of that project. */
+    tellsProject: config.url.every(tellsProject),
     ask,
-    passThrough: createPassThrough({
-      timeout,
-      replicas,
-      admission,
-      clock,
-      emit,
-      authorizationOf,
-      acceptedHead,
-    }),
-    touch: createTouch(ask),
+    passThrough,
+    touch: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
+      touch(ask, addressee, sessionId, signal),
     replicaFor: replicas.nameFor,
     reachable: replicas.reachable,
-    clearCalls: createClearCalls(config, cleared, emit),
+    clearCalls: createClearCalls(config, cleared.all, emit),
     close() {
       replicas.close();
-      for (const { upstream } of cleared) upstream.close();
+      cleared.close();
     },
   };
 }
 
-/** Whether its reader left the answer in the middle, which is no failure. */
-function wasLeft({ code }: NodeJS.ErrnoException): boolean {
-  return code === 'ABORT_ERR';
+/**
+ * What a client must have to take an answer for done is its end: `</Envelope>`, which an engine may send ahead of a
+ * last line feed. So many bytes at least are held back, where the watch holds the last ones.
+ */
+const HELD = 16 * 1024;
+
+/** What a watch threw. It is the client's answer, not a failure of the engine. */
+class WatchRefusal extends Error {
+  override readonly name = 'WatchRefusal';
+
+  constructor(cause: unknown) {
+    super('the watch refused the answer', { cause });
+  }
+}
+
+/** A watch that is told the end once, and whose errors can be told from others. */
+function guardWatch(watch: AnswerWatch) {
+  let ended = false;
+  async function end(outcome: AnswerEnd): Promise<void> {
+    if (ended) return;
+    ended = true;
+    await heed(() => watch.end(outcome));
+  }
+  return {
+    holdsLast: watch.holdsLast,
+    head: (head: AnswerHead) => void heed(() => watch.head(head)),
+    /** Undefined when nothing is to be waited for, as after nearly every piece. */
+    write: (chunk: Buffer) => heed(() => watch.write(chunk)),
+    /** After the last byte. */
+    end: () => end('whole'),
+    /**
+     * The answer broke off, or none began. What the watch says of that changes nothing: the client has an answer
+     * already, or is told the failure.
+     */
+    giveUp: (outcome: Exclude<AnswerEnd, 'whole'>) => end(outcome).catch(() => {}),
+  };
+}
+
+function refuse(error: unknown): never {
+  throw new WatchRefusal(error);
+}
+
+/** @throws WatchRefusal at once, when the step does */
+function heed(step: () => void | Promise<void>): Promise<void> | undefined {
+  try {
+    return step()?.catch(refuse);
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+/**
+ * Hands an answer on, when its watch has seen it; where the watch holds the last bytes, whole pieces behind that: the
+ * client has the last 16 KiB, or anything of a shorter answer, when the watch has agreed to the end.
+ * @throws WatchRefusal; any error of the answer
+ */
+async function relay(
+  answer: UpstreamAnswer,
+  accepted: AnswerHead,
+  client: PassThroughClient,
+  watch: ReturnType<typeof guardWatch> | undefined,
+): Promise<void> {
+  const { response, signal } = client;
+  const { head, body } =
+    watch === undefined
+      ? { head: accepted, body: answer as AsyncIterable<Buffer> }
+      : decodedAnswer(answer, accepted, () => {});
+  const least = watch?.holdsLast === true ? HELD : 0;
+  const held: Buffer[] = [];
+  let size = 0;
+  const isGone = () => signal.aborted || response.destroyed;
+  const open = () => {
+    if (!response.headersSent) client.open(head);
+  };
+
+  /** Resolves when the client took what was written, or went away, or the answer broke off. */
+  async function drained(): Promise<void> {
+    if (answer.errored !== null) return;
+    const broken = new AbortController();
+    const onError = () => broken.abort();
+    answer.once('error', onError);
+    const ending = AbortSignal.any([signal, broken.signal]);
+    await once(response, 'drain', { signal: ending }).catch(() => {});
+    answer.off('error', onError);
+  }
+
+  async function releaseTo(left: number): Promise<void> {
+    for (
+      let [oldest] = held;
+      oldest !== undefined && size - oldest.length >= left;
+      [oldest] = held
+    ) {
+      held.shift();
+      size -= oldest.length;
+      // A client that is gone ends the request to the engine, and so the loop.
+      if (isGone()) continue;
+      open();
+      client.sent(oldest.length);
+      if (!response.write(oldest)) await drained();
+    }
+  }
+
+  watch?.head(head);
+  for await (const piece of body) {
+    const noted = watch?.write(piece);
+    if (noted !== undefined) await noted;
+    held.push(piece);
+    size += piece.length;
+    await releaseTo(least);
+  }
+  await watch?.end();
+  await releaseTo(0);
+  if (isGone()) return;
+  open();
+  response.end();
 }

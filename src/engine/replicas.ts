@@ -1,71 +1,80 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
-import { createForward, type Forward } from '../proxy/proxy.ts';
-import { createUpstream, NotConnected, type Upstream } from '../proxy/upstream.ts';
-import { createQueryClient, type QueryClient } from './client.ts';
-import { engineOrigin, engineTargetOf, type EngineTarget } from './engine-target.ts';
+import type { QueryParameter } from '../proxy/forwarded.ts';
+import { createUpstream, NotConnected, reasonOf, Silence } from '../proxy/upstream.ts';
+import { createQueryClient } from './queries.ts';
 
 /** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */
 const PAUSE = 5_000;
 /** How long (ms) the making of a connection may take while there is another replica to be tried. */
-export const CONNECT_LIMIT = 3_000;
+const CONNECT_LIMIT = 3_000;
+
+/** Survives `new URL`, which would encode the braces. */
+const PLACE = '__project__';
+
+/** Whether the engine is told the project of the request path. */
+export function tellsProject(template: string): boolean {
+  return template.includes('{project}');
+}
+
+/**
+ * What gives the path and query under which an engine is asked, for a decoded project and parameters. The project is
+ * encoded again, canonically; without one the segment `{project}` is left out.
+ * @param template `engine.url`, which may hold `{project}` as a whole path segment
+ */
+export function engineTarget(template: string) {
+  const { pathname, search } = new URL(template.replace('{project}', PLACE));
+  const withoutProject = pathname.replace(`/${PLACE}`, '');
+  return (project: string | undefined, parameters: readonly QueryParameter[]): string => {
+    const path =
+      project === undefined
+        ? withoutProject
+        : pathname.replace(PLACE, () => encodeURIComponent(project));
+    const all = [...search.slice(1).split('&'), ...parameters].filter(Boolean).join('&');
+    return (path === '' ? '/' : path) + (all === '' ? '' : `?${all}`);
+  };
+}
+
+/** What a client is told when the engine failed. Host names and error codes stay in the log. */
+export function engineFailure(error: unknown): GatewayError {
+  const cause = reasonOf(error);
+  if (cause instanceof GatewayError) return cause;
+  return cause instanceof Silence
+    ? new GatewayError('engine-timeout', 'The engine did not answer in time.', { cause })
+    : new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause });
+}
+
+/** Tells of a failure of the engine, unless its client is at fault. */
+export function reportFailure(emit: Emit, project: string, error: unknown): void {
+  const { reason } = engineFailure(error);
+  if (reason !== 'client-gone') {
+    emit({ type: 'engine-failed', project, reason, error: reasonOf(error) });
+  }
+}
+
+type Servers = Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>;
 
 /** One of the servers that are an engine together. */
-export interface Replica {
-  /** As the configuration names it, which is also its name in sessions. */
-  readonly url: string;
-  readonly upstream: Upstream;
-  readonly forward: Forward;
-  readonly queries: QueryClient;
-  readonly target: EngineTarget;
+export type Replica = ReturnType<typeof createReplica>;
+
+function createReplica(config: Servers, url: string, keepAlive: boolean) {
+  // Each `{project}` is at the same server.
+  const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
+  return {
+    /** As the configuration names it, which is also its name in sessions. */
+    url,
+    upstream,
+    queries: createQueryClient(upstream),
+    target: engineTarget(url),
+  };
 }
 
-export interface Replicas {
-  /** As whom the gateway's certificate shows it; '' without one. */
-  readonly certificate: string;
-  /**
-   * Makes an attempt on one replica after another for as long as no connection can be made. Without a name each
-   * call begins with the next one, and those that failed a short time ago come last.
-   * @param name the only one to be tried; all are, when the configuration no longer knows it
-   * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms, undefined for none
-   * @throws what the last attempt threw
-   */
-  reach<T>(
-    name: string | undefined,
-    signal: AbortSignal,
-    attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
-  ): Promise<T>;
-  /** As {@link Engine.replicaFor}. */
-  nameFor(sessionId: string | undefined): string;
-  /** Whether a connection to one of them, or to the named one, can be made. */
-  reachable(name?: string): Promise<boolean>;
-  close(): void;
-}
-
-/** The server at an engine's URL, of which each `{project}` is the same one. */
-export function upstreamOf(
-  url: string,
-  config: Pick<EngineConfig, 'ca' | 'certificate' | 'key'>,
-  keepAlive: boolean,
-): Upstream {
-  return createUpstream({ ...config, url: engineOrigin(url).href }, keepAlive);
-}
-
-export function createReplicas(
-  config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
-  clock: Clock,
-): Replicas {
-  const all = config.url.map((url): Replica => {
-    const upstream = upstreamOf(url, config, true);
-    return {
-      url,
-      upstream,
-      forward: createForward(upstream),
-      queries: createQueryClient(upstream),
-      target: engineTargetOf(url),
-    };
-  });
+/** @param keepAlive whether a connection is used for more than one request */
+export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepAlive: boolean) {
+  const all = config.url.map((url) => createReplica(config, url, keepAlive));
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
   const nextOfRequests = turns();
@@ -73,15 +82,12 @@ export function createReplicas(
 
   const named = (name: string | undefined) => all.filter(({ url }) => url === name);
 
-  function isPaused(replica: Replica): boolean {
-    const failed = failedAt.get(replica);
-    return failed !== undefined && clock.now() - failed < PAUSE;
-  }
-
   /** All of them in the order in which they are tried. */
   function inOrder(next: (count: number) => number): readonly Replica[] {
     if (all.length === 1) return all;
-    const good = all.filter((replica) => !isPaused(replica));
+    const isGood = (replica: Replica) =>
+      clock.now() - (failedAt.get(replica) ?? -Infinity) >= PAUSE;
+    const good = all.filter(isGood);
     const first = good.length === 0 ? all : good;
     const start = next(first.length);
     const paused = all.filter((replica) => !first.includes(replica));
@@ -89,8 +95,21 @@ export function createReplicas(
   }
 
   return {
+    all,
+    /** As whom the gateway's certificate shows it; '' without one. */
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
-    async reach(name, signal, attempt) {
+    /**
+     * Makes an attempt on one replica after another for as long as no connection can be made. Without a name each
+     * call begins with the next one, and those that failed a short time ago come last.
+     * @param name the only one to be tried; all are, when the configuration no longer knows it
+     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms, undefined for none
+     * @throws what the last attempt threw
+     */
+    async reach<T>(
+      name: string | undefined,
+      signal: AbortSignal,
+      attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
+    ): Promise<T> {
       const only = named(name);
       const ordered = only.length > 0 ? only : inOrder(nextOfRequests);
       for (const [index, replica] of ordered.entries()) {
@@ -106,16 +125,18 @@ export function createReplicas(
       }
       throw new Error('an engine without a replica');
     },
-    nameFor(sessionId) {
-      const { url } =
-        sessionId === undefined
-          ? (inOrder(nextOfSessions)[0] ?? { url: '' })
-          : all.reduce((best, one) =>
-              weight(one, sessionId) > weight(best, sessionId) ? one : best,
-            );
-      return url;
+    /**
+     * The replica to which a request goes: for a new session one that can be reached, for a session of which nothing is
+     * known always the same.
+     */
+    nameFor(sessionId: string | undefined): string {
+      if (sessionId === undefined) return inOrder(nextOfSessions)[0]?.url ?? '';
+      return all.reduce((best, one) =>
+        weight(one, sessionId) > weight(best, sessionId) ? one : best,
+      ).url;
     },
-    async reachable(name) {
+    /** Whether a connection to one of them, or to the named one, can be made. */
+    async reachable(name?: string): Promise<boolean> {
       const asked = name === undefined ? all : named(name);
       return (await Promise.all(asked.map(({ upstream }) => upstream.reachable()))).includes(true);
     },
@@ -140,8 +161,5 @@ function weight({ url }: Replica, sessionId: string): string {
 
 function turns(): (count: number) => number {
   let turn = 0;
-  return (count) => {
-    turn += 1;
-    return (turn - 1) % count;
-  };
+  return (count) => turn++ % count;
 }

@@ -2,7 +2,7 @@ import { parse } from 'content-type';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { parse as parseQuery } from 'node:querystring';
 import proxyAddr from 'proxy-addr';
-import { namesParameter } from '../engine/engine-target.ts';
+import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
 
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../common/clock.ts';
-import type { Engine, Touch } from '../engine/engine.ts';
+import type { Touch } from '../engine/engine.ts';
+import type { Engine } from '../engine/http-engine.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Destination } from './query.ts';

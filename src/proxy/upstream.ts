@@ -1,10 +1,20 @@
+import { createProxyMiddleware } from 'http-proxy-middleware';
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { Agent as HttpAgent, type ClientRequest, type IncomingMessage } from 'node:http';
+import {
+  Agent as HttpAgent,
+  IncomingMessage,
+  ServerResponse,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+} from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import { connect, isIP, type Socket } from 'node:net';
+import { connect, isIP, Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { GatewayError } from '../common/errors.ts';
+import type { UpstreamAnswer } from './forwarded.ts';
 
 /**
  * An idle connection is closed after this long (ms), sooner than servers do: a request must not go out on a
@@ -24,19 +34,28 @@ export class NotConnected extends Error {
   }
 }
 
-/** What went wrong, without the word that nothing was sent. */
+/** A kept connection that the upstream had already closed, or broken, when the request went out on it. */
+export class StaleConnection extends Error {
+  override readonly name = 'StaleConnection';
+
+  constructor(cause: unknown) {
+    super('the connection had ended', { cause });
+  }
+}
+
+/** What went wrong, without the word what was sent. */
 export function reasonOf(error: unknown): unknown {
-  return error instanceof NotConnected ? error.cause : error;
+  return error instanceof NotConnected || error instanceof StaleConnection ? error.cause : error;
+}
+
+/** Whether a connection ended before the head of an answer was whole. */
+export function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
+  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE', 'UND_ERR_SOCKET'].includes(code);
 }
 
 /** The upstream sent nothing for longer than it may be silent. */
 export class Silence extends Error {
   override readonly name = 'Silence';
-}
-
-/** The connection ended without an error and without an answer. */
-class NoAnswer extends Error {
-  override readonly name = 'NoAnswer';
 }
 
 /** The client took nothing of its answer for as long as an upstream may be silent. */
@@ -55,31 +74,15 @@ export interface RequestLimits {
   readonly connectLimit?: number | undefined;
 }
 
-/** One server that is asked, and the connections to it. */
-export interface Upstream {
-  readonly origin: URL;
-  readonly agent: HttpAgent;
-  /** As whom the client certificate shows the gateway; '' without one. It is a login, so it belongs into keys. */
-  readonly certificate: string;
-  /** Begins a connection beside those of the agent. It stands with `connect`, with TLS with `secureConnect`. */
-  connect(): Socket;
-  /**
-   * Waits for the answer to a request that was just made with the agent. Keeps its connection from being used again
-   * when that is not safe.
-   * @throws NotConnected, Silence, NoAnswer, any error of the connection; ClientStall as the error of the answer
-   */
-  answerTo(request: ClientRequest, limits: RequestLimits): Promise<IncomingMessage>;
-  /**
-   * Resolves when all that had come before the call was read, so that no request goes out on a connection on which
-   * something came that no request asked for.
-   */
-  settled(): Promise<void>;
-  /** Whether a connection to it can be made. Never rejects. */
-  reachable(): Promise<boolean>;
-  closeIdle(): void;
-  /** Breaks off what is under way. */
-  close(): void;
+/** The request that http-proxy-middleware is given; it waits for the one that is sent. */
+class Forwarded extends IncomingMessage {
+  readonly sent = Promise.withResolvers<ClientRequest>();
 }
+
+const NOWHERE = new Socket();
+
+/** One server that is asked, and the connections to it. */
+export type Upstream = ReturnType<typeof createUpstream>;
 
 /**
  * @param server its URL, and PEM files: its certificate authority and the gateway's own certificate
@@ -93,40 +96,61 @@ export function createUpstream(
     readonly key: string | undefined;
   },
   keepAlive: boolean,
-): Upstream {
+) {
   const origin = new URL(new URL(server.url).origin);
   const options = { keepAlive, timeout: IDLE, scheduling: 'lifo' as const };
   const isSecure = origin.protocol === 'https:';
-  const address = addressOf(origin);
+  const host = origin.hostname.replace(/^\[|\]$/g, '');
+  const address = { host, port: Number(origin.port) || (isSecure ? 443 : 80) };
   const cert = isSecure ? pem(server.certificate) : undefined;
   const tls = isSecure ? { ca: pem(server.ca), cert, key: pem(server.key) } : undefined;
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
-  /** The last answer on each connection; undefined as long as a request waits for its own. */
-  const answers = new WeakMap<Socket, IncomingMessage | undefined>();
-
-  const idle = () => Object.values(agent.freeSockets).flat();
+  const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? []);
 
   /**
-   * HTTP/1.1 tells whose an answer is by the order of answers alone: anything behind the last one would be taken for
-   * the answer to the next request.
+   * http-proxy-middleware without its own parts that answer errors, copy headers and log. It is given a request and a
+   * response of its own, and never the client's: it would break off the client's response as soon as the answer breaks
+   * off, before the client could be told why, and leave listeners on the server for good.
    */
-  function guard(socket: Socket): void {
-    const isGuarded = answers.has(socket);
-    answers.set(socket, undefined);
-    if (isGuarded) return;
-    // Before node reads the piece, which is the last one of the answer when that is whole behind it.
-    socket.prependListener('data', () => {
-      if (answers.get(socket)?.complete === true) socket.destroy();
-    });
+  const proxy = createProxyMiddleware<Forwarded>({
+    target: origin,
+    agent,
+    changeOrigin: true,
+    selfHandleResponse: true,
+    ejectPlugins: true,
+    plugins: [
+      (events) => {
+        events.on('proxyReq', (sent, request) => request.sent.resolve(sent));
+        // How a request fails is heard from the request itself.
+        events.on('error', () => {});
+        events.on('econnreset', () => {});
+      },
+    ],
+  });
+
+  /**
+   * Resolves when all that had come before the call was read, so that no request goes out on a connection on which
+   * something came that no request asked for.
+   */
+  async function settled(): Promise<void> {
+    // The event loop may have looked for it before; behind the second turn it has looked again.
+    for (let turn = 0; turn < 2; turn += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    // The agent drops a closed one only when its event `close` comes.
+    for (const socket of idle()) if (socket.destroyed) socket.emit('agentRemove');
   }
 
   return {
     origin,
     agent,
+    settled,
+    /** As whom the client certificate shows the gateway; '' without one. It is a login, so it belongs into keys. */
     certificate: cert === undefined ? '' : shownAs(new X509Certificate(cert)),
-    connect() {
+    /** Begins a connection beside those of the agent. It stands with `connect`, with TLS with `secureConnect`. */
+    connect(): Socket {
       if (tls === undefined) return connect({ ...address, noDelay: true });
-      const servername = isIP(address.host) === 0 ? address.host : '';
+      const servername = isIP(host) === 0 ? host : '';
       return connectTls({
         ...address,
         ...tls,
@@ -134,76 +158,44 @@ export function createUpstream(
         ALPNProtocols: ['http/1.1'],
       }).setNoDelay();
     },
-    answerTo(request, { signal, timeout, connectLimit }) {
-      return new Promise((resolve, reject) => {
-        let connection: 'none' | 'begun' | 'made' = 'none';
-        let answer: IncomingMessage | undefined;
-        const silence = watchSilence(timeout, () => {
-          // What the upstream sent still lies here: it is the client who does not go on.
-          const unread = answer !== undefined && answer.readableLength > 0;
-          (answer ?? request).destroy(unread ? new ClientStall() : new Silence());
-        });
-        const connecting =
-          connectLimit &&
-          setTimeout(() => request.destroy(new Error('no connection in time')), connectLimit);
-        const leave = () => void request.destroy(signal?.reason as Error);
-        if (signal?.aborted === true) leave();
-        signal?.addEventListener('abort', leave, { once: true });
-
-        function made(): void {
-          connection = 'made';
-          clearTimeout(connecting);
-        }
-
-        function follow(socket: Socket): void {
-          guard(socket);
-          if (request.reusedSocket) return made();
-          connection = 'begun';
-          socket.once('encrypted' in socket ? 'secureConnect' : 'connect', made);
-        }
-
-        // In a listener of the event `socket` it is too late to listen for it.
-        if (request.socket) follow(request.socket);
-        else request.once('socket', follow);
-        request.once('response', (incoming: IncomingMessage) => {
-          const { socket } = incoming;
-          answer = incoming;
-          answers.set(socket, incoming);
-          silence.heard();
-          socket.on('data', silence.heard);
-          incoming.on('error', () => {});
-          incoming.once('end', () => {
-            // Answered before all of it was sent: the upstream may take the rest for another request.
-            if (!request.writableFinished) socket.destroy();
-          });
-          incoming.once('close', () => socket.off('data', silence.heard));
-          resolve(incoming);
-        });
-        request.on('error', (error) => {
-          answer?.destroy(error);
-          reject(connection === 'begun' ? new NotConnected(error) : error);
-        });
-        request.once('close', () => {
-          silence.stop();
-          clearTimeout(connecting);
-          signal?.removeEventListener('abort', leave);
-          // Nothing else tells of a server that changes the protocol without being asked to.
-          if (answer === undefined) reject(new NoAnswer());
-        });
-      });
+    /**
+     * Sends a request on and waits for its answer.
+     * @throws NotConnected when nothing was sent; all that {@link answerTo} throws
+     */
+    async forward(
+      asked: {
+        readonly method: string | undefined;
+        readonly path: string;
+        readonly headers: IncomingHttpHeaders;
+        readonly body: Buffer | undefined;
+      },
+      limits: RequestLimits,
+    ): Promise<IncomingMessage & UpstreamAnswer> {
+      await settled();
+      if (limits.signal?.aborted === true) throw new NotConnected(limits.signal.reason);
+      const request = new Forwarded(NOWHERE);
+      const { path: url, body, ...rest } = asked;
+      Object.assign(request, { ...rest, url, complete: true });
+      if (body !== undefined) request.push(body);
+      request.push(null);
+      void proxy(request, new ServerResponse(request), request.sent.reject);
+      return answerTo(await request.sent.promise, limits);
     },
-    async settled() {
-      // The event loop may have looked for it before; behind the second turn it has looked again.
-      for (let turn = 0; turn < 2; turn += 1) {
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      // The agent drops a closed one only when its event `close` comes.
-      for (const socket of idle()) if (socket?.destroyed === true) socket.emit('agentRemove');
+    /** Whether a connection to it can be made. Never rejects. */
+    async reachable(): Promise<boolean> {
+      const socket = connect(address).on('error', () => {});
+      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT) });
+      const accepted = await made.then(
+        () => true,
+        () => false,
+      );
+      socket.destroy();
+      return accepted;
     },
-    reachable: () => acceptsConnections(address),
     closeIdle() {
-      for (const socket of idle()) socket?.destroy();
+      for (const socket of idle()) socket.destroy();
     },
+    /** Breaks off what is under way. */
     close: () => agent.destroy(),
   };
 }
@@ -217,49 +209,121 @@ function shownAs({ subject, subjectAltName, issuer }: X509Certificate): string {
   return JSON.stringify([subject, subjectAltName ?? null, issuer]);
 }
 
+/** The last answer on each connection; undefined as long as a request waits for its own. */
+const answers = new WeakMap<Socket, IncomingMessage | undefined>();
+
 /**
- * Calls `end` once nothing was heard for so long. What has come while this process stood still is read first.
- * @param limit milliseconds
+ * HTTP/1.1 tells whose an answer is by the order of answers alone: anything behind the last one would be taken for
+ * the answer to the next request.
  */
-export function watchSilence(limit: number, end: () => void): { heard(): void; stop(): void } {
-  let heard = 0;
-  const timer = setTimeout(() => {
-    const before = heard;
-    setImmediate(() => {
-      if (heard === before) end();
+function guard(socket: Socket): void {
+  const isGuarded = answers.has(socket);
+  answers.set(socket, undefined);
+  if (isGuarded) return;
+  // Before node reads the piece, which is the last one of the answer when that is whole behind it.
+  socket.prependListener('data', () => {
+    if (answers.get(socket)?.complete === true) socket.destroy();
+  });
+}
+
+/**
+ * Waits for the answer to a request that was just made. Keeps its connection from being used again when that is not
+ * safe.
+ * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
+ */
+export function answerTo(
+  request: ClientRequest,
+  limits: RequestLimits,
+): Promise<IncomingMessage & UpstreamAnswer> {
+  return new Promise((resolve, reject) => {
+    let connection: 'none' | 'begun' | 'made' = 'none';
+    let answer: IncomingMessage | undefined;
+    let continued = false;
+    const ends = watchRequest(
+      limits,
+      () => answer,
+      (why) => (answer ?? request).destroy(why),
+    );
+
+    function made(): void {
+      connection = 'made';
+      ends.connected();
+    }
+
+    function follow(socket: Socket): void {
+      guard(socket);
+      if (request.reusedSocket) return made();
+      connection = 'begun';
+      socket.once('encrypted' in socket ? 'secureConnect' : 'connect', made);
+    }
+
+    // In a listener of the event `socket` it is too late to listen for it.
+    if (request.socket) follow(request.socket);
+    else request.once('socket', follow);
+    request.once('continue', () => (continued = true));
+    request.once('response', (incoming: IncomingMessage) => {
+      const { socket } = incoming;
+      answer = incoming;
+      answers.set(socket, incoming);
+      ends.heard();
+      socket.on('data', ends.heard);
+      incoming.on('error', () => {});
+      incoming.once('end', () => {
+        // Answered before all of it was sent: the upstream may take the rest for another request.
+        if (!request.writableFinished) socket.destroy();
+      });
+      incoming.once('close', () => socket.off('data', ends.heard));
+      resolve(Object.assign(incoming, { continued }));
     });
-  }, limit);
+    request.on('error', (error) => {
+      answer?.destroy(error);
+      if (connection === 'begun') reject(new NotConnected(error));
+      else reject(request.reusedSocket && hasEnded(error) ? new StaleConnection(error) : error);
+    });
+    request.once('close', () => {
+      ends.stop();
+      // Nothing else tells of a server that changes the protocol without being asked to.
+      if (answer === undefined) reject(new Error('the connection ended without an answer'));
+    });
+  });
+}
+
+/**
+ * Calls `end` once nothing was heard for so long, or the connection was not made in its time, or the signal comes.
+ * @param answer to the request, once there is one
+ */
+export function watchRequest(
+  { signal, timeout, connectLimit }: RequestLimits,
+  answer: () => Readable | undefined,
+  end: (why: Error) => void,
+) {
+  let heard = 0;
+  const silence = setTimeout(() => {
+    const before = heard;
+    // What has come while this process stood still is read first.
+    setImmediate(() => {
+      if (heard !== before) return;
+      // What the upstream sent still lies here: it is the client who does not go on.
+      const unread = (answer()?.readableLength ?? 0) > 0;
+      end(unread ? new ClientStall() : new Silence());
+    });
+  }, timeout);
+  const connecting =
+    connectLimit && setTimeout(() => end(new Error('no connection in time')), connectLimit);
+  const leave = () => end(signal?.reason as Error);
+  signal?.addEventListener('abort', leave, { once: true });
+  if (signal?.aborted === true) setImmediate(leave);
   return {
+    connected: () => clearTimeout(connecting),
     heard() {
       heard += 1;
-      timer.refresh();
+      silence.refresh();
     },
     stop() {
       heard += 1;
-      clearTimeout(timer);
+      clearTimeout(silence);
+      clearTimeout(connecting);
+      signal?.removeEventListener('abort', leave);
     },
   };
-}
-
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-function addressOf({ hostname, port, protocol }: URL): Address {
-  const host = hostname.replace(/^\[|\]$/g, '');
-  return { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
-}
-
-function acceptsConnections(address: Address): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ ...address, timeout: PROBE_TIMEOUT });
-    const decide = (accepted: boolean) => {
-      socket.destroy();
-      resolve(accepted);
-    };
-    socket.once('connect', () => decide(true));
-    socket.once('timeout', () => decide(false));
-    socket.once('error', () => decide(false));
-  });
 }

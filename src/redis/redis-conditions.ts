@@ -1,15 +1,13 @@
 import { ReplyError, type Redis } from 'ioredis';
 import {
-  isReady,
-  redisClients,
+  nodesOf,
   sentinelClients,
-  whenReady,
+  type RedisClient,
   type RedisConnections,
   type RedisTarget,
 } from './redis-connections.ts';
-import { missingRights } from './redis-rights.ts';
 
-/** What an answer to a look may take (ms). No request waits for one. */
+/** What a sentinel may take to answer (ms). No request waits for one. */
 const DEADLINE = 2_000;
 /** How often it is looked again at what may have been set otherwise meanwhile (ms). */
 const INTERVAL = 60_000;
@@ -21,40 +19,42 @@ const RETRY = 2_000;
  */
 const LATENESS = 2_000;
 
-/** What is not as the promises of docs/PURGE.md need it. */
-export interface RedisConditions {
-  /** In short sentences, as of the last look; none before the first one. */
-  list(): readonly string[];
-  close(): void;
-}
-
 /**
- * Looks whenever a connection was made, which may lead to another server than before, and now and then.
+ * What is not as the promises of docs/PURGE.md need it. Looks whenever a connection was made, which may lead to another
+ * server than before, and now and then.
  * @param onProblem is told each sentence when it begins to be true
  */
 export function watchRedisConditions(options: {
   target: RedisTarget;
   namespace: string;
-  connections: Pick<RedisConnections, 'epochs'>;
+  connections: Pick<RedisConnections, 'epochs' | 'subscriber'>;
   onProblem: (problem: string) => void;
-}): RedisConditions {
-  const { epochs } = options.connections;
+}) {
+  const { target, namespace, onProblem } = options;
+  const { epochs, subscriber } = options.connections;
   let problems: readonly string[] = [];
   let looking = false;
   let again = false;
-  let closed = false;
+
+  /** Rejects when a server does not answer. */
+  async function read(): Promise<readonly string[]> {
+    const servers = nodesOf(epochs).map((server) => Array.fromAsync(problemsOf(server, target)));
+    const found = (await Promise.all(servers)).flat();
+    const rights = await missingRights(epochs, subscriber, namespace);
+    const lacks = 'the user of the gateway lacks a right at Redis (docs/PURGE.md)';
+    return [...rights.map((right) => `${lacks}: ${right}`), ...found];
+  }
 
   async function look(): Promise<void> {
-    if (closed || epochs.status !== 'ready') return;
+    if (epochs.status !== 'ready' || subscriber.status !== 'ready') return;
     again = looking;
     if (looking) return;
     looking = true;
     try {
-      const found = await readConditions(options.target, options.namespace);
-      if (closed) return;
+      const found = await read();
       const news = found.filter((problem) => !problems.includes(problem));
       problems = found;
-      for (const problem of news) options.onProblem(problem);
+      for (const problem of news) onProblem(problem);
     } catch {
       // That Redis is away is told by what needs it.
       setTimeout(look, RETRY).unref();
@@ -66,118 +66,68 @@ export function watchRedisConditions(options: {
 
   void look();
   // The last two are of clusters, whose client stays ready while nodes come and go.
-  const signs = ['ready', '+node', '-node'] as const;
-  for (const sign of signs) epochs.on(sign, look);
+  for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
+  subscriber.on('ready', look);
   const timer = setInterval(look, INTERVAL).unref();
-
   return {
+    /** In short sentences, as of the last look; none before the first one. */
     list: () => problems,
-    close() {
-      closed = true;
-      clearInterval(timer);
-      for (const sign of signs) epochs.off(sign, look);
-    },
+    close: () => clearInterval(timer),
   };
 }
 
-/** Looks once, on connections of its own. Rejects when a server does not answer. */
-async function readConditions(target: RedisTarget, namespace: string): Promise<readonly string[]> {
-  const clients = redisClients(target, () => {});
-  const client = clients.client('conditions', DEADLINE);
-  try {
-    await whenReady(client, AbortSignal.timeout(DEADLINE));
-    if (!isReady(client)) throw new Error('Redis is not ready');
-    const nodes = 'nodes' in client ? client.nodes('master') : [client];
-    const [first] = nodes;
-    if (first === undefined) return [];
-    const servers = await Promise.all(nodes.map((node) => readServer(node, target)));
-    const rights = await missingRights(client, first, namespace);
-    return [
-      ...rights.map(
-        (right) => `the user of the gateway lacks a right at Redis (docs/PURGE.md): ${right}`,
-      ),
-      ...servers.flat(),
-    ];
-  } finally {
-    clients.close();
-  }
-}
-
-async function readServer(server: Redis, target: RedisTarget): Promise<readonly string[]> {
+/** Of one server. Rejects when it does not answer. */
+async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<string> {
   const info = await server.info();
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
   const at = `Redis at ${remoteAddress}:${remotePort}`;
-  const problems = memoryProblems(at, info);
-  if (target.mode !== 'standalone') {
-    problems.push(...(await replicationProblems(at, server, info, target)));
-  } else if (fieldOf(info, 'slave_read_only') === '1') {
-    problems.unshift(
-      `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`,
-    );
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'mu').exec(info)?.[1];
+  if (target.mode === 'standalone' && field('slave_read_only') === '1') {
+    yield `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`;
   }
-  return problems;
-}
-
-function memoryProblems(at: string, info: string): string[] {
   // Services that do not say it have set it themselves.
-  if (fieldOf(info, 'maxmemory') === '0') {
-    return [
-      `${at} has no maxmemory: it may take all memory of its machine; set maxmemory, and a maxmemory-policy such as volatile-lru`,
-    ];
+  if (field('maxmemory') === '0') {
+    yield `${at} has no maxmemory: it may take all memory of its machine; set maxmemory, and a maxmemory-policy such as volatile-lru`;
+  } else if (field('maxmemory_policy') === 'noeviction') {
+    yield `${at} has maxmemory-policy noeviction: when it is full it refuses writes, so that purges answer 503 and queries go past the cache; set another one, such as volatile-lru`;
   }
-  if (fieldOf(info, 'maxmemory_policy') !== 'noeviction') return [];
-  return [
-    `${at} has maxmemory-policy noeviction: when it is full it refuses writes, so that purges answer 503 and queries go past the cache; set another one, such as volatile-lru`,
-  ];
-}
-
-function fieldOf(info: string, name: string): string | undefined {
-  return new RegExp(`^${name}:(.*?)\\r?$`, 'mu').exec(info)?.[1];
+  if (target.mode === 'standalone') return;
+  if (field('connected_slaves') === '0') {
+    yield `${at} has no replica: when it fails, no other server takes its place`;
+  }
+  yield* replicationProblems(at, server, target);
 }
 
 /** Two masters must never take writes at one time, since a purge would reach one of them only. */
-async function replicationProblems(
+async function* replicationProblems(
   at: string,
   server: Redis,
-  info: string,
   target: RedisTarget,
-): Promise<readonly string[]> {
-  const problems: string[] = [];
-  if (fieldOf(info, 'connected_slaves') === '0') {
-    problems.push(`${at} has no replica: when it fails, no other server takes its place`);
-  }
+): AsyncGenerator<string> {
   const { setting, failover, known } =
     target.mode === 'sentinel' ? await toldBySentinels(target) : await toldByNode(server);
   const replicas = await configured(server, 'min-replicas-to-write');
   const lag = await configured(server, 'min-replicas-max-lag');
   if (replicas === undefined || lag === undefined) {
-    problems.push(
-      `${at} does not tell min-replicas-to-write and min-replicas-max-lag (CONFIG GET): not checked`,
-    );
-    return problems;
+    yield `${at} does not tell min-replicas-to-write and min-replicas-max-lag (CONFIG GET): not checked`;
+    return;
   }
   const needed = neededReplicas(known ?? 0);
   if (replicas < 1 || lag < 1) {
-    problems.push(
-      `${at} has min-replicas-to-write ${replicas} and min-replicas-max-lag ${lag}: when it is cut off it may take a purge that its successor never sees; set the first to at least ${needed} and the second to at least 1`,
-    );
-    return problems;
+    yield `${at} has min-replicas-to-write ${replicas} and min-replicas-max-lag ${lag}: when it is cut off it may take a purge that its successor never sees; set the first to at least ${needed} and the second to at least 1`;
+    return;
   }
   if (known === undefined) {
-    problems.push(`how many replicas ${at} has cannot be read: min-replicas-to-write not checked`);
+    yield `how many replicas ${at} has cannot be read: min-replicas-to-write not checked`;
   } else if (replicas < needed) {
-    problems.push(
-      `${at} has min-replicas-to-write ${replicas} and ${known} replicas: when it is cut off together with ${replicas} of them it may go on taking purges that its successor never sees; set min-replicas-to-write to at least ${needed}`,
-    );
+    yield `${at} has min-replicas-to-write ${replicas} and ${known} replicas: when it is cut off together with ${replicas} of them it may go on taking purges that its successor never sees; set min-replicas-to-write to at least ${needed}`;
   }
+  const least = lag * 1_000 + LATENESS;
   if (failover === undefined) {
-    problems.push(`${setting} cannot be read: not checked`);
-  } else if (lag * 1_000 + LATENESS > failover) {
-    problems.push(
-      `${at} has min-replicas-max-lag ${lag}, and ${setting} is ${failover}: when it is cut off it may take a purge after another server took its place; set ${setting} to at least ${lag * 1_000 + LATENESS}`,
-    );
+    yield `${setting} cannot be read: not checked`;
+  } else if (least > failover) {
+    yield `${at} has min-replicas-max-lag ${lag}, and ${setting} is ${failover}: when it is cut off it may take a purge after another server took its place; set ${setting} to at least ${least}`;
   }
-  return problems;
 }
 
 /** A number of CONFIG GET; undefined where it is not told. Rejects when the server does not answer. */
@@ -205,18 +155,12 @@ export function neededReplicas(known: number): number {
   return Math.max(1, Math.ceil(known / 2));
 }
 
-/** What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. */
-interface Succession {
-  readonly setting: 'down-after-milliseconds' | 'cluster-node-timeout';
-  readonly failover: number | undefined;
-  readonly known: number | undefined;
-}
-
 /**
- * Sentinels remember replicas that are away. The master itself counts those that it reaches, which are fewer just when it
- * is cut off. What differs among the sentinels counts as it is most dangerous.
+ * What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. Sentinels
+ * remember replicas that are away. The master itself counts those that it reaches, which are fewer just when it is cut
+ * off. What differs among the sentinels counts as it is most dangerous.
  */
-async function toldBySentinels(target: RedisTarget): Promise<Succession> {
+async function toldBySentinels(target: RedisTarget) {
   const told = await Promise.all(
     sentinelClients(target, DEADLINE).map(async (sentinel) => {
       // Where one does not answer, another one may.
@@ -226,33 +170,99 @@ async function toldBySentinels(target: RedisTarget): Promise<Succession> {
     }),
   );
   const all = (name: string) =>
-    told.flatMap((fields) => {
-      const at = fields.indexOf(name);
-      return at < 0 ? [] : [Number(fields[at + 1])];
-    });
-  const [times, counts] = [all('down-after-milliseconds'), all('num-slaves')];
+    told
+      .filter((fields) => fields.includes(name))
+      .map((fields) => Number(fields[fields.indexOf(name) + 1]));
+  const setting = 'down-after-milliseconds';
+  const [times, counts] = [all(setting), all('num-slaves')];
   return {
-    setting: 'down-after-milliseconds',
+    setting,
     failover: times.length === 0 ? undefined : Math.min(...times),
     known: counts.length === 0 ? undefined : Math.max(...counts),
   };
 }
 
-async function toldByNode(server: Redis): Promise<Succession> {
-  const failover = await configured(server, 'cluster-node-timeout');
-  return { setting: 'cluster-node-timeout', failover, known: await replicasInCluster(server) };
-}
-
 /**
- * A master of a cluster that is cut off with few of the others stops by itself, but only when it has noticed, which may be
- * half of cluster-node-timeout after its replica was made master: the same rule counts.
+ * The same of a cluster. A master of it that is cut off with few of the others stops by itself, but only when it has
+ * noticed, which may be half of cluster-node-timeout after its replica was made master: the same rule counts.
  */
-async function replicasInCluster(server: Redis): Promise<number | undefined> {
+async function toldByNode(server: Redis) {
+  const setting = 'cluster-node-timeout';
   const text = await unlessRefused(server.cluster('NODES'));
-  if (text === undefined) return undefined;
-  const nodes = String(text)
+  const nodes = String(text ?? '')
     .split('\n')
     .map((line) => line.split(' '));
   const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
-  return nodes.filter(([, , , master]) => own !== undefined && master === own).length;
+  const known = nodes.filter(([, , , master]) => own !== undefined && master === own).length;
+  return {
+    setting,
+    failover: await configured(server, setting),
+    known: text === undefined ? undefined : known,
+  };
+}
+
+/**
+ * Every command that the scripts and the sweep use, with arguments that do nothing but to a key that is dropped again.
+ * K stands for that key.
+ */
+export const TRIALS: readonly string[] = [
+  'INFO replication; TIME; EXISTS K; GET K; SET K 1 PX 1000; GETRANGE K 0 1; MGET K; PEXPIRE K 1000; DEL K; UNLINK K',
+  'SCAN 0 COUNT 1; HSET K a 1; HGET K a; HGETALL K; HDEL K a; ZADD K 1 a; ZSCORE K a; ZRANGE K 0 0; ZRANGEBYSCORE K 0 0',
+  'ZREM K a; ZREMRANGEBYSCORE K 0 0; LPUSH K a; LTRIM K 0 0; LRANGE K 0 0; DEL K',
+].flatMap((row) => row.split('; '));
+
+const SCRIPT = `
+local refused = {}
+for _, trial in ipairs(ARGV) do
+  local words = {}
+  for word in string.gmatch(trial, '%S+') do words[#words + 1] = word == 'K' and KEYS[1] or word end
+  local answer = redis.pcall(unpack(words))
+  if type(answer) == 'table' and answer.err
+    and (string.find(answer.err, 'NOPERM', 1, true)
+      or string.find(answer.err, "can't run this command", 1, true)
+      or string.find(answer.err, "can't access at least one of the keys", 1, true)) then
+    refused[#refused + 1] = words[1]
+  end
+end
+return refused
+`;
+
+/**
+ * What the user of the gateway may not do, in the words of the server; none where it may do everything. Rejects when
+ * the server does not answer.
+ */
+async function missingRights(
+  client: RedisClient,
+  subscriber: Redis,
+  namespace: string,
+): Promise<readonly string[]> {
+  const missing: string[] = [];
+
+  async function attempt<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
+      if (!(error instanceof ReplyError)) throw error;
+      const { message } = error as Error;
+      if (message.startsWith('NOPERM')) missing.push(`${what}: ${message}`);
+      return undefined;
+    }
+  }
+
+  const value = `${namespace}:entry:rights`;
+  // A key and a channel.
+  const shared = `{${namespace}}:rights`;
+  await attempt('PING', () => client.ping());
+  await attempt(`GET ${value}`, () => client.get(value));
+  await attempt('EVALSHA', () => client.evalsha('0'.repeat(40), 1, shared));
+  const refused = await attempt(`EVAL with ${shared}`, () =>
+    client.eval(SCRIPT, 1, shared, ...TRIALS),
+  );
+  if (Array.isArray(refused)) {
+    for (const name of new Set(refused)) missing.push(`${String(name)} in scripts`);
+  }
+  await attempt(`PUBLISH ${shared}`, () => client.publish(shared, ''));
+  await attempt(`SUBSCRIBE ${shared}`, () => subscriber.subscribe(shared));
+  return missing;
 }

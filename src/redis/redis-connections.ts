@@ -1,4 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 
@@ -19,43 +20,6 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Makes clients that connect in the background and for ever, that is until they are closed. */
-export interface RedisClients {
-  /** For commands, each of which is rejected when it takes longer than so many milliseconds. */
-  client(name: string, deadline: number): RedisClient;
-  /** For messages. With a cluster, of any of its nodes: they hand messages on to each other. */
-  subscriber(name: string): Redis;
-  /** Disconnects all of them, for good. */
-  close(): void;
-}
-
-/**
- * The connections of one gateway. They are apart so that a large body that is being written or read never delays a
- * look-up, and because a connection that subscribes can do nothing else.
- */
-export interface RedisConnections {
-  /** Look-ups and epoch reads. */
-  readonly reader: RedisClient;
-  /** Bodies. */
-  readonly writer: RedisClient;
-  /** Reading large values in pieces. */
-  readonly bulk: RedisClient;
-  /** Renewals of epochs and their announcements. */
-  readonly epochs: RedisClient;
-  readonly subscriber: Redis;
-  /** Whether commands can be sent now. */
-  ready(): boolean;
-  /** Resolves when all are ready, or after so many milliseconds. */
-  settled(milliseconds: number): Promise<void>;
-  close(): Promise<void>;
-}
-
-/**
- * Called for every failed try to connect and every lost connection.
- * @param partial whether another node or sentinel may serve in the place of the one that failed
- */
-export type OnConnectionError = (error: unknown, partial: boolean) => void;
-
 /** Why a connection failed, where the error of the client says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
@@ -68,7 +32,7 @@ export class ConnectionProblem extends Error {
   }
 }
 
-/** What a look-up, or a piece of a large value, may wait for Redis (ms). */
+/** What a look-up may wait for Redis (ms). */
 const READ_DEADLINE = 100;
 /** What a write, an epoch renewal or an announcement may wait (ms). */
 const WRITE_DEADLINE = 500;
@@ -88,65 +52,37 @@ const SENTINEL_PORT = 26_379;
 /** How often it is looked whether connections are ready (ms). */
 const POLL = 5;
 
+/** Servers that want TLS, or a certificate, say nothing else. */
+const ENDED = 'the connection was ended before it was ready';
+const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
+
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
 
-/** Connects in the background and for ever; a command that finds no connection fails at once. */
-export function connectRedis(target: RedisTarget, onError: OnConnectionError): RedisConnections {
-  const clients = redisClients(target, onError);
-  const connections = {
-    reader: clients.client('reader', READ_DEADLINE),
-    writer: clients.client('writer', WRITE_DEADLINE),
-    bulk: clients.client('bulk', READ_DEADLINE),
-    epochs: clients.client('epochs', WRITE_DEADLINE),
-    subscriber: clients.subscriber('subscriber'),
-  };
-  const all = Object.values(connections);
-  return {
-    ...connections,
-    ready: () => all.every(isReady),
-    async settled(milliseconds) {
-      const signal = AbortSignal.timeout(milliseconds);
-      await Promise.all(all.map((redis) => whenReady(redis, signal)));
-    },
-    async close() {
-      clients.close();
-    },
-  };
-}
+/**
+ * The connections of one gateway. They are apart so that a large body that is being written or read never delays a
+ * look-up, and because a connection that subscribes can do nothing else.
+ */
+export type RedisConnections = ReturnType<typeof connectRedis>;
 
-/** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */
-export function isDeadline(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Command timed out';
-}
-
-/** Whether commands can be sent now, to whatever server they may go. */
-export function isReady(client: RedisClient): boolean {
-  if (client.status !== 'ready') return false;
-  // A node that waits connects for the first command, which waits as well.
-  const masters = 'nodes' in client ? client.nodes('master') : [];
-  return masters.every(({ status }) => status === 'ready' || status === 'wait');
-}
-
-/** Resolves when it is ready, or when the signal comes. */
-export async function whenReady(client: RedisClient, signal: AbortSignal): Promise<void> {
-  while (!isReady(client) && !signal.aborted) await delay(POLL);
-}
-
-export function redisClients(target: RedisTarget, onError: OnConnectionError): RedisClients {
+/**
+ * Connects in the background and for ever; a command that finds no connection fails at once.
+ * @param onError told of every failed try to connect and every lost connection; `partial`: whether another node or
+ *   sentinel may serve in the place of the one that failed
+ */
+export function connectRedis(
+  target: RedisTarget,
+  onError: (error: unknown, partial: boolean) => void,
+) {
   const addresses = target.url.map((text) => readAddress(text));
   const [first] = addresses;
   if (first === undefined) throw new Error('there is no address of Redis');
-  const { secure } = first;
-  const { username, password } =
-    target.mode === 'sentinel' || target.password !== undefined ? target : first;
-  const closing = new AbortController();
-  const atClose = (end: () => void) => closing.signal.addEventListener('abort', end);
-  const clusters: Cluster[] = [];
+  const { host, port, secure } = first;
+  const own = target.mode === 'sentinel' || target.password !== undefined;
+  let closed = false;
 
   const common = (name: string) => ({
     connectionName: `mdx-gateway-${name}`,
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
+    ...(own ? loginOf(target) : first.login),
     ...(secure && { tls: target.tls ?? {} }),
     connectTimeout: CONNECT_DEADLINE,
     socketTimeout: SILENCE,
@@ -158,12 +94,10 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
   });
 
   /** Of one server: that of the URL, or the master that the sentinels name. */
-  const server = (name: string, deadline: number | undefined): Redis => {
+  function server(name: string, deadline?: number): Redis {
     const options: Omit<RedisOptions, 'replyMapping'> = {
       ...common(name),
-      ...(target.mode === 'sentinel'
-        ? sentinelOptions(target)
-        : { host: first.host, port: first.port }),
+      ...(target.mode === 'sentinel' ? sentinelOptions(target) : { host, port }),
       ...(deadline !== undefined && { commandTimeout: deadline }),
       enableOfflineQueue: false,
       // A master that became a replica refuses to write; its name may lead to the new master by now.
@@ -176,28 +110,68 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
-    reviveUntilClosed(redis, closing.signal);
-    tellFailures(redis, target.master, secure, onError);
+    revive(redis);
+    tellFailures(redis);
     return redis;
-  };
+  }
 
-  const cluster = (name: string, deadline: number): Cluster => {
-    const client = new Cluster(
-      addresses.map(({ host, port }) => ({ host, port })),
-      {
-        redisOptions: { ...common(name), commandTimeout: deadline },
-        enableOfflineQueue: false,
-        // Names are resolved where the connection is made, so that certificates can be held against them.
-        dnsLookup: (address, callback) => callback(null, address),
-        clusterRetryStrategy: retryDelay,
-        slotsRefreshTimeout: DISCOVERY_DEADLINE,
-        maxRedirections: MAX_REDIRECTIONS,
-        // Waiting for a node that is away is in vain: the caller has a way past Redis.
-        retryDelayOnFailover: 0,
-        retryDelayOnClusterDown: 0,
-        retryDelayOnTryAgain: 20,
-      },
-    );
+  /**
+   * Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
+   * master is, it drops the answer and never tries again.
+   */
+  function revive(redis: Redis): void {
+    let revivals = 0;
+    redis.on('ready', () => (revivals = 0));
+    redis.on('end', () => {
+      revivals += 1;
+      const again = () => closed || redis.connect().catch(() => {});
+      if (!closed) setTimeout(again, retryDelay(revivals)).unref();
+    });
+  }
+
+  /** Tells what goes wrong with one connection, with a hint where the error itself says too little. */
+  function tellFailures(redis: Redis): void {
+    const ended = `${ENDED}; does Redis want ${secure ? 'a client certificate' : 'TLS'}?`;
+    // Between the connection and the word that it can be used, or that it cannot.
+    let beginning = false;
+    redis.on('connect', () => (beginning = true));
+    redis.on('ready', () => (beginning = false));
+    redis.on('error', (error: NodeJS.ErrnoException) => {
+      const { code, message } = error;
+      let why: string | undefined;
+      if (secure && code === 'ETIMEDOUT') why = `${message}; does Redis speak TLS there?`;
+      else if (beginning && CUT_OFF.has(code)) why = ended;
+      beginning = false;
+      onError(why === undefined ? error : new ConnectionProblem(why, code, error), false);
+    });
+    redis.on('close', () => {
+      if (beginning) onError(new ConnectionProblem(ended), false);
+      beginning = false;
+    });
+    redis.on('sentinelError', ({ message }: Error) => {
+      // What it answers when it is asked for the master, and when it is asked for the other sentinels.
+      const unknown = /invalid reply: null$|No such master/u.test(message);
+      const sentinel = /sentinel \S+/u.exec(message)?.[0] ?? 'a sentinel';
+      const why = unknown ? `${sentinel} knows no master ${target.master}` : message;
+      onError(new ConnectionProblem(why), true);
+    });
+  }
+
+  function cluster(name: string, deadline: number): Cluster {
+    const nodes = addresses.map(({ host, port }) => ({ host, port }));
+    const client = new Cluster(nodes, {
+      redisOptions: { ...common(name), commandTimeout: deadline },
+      enableOfflineQueue: false,
+      // Names are resolved where the connection is made, so that certificates can be held against them.
+      dnsLookup: (address, callback) => callback(null, address),
+      clusterRetryStrategy: retryDelay,
+      slotsRefreshTimeout: DISCOVERY_DEADLINE,
+      maxRedirections: MAX_REDIRECTIONS,
+      // Waiting for a node that is away is in vain: the caller has a way past Redis.
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+      retryDelayOnTryAgain: 20,
+    });
     // Before the first command: its time is too short to connect, too.
     client.on('+node', (node: Redis) => {
       if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
@@ -205,43 +179,102 @@ export function redisClients(target: RedisTarget, onError: OnConnectionError): R
     client.on('error', (error) => onError(error, false));
     // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
     client.on('node error', (error) => onError(error, client.status !== 'ready'));
-    atClose(() => client.disconnect());
-    clusters.push(client);
     return client;
+  }
+
+  const client = (name: string, deadline: number): RedisClient =>
+    target.mode === 'cluster' ? cluster(name, deadline) : server(name, deadline);
+  const clients = {
+    /** Look-ups and epoch reads. */
+    reader: client('reader', READ_DEADLINE),
+    /** Bodies. */
+    writer: client('writer', WRITE_DEADLINE),
+    /** Renewals of epochs and their announcements. */
+    epochs: client('epochs', WRITE_DEADLINE),
   };
 
+  /** For messages. With a cluster, of any of its nodes: they hand messages on to each other. */
+  const subscriber = server('subscriber');
+  const heartbeat = setInterval(() => {
+    if (subscriber.status === 'ready') subscriber.ping().catch(() => {});
+  }, HEARTBEAT).unref();
+  // Its node may be gone for good: each try goes to another one.
+  let tries = 0;
+  subscriber.on('close', () => {
+    if (target.mode !== 'cluster') return;
+    const known = Object.values(clients).flatMap((one) =>
+      nodesOf(one, 'all').map(({ options }) => options),
+    );
+    const nodes = [...known, ...addresses];
+    tries += 1;
+    const next = nodes[tries % nodes.length] ?? first;
+    Object.assign(subscriber.options, { host: next.host, port: next.port });
+  });
+
+  const all: readonly RedisClient[] = [...Object.values(clients), subscriber];
+  const ready = () => all.every(isReady);
   return {
-    client: target.mode === 'cluster' ? cluster : server,
-    subscriber(name) {
-      const redis = server(name, undefined);
-      const heartbeat = setInterval(() => {
-        if (redis.status === 'ready') redis.ping().catch(() => {});
-      }, HEARTBEAT).unref();
-      atClose(() => clearInterval(heartbeat));
-      if (target.mode !== 'cluster') return redis;
-      // Its node may be gone for good: each try goes to another one.
-      let tries = 0;
-      redis.on('close', () => {
-        const known = clusters.flatMap((client) => client.nodes().map(({ options }) => options));
-        const nodes = [...known, ...addresses];
-        tries += 1;
-        const { host, port } = nodes[tries % nodes.length] ?? first;
-        Object.assign(redis.options, { host, port });
-      });
-      return redis;
+    ...clients,
+    subscriber,
+    /** Whether commands can be sent now. */
+    ready,
+    /** Resolves when all are ready, or after so many milliseconds. */
+    async settled(milliseconds: number): Promise<void> {
+      const late = AbortSignal.timeout(milliseconds);
+      while (!ready() && !late.aborted) await delay(POLL);
     },
-    close: () => closing.abort(),
+    async close(): Promise<void> {
+      closed = true;
+      clearInterval(heartbeat);
+      for (const one of all) one.disconnect();
+    },
+  };
+}
+
+/** The servers behind a client. */
+export function nodesOf(client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] {
+  return 'nodes' in client ? client.nodes(role) : [client];
+}
+
+/** Whether commands can be sent now, to whatever server they may go. */
+function isReady(client: RedisClient): boolean {
+  if (client.status !== 'ready') return false;
+  // A node that waits connects for the first command, which waits as well.
+  return nodesOf(client).every(({ status }) => status === 'ready' || status === 'wait');
+}
+
+/** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */
+export function isDeadline(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Command timed out';
+}
+
+const sentinelAddresses = ({ url }: RedisTarget) =>
+  url.map((text) => readAddress(text, SENTINEL_PORT));
+
+function sentinelOptions(target: RedisTarget) {
+  const addresses = sentinelAddresses(target);
+  const { username, password } = addresses[0]?.login ?? {};
+  return {
+    sentinels: addresses.map(({ host, port }) => ({ host, port })),
+    name: target.master ?? '',
+    ...(username !== undefined && { sentinelUsername: username }),
+    ...(password !== undefined && { sentinelPassword: password }),
+    ...(addresses[0]?.secure && { enableTLSForSentinelMode: true, sentinelTLS: target.tls ?? {} }),
+    sentinelCommandTimeout: DISCOVERY_DEADLINE,
+    sentinelRetryStrategy: retryDelay,
+    sentinelReconnectStrategy: retryDelay,
+    // Without it a master that was replaced and still answers would not be left.
+    failoverDetector: true,
   };
 }
 
 /** A client of each sentinel, which connects when it is asked. The caller disconnects it. */
 export function sentinelClients(target: RedisTarget, deadline: number): Redis[] {
-  return sentinelAddresses(target).map(({ host, port, username, password, secure }) => {
+  return sentinelAddresses(target).map(({ host, port, login, secure }) => {
     const sentinel = new Redis({
       host,
       port,
-      ...(username !== undefined && { username }),
-      ...(password !== undefined && { password }),
+      ...login,
       ...(secure && { tls: target.tls ?? {} }),
       lazyConnect: true,
       retryStrategy: null,
@@ -255,106 +288,46 @@ export function sentinelClients(target: RedisTarget, deadline: number): Redis[] 
   });
 }
 
-const sentinelAddresses = ({ url }: RedisTarget) =>
-  url.map((text) => readAddress(text, SENTINEL_PORT));
-
-function sentinelOptions(target: RedisTarget) {
-  const addresses = sentinelAddresses(target);
-  const [first] = addresses;
-  return {
-    sentinels: addresses.map(({ host, port }) => ({ host, port })),
-    name: target.master ?? '',
-    ...(first?.username !== undefined && { sentinelUsername: first.username }),
-    ...(first?.password !== undefined && { sentinelPassword: first.password }),
-    ...(first?.secure && { enableTLSForSentinelMode: true, sentinelTLS: target.tls ?? {} }),
-    sentinelCommandTimeout: DISCOVERY_DEADLINE,
-    sentinelRetryStrategy: retryDelay,
-    sentinelReconnectStrategy: retryDelay,
-    // Without it a master that was replaced and still answers would not be left.
-    failoverDetector: true,
-  };
-}
-
-/**
- * Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
- * master is, it drops the answer and never tries again.
- */
-function reviveUntilClosed(redis: Redis, closing: AbortSignal): void {
-  let revival: NodeJS.Timeout | undefined;
-  let revivals = 0;
-  redis.on('ready', () => (revivals = 0));
-  redis.on('end', () => {
-    if (closing.aborted) return;
-    revivals += 1;
-    revival = setTimeout(() => redis.connect().catch(() => {}), retryDelay(revivals));
-  });
-  closing.addEventListener('abort', () => {
-    clearTimeout(revival);
-    redis.disconnect();
-  });
-}
-
-/** Servers that want TLS, or a certificate, say nothing else. */
-const ENDED = 'the connection was ended before it was ready';
-const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
-
-/**
- * Tells what goes wrong with one connection, with a hint where the error itself says too little.
- * @param secure whether it is spoken to with TLS
- */
-function tellFailures(
-  redis: Redis,
-  master: string | undefined,
-  secure: boolean,
-  onError: OnConnectionError,
-): void {
-  const ended = `${ENDED}; does Redis want ${secure ? 'a client certificate' : 'TLS'}?`;
-  // Between the connection and the word that it can be used, or that it cannot.
-  let beginning = false;
-  redis.on('connect', () => (beginning = true));
-  redis.on('ready', () => (beginning = false));
-  redis.on('error', (error: NodeJS.ErrnoException) => {
-    const { code, message } = error;
-    const why =
-      secure && code === 'ETIMEDOUT'
-        ? `${message}; does Redis speak TLS there?`
-        : beginning && CUT_OFF.has(code)
-          ? ended
-          : undefined;
-    beginning = false;
-    onError(why === undefined ? error : new ConnectionProblem(why, code, error), false);
-  });
-  redis.on('close', () => {
-    if (beginning) onError(new ConnectionProblem(ended), false);
-    beginning = false;
-  });
-  redis.on('sentinelError', ({ message }: Error) => {
-    // What it answers when it is asked for the master, and when it is asked for the other sentinels.
-    const unknown = /invalid reply: null$|No such master/u.test(message);
-    const sentinel = /sentinel \S+/u.exec(message)?.[0] ?? 'a sentinel';
-    onError(
-      new ConnectionProblem(unknown ? `${sentinel} knows no master ${master}` : message),
-      true,
-    );
-  });
-}
-
 function readAddress(text: string, usualPort = 6379) {
-  const url = new URL(text);
+  const { hostname, port, username, password, protocol } = new URL(text);
   return {
-    host: url.hostname.replace(/^\[(.*)\]$/u, '$1'),
-    port: url.port === '' ? usualPort : Number(url.port),
-    username: url.username === '' ? undefined : decoded(url.username),
-    password: url.password === '' ? undefined : decoded(url.password),
-    secure: url.protocol === 'rediss:',
+    host: hostname.replace(/^\[(.*)\]$/u, '$1'),
+    port: port === '' ? usualPort : Number(port),
+    login: loginOf({ username: decoded(username), password: decoded(password) }),
+    secure: protocol === 'rediss:',
   };
 }
 
-/** What is not percent-encoded by the rules stands for itself. */
-function decoded(text: string): string {
+function loginOf({ username, password }: Pick<RedisTarget, 'username' | 'password'>) {
+  return {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+  };
+}
+
+/** Undefined where there is none. What is not percent-encoded by the rules stands for itself. */
+function decoded(text: string): string | undefined {
+  if (text === '') return undefined;
   try {
     return decodeURIComponent(text);
   } catch {
     return text;
   }
+}
+
+/** A Lua script, sent whole only when the server does not know it yet. Safe to run twice. */
+export function redisScript(source: string) {
+  const sha = createHash('sha1').update(source).digest('hex');
+  return async (
+    redis: RedisClient,
+    keys: readonly string[],
+    args: readonly (string | number | Buffer)[],
+  ): Promise<unknown> => {
+    try {
+      return await redis.evalsha(sha, keys.length, ...keys, ...args);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return await redis.eval(source, keys.length, ...keys, ...args);
+    }
+  };
 }

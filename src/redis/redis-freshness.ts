@@ -10,9 +10,8 @@ import {
   type SessionReply,
 } from '../freshness/freshness-store.ts';
 import type { Sealer } from '../common/sealing.ts';
-import type { CircuitBreaker } from './circuit-breaker.ts';
-import { sessionScript, tokensScript } from './freshness-scripts.ts';
-import type { RedisConnections } from './redis-connections.ts';
+import { redisScript, type RedisConnections } from './redis-connections.ts';
+import type { RunAtRedis } from './redis-health.ts';
 
 /** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
@@ -20,10 +19,167 @@ export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}
 /** What stands in names of channels and in receipts: nothing else than ids that gateways make. */
 const ID = /^[\w-]{1,100}$/;
 
+/*
+ * What both scripts begin with.
+ *
+ * KEYS  1 incarnation · 2 leases in use · 3 token of everything · 4 token of all sessions
+ * ARGV  1 what to do · 2 id of the caller · 3 its lease (ms) · 4 the longest lease that is allowed (ms)
+ *       5 fresh token
+ *
+ * The incarnation is the server's master_replid, which is new after every restart and failover. When it is not the one
+ * that stands beside the tokens, these may come from a snapshot older than the last purge: a new token of everything
+ * makes all entries unreachable, and sessions that were noted under another incarnation are not known. The SETs make a
+ * read-only replica refuse the scripts, so that nothing is ever read from one.
+ *
+ * The leases: a gateway uses what it reads for its own lease only, and leaves that here with every call, for ten times
+ * as long (member: id and length, score: when it is over). So a change knows how long to wait, also when gateways were
+ * configured differently.
+ *
+ * They may be lost: with another incarnation, or evicted, which shows by the member 'complete', whose score never ends.
+ * Then a change waits for the longest lease that any gateway may have, for about as long. And a clock that is set
+ * forward may end them while the lease that they note is still in use: what ends is noted once more, for one lease. A
+ * clock that is set back only makes them last.
+ */
+const COMMON = `
+local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if not replid then return redis.error_reply('ERR no master_replid in INFO replication') end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local mode, caller, lease, allowed, fresh = unpack(ARGV)
+if redis.call('GET', KEYS[1]) ~= replid then
+  redis.call('SET', KEYS[3], fresh)
+  redis.call('ZREM', KEYS[2], 'complete')
+end
+if not redis.call('ZSCORE', KEYS[2], 'complete') then
+  redis.call('ZADD', KEYS[2], now + allowed, 'lost ' .. allowed, '+inf', 'complete')
+end
+redis.call('SET', KEYS[1], replid)
+
+for _, note in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
+  redis.call('ZREM', KEYS[2], note)
+  local length = string.match(note, '^%S+ (%S+)$')
+  if length then redis.call('ZADD', KEYS[2], now + length, note .. ' again') end
+end
+redis.call('ZADD', KEYS[2], now + lease * 10, caller .. ' ' .. lease)
+local longest, others = 0, 0
+for _, note in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  if note ~= 'complete' then
+    local id, length = string.match(note, '^(%S+) (%S+)')
+    length = tonumber(length)
+    longest = math.max(longest, length)
+    if id ~= caller then others = math.max(others, length) end
+  end
+end
+`;
+
+/**
+ * Reads or renews tokens. KEYS 5 is the secret of the keys, 6… the tokens; ARGV 6 a fresh secret, 7 the life of the
+ * token of a project that is not asked for (ms), 8… fresh tokens. Answers the incarnation, the longest lease of all,
+ * that of all others, the secret, and the tokens.
+ */
+const tokensScript = redisScript(`${COMMON}
+redis.call('SET', KEYS[5], ARGV[6], 'NX')
+local answer = { replid, tostring(longest), tostring(others), redis.call('GET', KEYS[5]) }
+for i = 6, #KEYS do
+  if mode == 'renew' then redis.call('SET', KEYS[i], ARGV[i + 2])
+  else redis.call('SET', KEYS[i], ARGV[i + 2], 'NX') end
+  if string.find(KEYS[i], ':project:', 1, true) then redis.call('PEXPIRE', KEYS[i], ARGV[7]) end
+  answer[#answer + 1] = redis.call('GET', KEYS[i])
+end
+return answer
+`);
+
+/** Milliseconds for which a claim stands, and the notes of holders after an end: longer than any of them counts. */
+const BRIEF = 60_000;
+
+/**
+ * Reads or changes a session: `SessionCall` says what each mode means. KEYS 5 is the session; ARGV 6 a token, 7 the
+ * version that is expected, 8 the data, 9 a moment, 10 '1' for dirty, 11 the life of a session (ms). Answers the lease
+ * to wait for, and where there is a record: '1' for dirty, its data, its version, when it was last forwarded.
+ *
+ * The session is a hash: its `token`; the `version` and the `era` (the token of all sessions) under which it was noted,
+ * which a claim writes before there are `data`; the `incarnation` that wrote it. For each gateway that may use it as
+ * clean there is `held:ID`, with the moment when that note is over and the length of the lease.
+ */
+const sessionScript = redisScript(`${COMMON}
+local key = KEYS[5]
+local token, expected, data, at, dirty, life = unpack(ARGV, 6)
+redis.call('SET', KEYS[4], fresh, 'NX')
+local era = redis.call('GET', KEYS[4])
+
+local function get(field) return redis.call('HGET', key, field) end
+local function noted() return get('incarnation') == replid and get('version') end
+local function known() return noted() and get('data') end
+local function stale() return get('version') ~= get('token') or get('era') ~= era end
+
+local function lease_of_others()
+  if not known() then return others end
+  local found = 0
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    local id = string.match(all[i], '^held:(.+)$')
+    if id then
+      local over, length = string.match(all[i + 1], '^(%d+) (%S+)$')
+      if tonumber(over) <= now then redis.call('HDEL', key, all[i])
+      elseif id ~= caller then found = math.max(found, tonumber(length)) end
+    end
+  end
+  return found
+end
+
+local function answer(to_wait)
+  if not known() then return { tostring(to_wait) } end
+  local is_stale = stale()
+  if mode ~= 'peek' then
+    redis.call('PEXPIRE', key, life)
+    if not is_stale then
+      local note = string.format('%.0f %s', now + lease * 10, lease)
+      redis.call('HSET', key, 'held:' .. caller, note)
+    end
+  end
+  return { tostring(to_wait), is_stale and '1' or '0', get('data'), get('version'), get('at') }
+end
+
+if mode == 'read' then
+  if noted() and not get('data') then redis.call('HDEL', key, 'version') end
+elseif mode == 'claim' then
+  local was_stale = noted() and stale()
+  redis.call('HDEL', key, 'data')
+  redis.call('HSET', key, 'incarnation', replid, 'era', era, 'version', token,
+    'token', was_stale and fresh or token)
+  redis.call('PEXPIRE', key, ${BRIEF})
+elseif mode == 'put' then
+  if not noted() or get('version') ~= token then
+    return redis.error_reply('ERR the claim on the session is gone')
+  end
+  redis.call('HSET', key, 'data', data, 'at', at)
+  if dirty == '1' then redis.call('HSET', key, 'token', fresh) end
+elseif mode == 'renew' then
+  if noted() then redis.call('HSET', key, 'token', token) end
+  return answer(lease_of_others())
+elseif mode == 'take' then
+  if known() and not stale() then
+    if get('version') == expected then
+      redis.call('HSET', key, 'data', data, 'version', token, 'token', token)
+    elseif get('data') ~= data then redis.call('HSET', key, 'token', token) end
+  end
+  return answer(lease_of_others())
+elseif mode == 'touch' then
+  if known() then redis.call('HSET', key, 'at', at) end
+  return { '0' }
+elseif mode == 'end' then
+  redis.call('HDEL', key, 'incarnation', 'token', 'version', 'era', 'data', 'at')
+  redis.call('PEXPIRE', key, ${BRIEF})
+end
+return answer(0)
+`);
+
+type Argument = string | number;
+
 /** Tokens and sessions in Redis, shared by all gateways of one namespace. */
 export function createRedisFreshness(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs' | 'subscriber'>;
-  breaker: CircuitBreaker;
+  run: RunAtRedis;
   namespace: string;
   /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
   sealer: Sealer;
@@ -45,8 +201,9 @@ export function createRedisFreshness(options: {
   /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
   probe(): Promise<void>;
 } {
-  const { connections, breaker, sealer, gateway, lease, longestLease, newToken } = options;
-  const { life = SESSION_LIFE } = options;
+  const { run, sealer, gateway, lease, longestLease, newToken } = options;
+  const { reader, epochs, subscriber } = options.connections;
+  const { life = SESSION_LIFE, keySecret } = options;
   const key = (rest: string) => freshnessKey(options.namespace, rest);
   const common = ['incarnation', 'leases', 'epoch:everything', 'epoch:sessions'].map(key);
   const channel = key('forget');
@@ -54,27 +211,16 @@ export function createRedisFreshness(options: {
   const channelTo = (other: string) => key(`forgotten:${other}`);
   let closed = false;
 
-  const caller = (what: string) => [what, gateway, lease(), longestLease, newToken()];
+  const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
-  async function tokens(
-    mode: 'read' | 'renew',
-    scopes: readonly Scope[],
-    redis = connections.epochs,
-  ) {
+  /** What the script answers: the incarnation, the longest lease, that of all others, the secret, and the tokens. */
+  async function tokens(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
-      [
-        ...caller(mode),
-        options.keySecret.fresh,
-        options.unusedAfter,
-        ...scopes.map(() => newToken()),
-      ],
+      [...caller(mode), keySecret.fresh, options.unusedAfter, ...scopes.map(() => newToken())],
     );
-    if (!isStrings(reply) || reply.length !== scopes.length + 4) {
-      throw new Error('the script of the tokens answered something else than tokens');
-    }
-    const [incarnation = '', longest, others, secret = '', ...read] = reply;
+    const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
     return { incarnation, longest: Number(longest), others: Number(others), secret, read };
   }
 
@@ -84,29 +230,22 @@ export function createRedisFreshness(options: {
     // Bound to the session: what was noted of one cannot be put in the place of another.
     const context = `${session} data`;
     const { token, expected, data, at, dirty } = { ...NO_ARGUMENTS, ...call };
+    const sealed = data === undefined ? '' : sealer.sealText(textOf(data), context);
     const reply = await sessionScript(
-      call.do === 'read' || call.do === 'peek' ? connections.reader : connections.epochs,
+      call.do === 'read' || call.do === 'peek' ? reader : epochs,
       [...common, session],
-      [
-        ...caller(call.do),
-        token,
-        expected,
-        data === undefined ? '' : sealer.sealText(textOf(data), context),
-        data?.forwardedAt ?? at,
-        dirty ? 1 : 0,
-        life,
-      ],
+      caller(call.do).concat(token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life),
     );
-    return readReply(reply, (text) => sealer.openText(text, context));
+    return readReply(reply as string[], (text) => sealer.openText(text, context));
   }
 
   return {
     async read(scopes) {
-      const { secret, read } = await breaker.run(() => tokens('read', scopes, connections.reader));
-      return { tokens: read, keySecret: options.keySecret.configured ?? secret };
+      const { secret, read } = await run(() => tokens('read', scopes, reader));
+      return { tokens: read, keySecret: keySecret.configured ?? secret };
     },
     async probe() {
-      await tokens('read', [], connections.reader);
+      await tokens('read', [], reader);
     },
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
@@ -124,13 +263,12 @@ export function createRedisFreshness(options: {
     },
     // A statement that makes a session dirty waits for it, so it always tries.
     session: (name, call) =>
-      call.do === 'renew' ? askSession(name, call) : breaker.run(() => askSession(name, call)),
+      call.do === 'renew' ? askSession(name, call) : run(() => askSession(name, call)),
     async announce({ purge, scopes }) {
       const message = JSON.stringify({ purge, scopes, gateway });
-      await connections.epochs.publish(channel, message);
+      await epochs.publish(channel, message);
     },
     listen(listener) {
-      const { subscriber } = connections;
       const own = channelTo(gateway);
       const subscribe = () => void subscriber.subscribe(channel, own).catch(options.onError);
       if (subscriber.status === 'ready') subscribe();
@@ -144,7 +282,7 @@ export function createRedisFreshness(options: {
         listener.renewed(scopes);
         if (from === gateway) return;
         const answer = JSON.stringify({ purge, gateway });
-        connections.epochs.publish(channelTo(from), answer).catch(options.onError);
+        epochs.publish(channelTo(from), answer).catch(options.onError);
       });
     },
     async close() {
@@ -162,19 +300,22 @@ function textOf({ principal, replica, spelling, catalog, profile }: SessionData)
 
 /**
  * The lease alone where there is no record, or one that does not open: it was noted with another key. Throws for
- * what the script of this version does not answer.
+ * what no gateway of this version has written.
  */
-function readReply(reply: unknown, open: (text: string) => string | undefined): SessionReply {
-  if (!isStrings(reply) || (reply.length !== 1 && reply.length !== 5)) throw unreadable();
-  const [lease, dirty, sealed, version = '', at] = reply;
+function readReply(
+  [lease, dirty, sealed, version = '', at]: readonly string[],
+  open: (text: string) => string | undefined,
+): SessionReply {
   const opened = sealed && open(sealed);
   // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
-  if (!opened?.startsWith('{')) return { lease: numberOf(lease) };
+  if (!opened?.startsWith('{')) return { lease: Number(lease) };
   const data = JSON.parse(opened) as SessionData;
   const { principal, replica, spelling, profile, catalog } = data;
-  if (!isStrings([principal, replica, spelling, profile, catalog ?? ''])) throw unreadable();
-  const record = { ...data, dirty: dirty !== '0', version, forwardedAt: numberOf(at) };
-  return { lease: numberOf(lease), record };
+  const forwardedAt = Number(at);
+  if (!isStrings([principal, replica, spelling, profile, catalog ?? '']) || !(forwardedAt >= 0)) {
+    throw new Error('the script of the sessions answered something else than a session');
+  }
+  return { lease: Number(lease), record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */
@@ -186,24 +327,12 @@ function readMessage(
     if (typeof purge !== 'string' || typeof gateway !== 'string') return undefined;
     if (!ID.test(purge) || !ID.test(gateway)) return undefined;
     // What is no name of a scope is forgotten without harm.
-    return isStrings(scopes)
-      ? { purge, gateway, scopes: scopes as CacheScope[] }
-      : { purge, gateway };
+    return { purge, gateway, ...(isStrings(scopes) && { scopes: scopes as CacheScope[] }) };
   } catch {
     return undefined;
   }
 }
 
-function numberOf(text: string | undefined): number {
-  const number = Number(text);
-  if (text === undefined || !Number.isFinite(number)) throw unreadable();
-  return number;
-}
-
 function isStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
-}
-
-function unreadable(): Error {
-  return new Error('the script of the sessions answered something else than a session');
 }

@@ -1,13 +1,22 @@
 import { ReplyError } from 'ioredis';
-import { createCircuitBreaker, type CircuitBreaker } from './circuit-breaker.ts';
 import { ConnectionProblem, isDeadline } from './redis-connections.ts';
 
-/** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds; tried in such pauses (ms). */
-const BREAKER = { failures: 5, pause: 1_000 };
+/** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds. */
+const FAILURES = 5;
+/** Between two probes (ms). */
+const PROBES = 1_000;
 /** How often it is looked, during an outage, whether it is over (ms). */
 const PAUSE = 500;
 /** Of a connection that ended without a word. */
 const LOST = 'the connection was lost';
+
+/** Thrown instead of asking Redis while it is left alone. */
+export class CircuitOpenError extends Error {
+  override readonly name = 'CircuitOpenError';
+}
+
+/** Runs what a request asks of Redis, or throws {@link CircuitOpenError} at once. */
+export type RunAtRedis = <T>(operation: () => Promise<T>) => Promise<T>;
 
 /** Why Redis cannot be used; never with a secret. */
 export interface Trouble {
@@ -16,26 +25,14 @@ export interface Trouble {
   readonly code: string | undefined;
 }
 
-/** Whether Redis can be used, and why not. */
-export interface RedisHealth {
-  /** Through which requests ask Redis. */
-  readonly breaker: CircuitBreaker;
-  state(): 'up' | 'down';
-  /** Of the outage that lasts; undefined during none. */
-  trouble(): Trouble | undefined;
-  /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
-  causeOf(error: unknown): Trouble;
-  /**
-   * Takes note of a failed connection; it begins an outage unless Redis can be used all the same.
-   * @param partial whether others may serve in the place of what failed
-   */
-  failed(error: unknown, partial?: boolean): void;
-  close(): void;
-}
-
 /**
- * Joins what connections and commands tell. Failures that only say that there is no connection are no cause: while none
- * is known, it is waited a moment for the one that a try to connect finds.
+ * Whether Redis can be used, and why not: joins what connections and commands tell. Failures that only say that there is
+ * no connection are no cause: while none is known, it is waited a moment for the one that a try to connect finds.
+ *
+ * Keeps requests from waiting for a Redis that does not answer. A request asks Redis more than once, so after the first
+ * silence nothing is asked for any request: a probe in the background finds out whether Redis answers, and is repeated
+ * until it does. So no request waits for more than one deadline. Failures that come at once cost no time; nothing
+ * is asked after so many of them in a row.
  */
 export function createRedisHealth(options: {
   /** Whether commands can be sent. */
@@ -45,33 +42,29 @@ export function createRedisHealth(options: {
   sleep: (milliseconds: number) => Promise<void>;
   /** Is told the cause when an outage begins, and undefined when it is over. */
   onChange: (trouble: Trouble | undefined) => void;
-}): RedisHealth {
-  const { isConnected, sleep, onChange } = options;
+}) {
+  const { isConnected, probe, sleep, onChange } = options;
   let cause: Trouble | undefined;
   let told = false;
   let watching = false;
   const closing = new AbortController();
+  const isClosed = () => closing.signal.aborted;
+  /** In a row. */
+  let failures = 0;
+  /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
+  let left: 'no' | 'yes' | 'away' = 'no';
 
-  const breaker = createCircuitBreaker({
-    ...BREAKER,
-    probe: options.probe,
-    sleep,
-    isSilence: isDeadline,
-    onChange(open, error) {
-      if (open) failed(error);
-      else look();
-    },
-  });
-  const isUp = () => isConnected() && !breaker.open;
+  const known = () => cause ?? { why: LOST, code: undefined };
+  const isUp = () => isConnected() && left !== 'away';
 
   function begin(): void {
     if (told) return;
     told = true;
-    onChange(cause ?? { why: LOST, code: undefined });
+    onChange(known());
   }
 
   function look(): void {
-    if (closing.signal.aborted || !isUp()) return;
+    if (isClosed() || !isUp()) return;
     cause = undefined;
     if (!told) return;
     told = false;
@@ -84,40 +77,74 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-      if (!closing.signal.aborted && !isUp()) begin();
-    } while (!closing.signal.aborted && told);
+      if (!isClosed() && !isUp()) begin();
+    } while (!isClosed() && told);
     watching = false;
   }
 
+  /**
+   * Takes note of a failed connection; it begins an outage unless Redis can be used all the same.
+   * @param partial whether others may serve in the place of what failed
+   */
   function failed(error: unknown, partial = false): void {
-    if (closing.signal.aborted) return;
+    if (isClosed()) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) begin();
     void watch();
   }
 
-  const known = () => cause ?? { why: LOST, code: undefined };
+  async function leaveAlone(): Promise<void> {
+    left = 'yes';
+    while (!isClosed()) {
+      try {
+        await probe();
+        break;
+      } catch (error) {
+        const isFirst = left === 'yes';
+        left = 'away';
+        if (isFirst) failed(error);
+        await sleep(PROBES);
+      }
+    }
+    const wasAway = left === 'away';
+    failures = 0;
+    left = 'no';
+    if (wasAway) look();
+  }
+
   return {
-    breaker,
-    state: () => (isUp() ? 'up' : 'down'),
-    trouble: () => (told ? known() : undefined),
-    causeOf: (error) => readTrouble(error) ?? known(),
-    failed,
-    close() {
-      closing.abort();
-      breaker.close();
+    /** Through which requests ask Redis. */
+    async run<T>(operation: () => Promise<T>): Promise<T> {
+      if (left !== 'no') throw new CircuitOpenError('Redis is not asked for now');
+      try {
+        const result = await operation();
+        failures = 0;
+        return result;
+      } catch (error) {
+        failures += 1;
+        const enough = failures >= FAILURES || isDeadline(error);
+        if (enough && left === 'no' && !isClosed()) void leaveAlone();
+        throw error;
+      }
     },
+    state: () => (isUp() ? ('up' as const) : ('down' as const)),
+    /** Of the outage that lasts; undefined during none. */
+    trouble: () => (told ? known() : undefined),
+    /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
+    causeOf: (error: unknown) => readTrouble(error) ?? known(),
+    failed,
+    close: () => closing.abort(),
   };
 }
 
 /** Undefined where the error tells no cause: all other errors of the client only say that there is no connection. */
 function readTrouble(error: unknown): Trouble | undefined {
-  if (!isErrorLike(error)) return { why: String(error), code: undefined };
-  const { message, code, errors, lastNodeError } = error;
-  // Of a cluster none of whose nodes answered: the last one tells.
-  if ('lastNodeError' in error) {
-    return isErrorLike(lastNodeError) ? readTrouble(lastNodeError) : undefined;
+  if (typeof error !== 'object' || error === null || !('message' in error)) {
+    return { why: String(error), code: undefined };
   }
+  const { message, code, errors, lastNodeError } = error as Partial<Record<string, unknown>>;
+  // Of a cluster none of whose nodes answered: the last one tells.
+  if ('lastNodeError' in error) return lastNodeError ? readTrouble(lastNodeError) : undefined;
   // Of a host with several addresses none of which answered.
   if (message === '' && Array.isArray(errors)) return readTrouble(errors[0]);
   const isCause =
@@ -127,18 +154,7 @@ function readTrouble(error: unknown): Trouble | undefined {
     isDeadline(error);
   if (!isCause) return undefined;
   // A server that does not know a command says with which arguments it came, also of AUTH.
-  const why = message.replace(/,? with args beginning with: [^\n]*/gu, '');
+  const why = String(message).replace(/,? with args beginning with: [^\n]*/gu, '');
   // Of what a server says the first word in capitals is the code (RESP).
   return { why, code: typeof code === 'string' ? code : /\b[A-Z]{4,}\b(?= )/u.exec(why)?.[0] };
-}
-
-interface ErrorLike {
-  readonly message: string;
-  readonly code?: unknown;
-  readonly errors?: unknown;
-  readonly lastNodeError?: unknown;
-}
-
-function isErrorLike(error: unknown): error is ErrorLike {
-  return typeof error === 'object' && error !== null && 'message' in error;
 }

@@ -7,15 +7,16 @@ import type {
 import { pipeline } from 'node:stream/promises';
 import type { RemoteConfig } from '../config/config.ts';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
-import { answerHead, bodyUpTo, breakOff } from '../proxy/answer.ts';
 import {
+  answerHead,
   answerHeaders,
+  bodyUpTo,
+  breakOff,
   parameterName,
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
 } from '../proxy/forwarded.ts';
-import { createForward } from '../proxy/proxy.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 
 /**
@@ -64,7 +65,6 @@ export interface HeldAnswer {
  */
 export function createRemoteStorage(config: RemoteConfig) {
   const upstream = createUpstream(config, false);
-  const forward = createForward(upstream);
   const { timeout } = config;
 
   /** Sends nothing of the request that came in but what is named here. */
@@ -76,7 +76,7 @@ export function createRemoteStorage(config: RemoteConfig) {
       config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
     const path = remoteTarget(config.url, target, query);
     const sent = requestHeaders(headers, authorization, body?.length, SENT);
-    return forward({ method, path, headers: sent, body }, { signal, timeout });
+    return upstream.forward({ method, path, headers: sent, body }, { signal, timeout });
   }
 
   /**

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
-import { TRIALS } from '../../src/redis/redis-rights.ts';
+import { TRIALS } from '../../src/redis/redis-conditions.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, startRedis } from '../support/redis-server.ts';
@@ -260,7 +260,7 @@ describe('an ACL user with the rights that are needed and no other', () => {
   });
 
   test('may do every command that the sources name', () => {
-    const folder = new URL('../../src/redis', import.meta.url);
+    const folder = new URL('../../src/redis/', import.meta.url);
     const sources = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'));
     const called = sources.flatMap((text) =>
       [...text.matchAll(/redis\.call\('([A-Z]+)'/gu)].map(([, name]) => String(name).toLowerCase()),
@@ -268,7 +268,7 @@ describe('an ACL user with the rights that are needed and no other', () => {
     const sent = sources.flatMap((text) =>
       [
         ...text.matchAll(
-          /\b(?:redis|server|subscriber|(?:connections\.(?:reader|writer|bulk|epochs|subscriber)))\s*\.([a-z]+?)(?:Buffer)?\(/gu,
+          /\b(?:redis|server|client|reader|writer|epochs|subscriber)\s*\.([a-z]+?)(?:Buffer|Stream)?\(/gu,
         ),
       ].map(([, name]) => String(name)),
     );

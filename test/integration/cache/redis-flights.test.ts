@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { FlightPlaces, Standing } from '../../../src/cache/shared-flights.ts';
-import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
-import { createRedisFlights } from '../../../src/redis/redis-flights.ts';
+import { createRedisFlights } from '../../../src/redis/redis-cache.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { house, until, type House } from './redis-house.ts';
+import { house, unguarded, until, type House } from './redis-house.ts';
 
 const PLACE = { query: 'query', key: 'key' };
 const LIFE = 60_000;
@@ -17,15 +16,7 @@ let other: FlightPlaces;
 async function gateway(): Promise<FlightPlaces> {
   const its = await house(redis.url);
   houses.push(its);
-  const breaker = createCircuitBreaker({
-    failures: Infinity,
-    pause: 0,
-    probe: async () => {},
-    sleep: async () => {},
-    isSilence: () => false,
-    onChange: () => {},
-  });
-  return createRedisFlights({ connections: its.connections, breaker, namespace: 'test' });
+  return createRedisFlights(its.connections, unguarded, 'test');
 }
 
 /** Asks again when a deadline of the connection passed, since the machine that tests may be slow. */

@@ -3,10 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { FreshnessStore, Scope } from '../../../src/freshness/freshness-store.ts';
 import type { ValueTier } from '../../../src/cache/shared-entries.ts';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
-import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
-import { createRedisValueTier } from '../../../src/redis/redis-value-tier.ts';
+import { createRedisValueTier } from '../../../src/redis/redis-cache.ts';
+import type { RunAtRedis } from '../../../src/redis/redis-health.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 
 export interface House {
@@ -22,6 +22,9 @@ export interface House {
   readonly errors: unknown[];
   close(): Promise<void>;
 }
+
+/** Asks Redis however it fails. */
+export const unguarded: RunAtRedis = (operation) => operation();
 
 /** What one gateway has of a Redis, connected unless the Redis refuses it. */
 export async function house(
@@ -44,18 +47,10 @@ export async function house(
     onError,
   );
   await connections.settled(options.patience ?? 20_000);
-  const breaker = createCircuitBreaker({
-    failures: Infinity,
-    pause: 0,
-    probe: async () => {},
-    sleep: async () => {},
-    isSilence: () => false,
-    onChange: () => {},
-  });
   const namespace = options.namespace ?? 'test';
   const store = createRedisFreshness({
     connections,
-    breaker,
+    run: unguarded,
     namespace,
     sealer: NO_SEALER,
     gateway: randomUUID(),
@@ -66,7 +61,7 @@ export async function house(
     keySecret: { configured: options.secret, fresh: randomUUID() },
     onError,
   });
-  const tier = createRedisValueTier({ connections, breaker, namespace });
+  const tier = createRedisValueTier(connections, unguarded, namespace);
   const renew: FreshnessStore['renew'] = (scopes) => patiently(() => store.renew(scopes));
   return {
     store: { ...store, read: (scopes) => patiently(() => store.read(scopes)), renew },

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { MAX_PURGES, readPurgeRecord } from '../../../src/cache/purge/purge-log.ts';
-import { createRedisPurgeLines } from '../../../src/redis/redis-purge-log.ts';
+import { createRedisPurgeLines } from '../../../src/redis/redis-cache.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../../../src/common/sealing.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
@@ -21,7 +21,7 @@ afterAll(() => redis?.close());
 async function lines(sealer: Sealer = NO_SEALER, namespace = 'test') {
   const one = await house(redis.url);
   houses.push(one);
-  return createRedisPurgeLines({ connections: one.connections, namespace, sealer });
+  return createRedisPurgeLines(one.connections, namespace, sealer);
 }
 
 const line = (at: number) => JSON.stringify({ at, principal: 'Jörg "the loader"\n' });

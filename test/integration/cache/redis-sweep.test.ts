@@ -7,7 +7,7 @@ import { createFillOrder } from '../../../src/cache/fill-order.ts';
 import { purgedScopes, type Scope } from '../../../src/cache/purge/scopes.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../src/cache/purge/sweep.ts';
-import { createRedisSweepStore } from '../../../src/redis/redis-sweep-store.ts';
+import { createRedisSweepStore } from '../../../src/redis/redis-cache.ts';
 import type { RedisClient } from '../../../src/redis/redis-connections.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
@@ -34,11 +34,7 @@ function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds
     maxEntry: () => 8 * 1024 * 1024,
     emit,
   });
-  const store = createRedisSweepStore({
-    connections: { writer },
-    namespace: 'test',
-    newToken: randomUUID,
-  });
+  const store = createRedisSweepStore({ writer }, 'test', randomUUID);
   const drops: number[] = [];
   const counted: SweepStore = {
     ...store,

@@ -3,8 +3,9 @@ import { createServer as createHttpsServer } from 'node:https';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { systemClock } from '../../../src/common/clock.ts';
 import type { EngineConfig } from '../../../src/config/config.ts';
-import { createLoginTrial, type LoginTrial } from '../../../src/engine/login-trial.ts';
+import { createLoginTrial } from '../../../src/engine/own-questions.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';
 import { faultAnswer, rowsetAnswer } from '../../support/answers.ts';
@@ -17,6 +18,7 @@ const GOOD = rowsetAnswer();
 
 let engine: StubEngine;
 let events: GatewayEvent[];
+type LoginTrial = ReturnType<typeof createLoginTrial>;
 const trials: LoginTrial[] = [];
 
 beforeAll(async () => {
@@ -46,7 +48,7 @@ function trialOf(settings: Partial<EngineConfig> = {}): LoginTrial {
     key: undefined,
     ...settings,
   };
-  const trial = createLoginTrial({ config, emit: (event) => events.push(event) });
+  const trial = createLoginTrial(config, systemClock, (event) => events.push(event));
   trials.push(trial);
   return trial;
 }

@@ -1,5 +1,5 @@
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
-import { watchRedisConditions, type RedisConditions } from '../../../src/redis/redis-conditions.ts';
+import { watchRedisConditions } from '../../../src/redis/redis-conditions.ts';
 import { connectRedis } from '../../../src/redis/redis-connections.ts';
 import { until } from '../cache/redis-house.ts';
 
@@ -7,7 +7,7 @@ import { until } from '../cache/redis-house.ts';
 export const SOUND = ['--maxmemory', '100mb', '--maxmemory-policy', 'volatile-lru'];
 
 export interface Watch {
-  readonly conditions: RedisConditions;
+  readonly conditions: ReturnType<typeof watchRedisConditions>;
   readonly told: string[];
   /** Resolves when the conditions are as many, and gives them. */
   until(count: number): Promise<readonly string[]>;

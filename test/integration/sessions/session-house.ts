@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { createCircuitBreaker } from '../../../src/redis/circuit-breaker.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
+import type { RunAtRedis } from '../../../src/redis/redis-health.ts';
 import { NO_SEALER, type Sealer } from '../../../src/common/sealing.ts';
 import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
 import { sessionFace, type SessionFace } from '../../support/session-face.ts';
@@ -27,8 +27,8 @@ export async function sessionHouse(
     sealer?: Sealer;
     namespace?: string;
     life?: number;
-    /** Failures after which the breaker opens, for good. */
-    failures?: number;
+    /** Through which Redis is asked; asks it however it fails unless given. */
+    run?: RunAtRedis;
     /** For how long to wait for connections (ms). */
     patience?: number;
   } = {},
@@ -37,14 +37,7 @@ export async function sessionHouse(
   await connections.settled(options.patience ?? 20_000);
   const freshness = createRedisFreshness({
     connections,
-    breaker: createCircuitBreaker({
-      failures: options.failures ?? Infinity,
-      pause: 0,
-      probe: () => Promise.reject(new Error('away')),
-      sleep: () => new Promise(() => {}),
-      isSilence: () => false,
-      onChange: () => {},
-    }),
+    run: options.run ?? ((operation) => operation()),
     namespace: options.namespace ?? 'test',
     sealer: options.sealer ?? NO_SEALER,
     gateway: randomUUID(),

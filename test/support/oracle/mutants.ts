@@ -116,7 +116,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'nobody notices that Redis came back from a snapshot': {
     replacements: [
       {
-        file: 'redis/freshness-scripts.ts',
+        file: 'redis/redis-freshness.ts',
         find: `if redis.call('GET', KEYS[1]) ~= replid then`,
         put: `if not redis.call('GET', KEYS[1]) then`,
       },

@@ -8,12 +8,17 @@ import type { AddressInfo, Socket } from 'node:net';
 import {
   createConnections,
   NotUnderstood,
-  StaleConnection,
   type Connections,
   type EngineQuery,
-} from '../../../src/engine/connections.ts';
-import type { UpstreamAnswer } from '../../../src/proxy/answer.ts';
-import { ClientStall, createUpstream, NotConnected, Silence } from '../../../src/proxy/upstream.ts';
+} from '../../../src/engine/queries.ts';
+import type { UpstreamAnswer } from '../../../src/proxy/forwarded.ts';
+import {
+  ClientStall,
+  createUpstream,
+  NotConnected,
+  Silence,
+  StaleConnection,
+} from '../../../src/proxy/upstream.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
@@ -264,7 +269,7 @@ describe('a query on such a connection', () => {
     const answer = begins ? await sent : undefined;
     await until(() => engine.seen.length === 1);
     abort.abort();
-    await expect(answer === undefined ? sent : textOf(answer)).rejects.toThrow('given up');
+    await expect(answer === undefined ? sent : textOf(answer)).rejects.toThrow('aborted');
     await until(() => engine.sockets.size === 0);
   });
 

@@ -1,12 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import {
-  engineOrigin,
-  engineTarget,
-  namesParameter,
-  sortedQuery,
-} from '../../../src/engine/engine-target.ts';
+import { systemClock } from '../../../src/common/clock.ts';
+import { createReplicas, engineTarget } from '../../../src/engine/replicas.ts';
+import { namesParameter, sortedQuery } from '../../../src/proxy/forwarded.ts';
 import { sizes } from '../../support/sizes.ts';
+import { engineConfig } from './engine-house.ts';
 
 describe('the path at the engine', () => {
   test.each([
@@ -20,7 +18,7 @@ describe('the path at the engine', () => {
     ['http://e/a/{project}', '$&', [], '/a/%24%26'],
     ['http://e/a%20b/{project}', 'ü', [], '/a%20b/%C3%BC'],
   ])('of %s for the project %j and the query %j is %s', (template, project, query, expected) => {
-    expect(engineTarget(template, project, query)).toBe(expected);
+    expect(engineTarget(template)(project, query)).toBe(expected);
   });
 
   test('has exactly one segment more for a project, whatever its name', () => {
@@ -29,7 +27,7 @@ describe('the path at the engine', () => {
       fc.property(
         name.filter((text) => text.isWellFormed() && text !== '.' && text !== '..'),
         (project) => {
-          const target = engineTarget('http://e/x/{project}/y', project, ['q=1']);
+          const target = engineTarget('http://e/x/{project}/y')(project, ['q=1']);
           const url = new URL(target, 'http://e');
           const parts = url.pathname.split('/');
           expect([parts.length, parts[1], parts[3], url.search]).toEqual([4, 'x', 'y', '?q=1']);
@@ -41,7 +39,9 @@ describe('the path at the engine', () => {
   });
 
   test('belongs to the origin of the engine', () => {
-    expect(engineOrigin('https://e:8443/a/{project}').href).toBe('https://e:8443/');
+    const url = ['https://e:8443/a/{project}'];
+    const [replica] = createReplicas(engineConfig(url), systemClock, true).all;
+    expect(replica?.upstream.origin.href).toBe('https://e:8443/');
   });
 });
 

@@ -10,7 +10,7 @@ const alive = new AbortController().signal;
 
 function setUp(urls: readonly string[] = URLS) {
   const clock = { at: 0, now: () => clock.at, wall: () => clock.at };
-  const replicas = createReplicas(engineConfig(urls), clock);
+  const replicas = createReplicas(engineConfig(urls), clock, true);
   /** Asks once, while no connection can be made to those that are down. */
   async function tried(down: readonly string[] = [], name?: string): Promise<string[]> {
     const order: string[] = [];

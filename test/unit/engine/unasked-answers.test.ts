@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { askOnce } from '../../../src/engine/client.ts';
 import type { QueryHeaders } from '../../../src/engine/engine.ts';
-import { upstreamOf } from '../../../src/engine/replicas.ts';
+import { askOnce } from '../../../src/engine/own-questions.ts';
+import { createUpstream } from '../../../src/proxy/upstream.ts';
 import { portOf, until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 import {
@@ -134,7 +134,7 @@ test('a request whose client goes away before it is sent is not sent', async () 
 
 test('each of the small requests gets its own answer, whatever comes behind the one before', async () => {
   engine.answerWith((socket, count) => socket.write(wholeAnswer(`own ${count}`) + EXTRA));
-  const upstream = upstreamOf(engine.url, engineConfig([]), false);
+  const upstream = createUpstream({ ...engineConfig([]), url: engine.url }, false);
   for (let count = 1; count < 4; count += 1) {
     const { body } = await askOnce(upstream, { method: 'GET', path: '/', headers: {} }, never);
     expect(body.toString()).toBe(`own ${count}`);

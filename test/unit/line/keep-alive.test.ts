@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Engine, Touch } from '../../../src/engine/engine.ts';
+import type { Touch } from '../../../src/engine/engine.ts';
+import type { Engine } from '../../../src/engine/http-engine.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createSessions } from '../../../src/sessions/registry.ts';
 import { createKeepAlive } from '../../../src/line/keep-alive.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
-import { answerHead, decodedAnswer } from '../../../src/proxy/answer.ts';
+import { answerHead, decodedAnswer } from '../../../src/proxy/forwarded.ts';
 
 let server: Server;
 let corrupt: unknown[];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, request, type ClientRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
-import { createUpstream, NotConnected } from '../../../src/proxy/upstream.ts';
+import { answerTo, NotConnected, StaleConnection } from '../../../src/proxy/upstream.ts';
 
 let server: Server;
 let port: number;
@@ -22,14 +22,9 @@ afterAll(() => {
   server.close();
 });
 
-const upstream = createUpstream(
-  { url: 'http://127.0.0.1', ca: undefined, certificate: undefined, key: undefined },
-  true,
-);
-
 /** What comes instead of an answer. */
 const errorOf = (asked: ClientRequest, connectLimit?: number): Promise<unknown> =>
-  upstream.answerTo(asked, { timeout: 60_000, connectLimit }).then(
+  answerTo(asked, { timeout: 60_000, connectLimit }).then(
     () => 'an answer',
     (error: unknown) => error,
   );
@@ -64,7 +59,7 @@ describe('a connection', () => {
     expect(await failed).toMatchObject({ code: 'ECONNRESET' });
   });
 
-  test('that is used again and breaks may have been sent something', async () => {
+  test('that is used again and breaks was stale, and may have been sent something', async () => {
     answer = (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
     const agent = new Agent({ keepAlive: true });
     const first = request({ host: '127.0.0.1', port, agent });
@@ -76,7 +71,9 @@ describe('a connection', () => {
     const second = request({ host: '127.0.0.1', port, agent });
     const failed = errorOf(second);
     second.end();
-    expect([second.reusedSocket, await failed]).toMatchObject([true, { code: 'ECONNRESET' }]);
+    const error = await failed;
+    expect(error).toBeInstanceOf(StaleConnection);
+    expect([second.reusedSocket, error]).toMatchObject([true, { cause: { code: 'ECONNRESET' } }]);
     agent.destroy();
   });
 

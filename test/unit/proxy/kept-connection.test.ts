@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { createUpstream, type Upstream } from '../../../src/proxy/upstream.ts';
+import { answerTo, createUpstream, type Upstream } from '../../../src/proxy/upstream.ts';
 import { until } from '../../support/http-client.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
 
@@ -30,12 +30,12 @@ function begin(body: Buffer | string = '<q/>', url = engine.url): ClientRequest 
     agent: upstream.agent,
     headers: { 'content-length': Buffer.byteLength(body) },
   });
-  upstream.answerTo(asked, { timeout: 60_000 }).catch(() => {});
+  answerTo(asked, { timeout: 60_000 }).catch(() => {});
   asked.on('error', () => {});
   return asked.end(body);
 }
 
-async function answerTo(asked: ClientRequest): Promise<IncomingMessage> {
+async function answerOf(asked: ClientRequest): Promise<IncomingMessage> {
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
   return answer;
 }
@@ -48,7 +48,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
 
 async function ask(): Promise<string> {
   await upstream.settled();
-  return textOf(await answerTo(begin()));
+  return textOf(await answerOf(begin()));
 }
 
 test('a connection is used again', async () => {
@@ -63,7 +63,7 @@ test.each([
 ])(
   'an answer that lies unread is given whole when %s comes behind it, and is the last one of its connection',
   async (_, extra) => {
-    const answer = await answerTo(begin());
+    const answer = await answerOf(begin());
     await until(() => answer.complete);
     used[0]?.write(extra);
     await until(() => engine.sockets.size === 0);
@@ -102,7 +102,7 @@ test('a connection on which the answer came before all was sent is not used agai
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const long = Buffer.alloc(20_000_000);
-  const askEarly = async () => textOf(await answerTo(begin(long, url)));
+  const askEarly = async () => textOf(await answerOf(begin(long, url)));
   expect(await askEarly()).toBe('early');
   connections[0]?.resume();
   await until(() => received > long.length || ended === 1);

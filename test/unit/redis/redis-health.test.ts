@@ -1,8 +1,11 @@
 import { expect, test } from '@jest/globals';
 import { ReplyError } from 'ioredis';
-import { CircuitOpenError } from '../../../src/redis/circuit-breaker.ts';
 import { ConnectionProblem } from '../../../src/redis/redis-connections.ts';
-import { createRedisHealth, type Trouble } from '../../../src/redis/redis-health.ts';
+import {
+  CircuitOpenError,
+  createRedisHealth,
+  type Trouble,
+} from '../../../src/redis/redis-health.ts';
 import { checkpoint, quiet } from '../cache/fakes.ts';
 
 const NO_CONNECTION = new Error("Stream isn't writeable and enableOfflineQueue options is false");
@@ -62,7 +65,7 @@ test('a Redis that is connected and does not answer is an outage, until a probe 
   const { outage, told, be, answer, endPause } = setUp();
   be('up');
   answer(() => Promise.reject(silence));
-  await expect(outage.breaker.run(() => Promise.reject(silence))).rejects.toBe(silence);
+  await expect(outage.run(() => Promise.reject(silence))).rejects.toBe(silence);
   await quiet();
   const trouble = { why: 'Command timed out', code: undefined };
   expect([told, outage.state(), outage.trouble()]).toEqual([[trouble], 'down', trouble]);

@@ -3,13 +3,13 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type * as undici from 'undici';
-import type { UpstreamAnswer } from '../proxy/answer.ts';
+import type { UpstreamAnswer } from '../proxy/forwarded.ts';
 import {
-  ClientStall,
   IDLE,
+  hasEnded,
   NotConnected,
-  Silence,
-  watchSilence,
+  StaleConnection,
+  watchRequest,
   type RequestLimits,
   type Upstream,
 } from '../proxy/upstream.ts';
@@ -21,39 +21,80 @@ export interface EngineQuery extends RequestLimits {
   readonly body: Buffer;
 }
 
-/** A kept connection that the engine had already closed, or broken, when the request went out on it. */
-export class StaleConnection extends Error {
-  override readonly name = 'StaleConnection';
-}
-
 /** The engine said something that HTTP allows and undici does not understand, or not to the byte. */
 export class NotUnderstood extends Error {
   override readonly name = 'NotUnderstood';
 }
 
+/** Sends queries to one upstream. */
+export type QueryClient = ReturnType<typeof createQueryClient>;
+
 /**
- * Connections to one upstream that undici speaks on: half as dear as `node:http`. Each has one request at a time; the
- * one used last is used next.
+ * The first query goes the way of what is passed through, and the others by undici, which is loaded behind the first
+ * answer: a gateway that has just been started answers sooner by that. A query whose answer undici does not understand is
+ * sent once more that way, and so are the next ones until an answer comes that undici would have understood: an engine
+ * that always answers in such a way is asked once for each query.
  */
-export interface Connections {
-  /**
-   * Sends a query and waits for the head of its answer.
-   * @throws NotConnected, StaleConnection, NotUnderstood, Silence, any error of the connection; ClientStall as the
-   *   error of the answer
-   */
-  send(query: EngineQuery): Promise<UpstreamAnswer>;
-  /** Closes those that have no request. */
-  closeIdle(): void;
-  close(): void;
+export function createQueryClient(upstream: Upstream) {
+  let connections: Connections | undefined;
+  let isQuick = false;
+  let isClosed = false;
+
+  async function sendPlainly({ path, headers, body, ...limits }: EngineQuery) {
+    // As undici has it, with the host that is put in here: an engine sees no difference.
+    const all = { host: '', connection: 'keep-alive', ...headers };
+    const answer = await upstream.forward({ method: 'POST', path, headers: all, body }, limits);
+    const understood = !answer.continued && isReasonUnderstood(answer.statusMessage);
+    answer.once('close', () => {
+      if (!understood || answer.errored !== null) return;
+      setImmediate(() => {
+        if (isClosed) return;
+        connections ??= createConnections(upstream);
+        isQuick = true;
+      });
+    });
+    return answer;
+  }
+
+  return {
+    /**
+     * Sends a query and waits for the head of its answer. On a connection that the engine had closed meanwhile, it is
+     * sent once more on a new one.
+     * @throws NotConnected when nothing was sent; Silence; any error of the connection
+     */
+    async send(query: EngineQuery): Promise<UpstreamAnswer> {
+      const failed = { asStale: false, asOdd: false };
+      while (true) {
+        await upstream.settled();
+        const quick = isQuick && !failed.asOdd ? connections : undefined;
+        try {
+          return await (quick ? quick.send(query) : sendPlainly(query));
+        } catch (error) {
+          if (error instanceof NotUnderstood) {
+            isQuick = false;
+            failed.asOdd = true;
+          } else if (error instanceof StaleConnection && !failed.asStale) {
+            failed.asStale = true;
+            // An engine that closed one connection has most likely closed them all.
+            connections?.closeIdle();
+            upstream.closeIdle();
+          } else throw error;
+        }
+      }
+    },
+    close() {
+      isClosed = true;
+      connections?.close();
+    },
+  };
 }
 
+/** One socket, on which undici speaks. */
 interface Connection {
   readonly client: undici.Client;
   socket: Socket | undefined;
   /** Whether its socket stands, with TLS where it is encrypted: nothing is sent before. */
   made: boolean;
-  /** Whether a request has gone out on this socket. */
-  used: boolean;
   /** Bytes that had come on it when its last answer was whole. */
   read: number;
 }
@@ -63,7 +104,13 @@ function loadUndici(): typeof undici {
   return createRequire(import.meta.url)('undici') as typeof undici;
 }
 
-export function createConnections(upstream: Upstream): Connections {
+export type Connections = ReturnType<typeof createConnections>;
+
+/**
+ * Connections to one upstream that undici speaks on: half as dear as `node:http`. Each has one request at a time; the
+ * one used last is used next.
+ */
+export function createConnections(upstream: Upstream) {
   const { Client } = loadUndici();
   const all = new Set<Connection>();
   /** The one used last is the last. */
@@ -88,12 +135,9 @@ export function createConnections(upstream: Upstream): Connections {
         });
       },
     });
-    const connection: Connection = { client, socket: undefined, made: false, used: false, read: 0 };
-    client.on('disconnect', () => {
-      connection.made = false;
-      connection.used = false;
-      if (idle.includes(connection)) discard(connection);
-    });
+    const connection: Connection = { client, socket: undefined, made: false, read: 0 };
+    // undici would make another one.
+    client.on('disconnect', () => discard(connection));
     all.add(connection);
     return connection;
   }
@@ -117,30 +161,25 @@ export function createConnections(upstream: Upstream): Connections {
     }
   }
 
-  function send(query: EngineQuery): Promise<UpstreamAnswer> {
-    const { path, headers, body, signal, timeout, connectLimit } = query;
-    const connection = takeIdle() ?? open();
+  /**
+   * Sends a query and waits for the head of its answer.
+   * @throws NotConnected, StaleConnection, NotUnderstood, Silence, any error of the connection; ClientStall as the
+   *   error of the answer
+   */
+  async function send({ path, headers, body, ...limits }: EngineQuery): Promise<UpstreamAnswer> {
+    limits.signal?.throwIfAborted();
+    const kept = takeIdle();
+    const connection = kept ?? open();
     return new Promise((resolve, reject) => {
       let answer: UpstreamAnswer | undefined;
       /** Whether the connection is no longer of this request. */
       let parted = false;
       let sent = false;
-      let reused = false;
-      const silence = watchSilence(timeout, () => {
-        // What the engine sent still lies here: it is the client who does not go on.
-        const unread = answer !== undefined && answer.readableLength > 0;
-        fail(unread ? new ClientStall() : new Silence());
-      });
-      const connecting =
-        connectLimit && setTimeout(() => fail(new Error('no connection in time')), connectLimit);
-      const leave = () => fail(new Error('given up', { cause: signal?.reason }));
-      signal?.addEventListener('abort', leave, { once: true });
+      const ends = watchRequest(limits, () => answer, fail);
 
       function part(): void {
         parted = true;
-        silence.stop();
-        clearTimeout(connecting);
-        signal?.removeEventListener('abort', leave);
+        ends.stop();
       }
 
       function fail(error: Error): void {
@@ -148,29 +187,32 @@ export function createConnections(upstream: Upstream): Connections {
         part();
         const isConnecting = !connection.made && connection.socket?.destroyed === false;
         discard(connection);
-        if (answer === undefined) reject(isConnecting ? new NotConnected(error) : error);
-        else answer.destroy(error);
+        if (answer !== undefined) answer.destroy(error);
+        else reject(isConnecting ? new NotConnected(error) : error);
       }
 
-      if (signal?.aborted === true) return leave();
+      /** What undici broke off by itself, as it does at a `100 Continue` that was not asked for, it did not understand. */
+      function named(error: NodeJS.ErrnoException): Error {
+        const isStale = kept !== undefined && (!sent || hasEnded(error));
+        const isEnded = connection.socket?.readableEnded !== false;
+        if (sent && error.code === 'UND_ERR_SOCKET' && !isEnded) return new NotUnderstood();
+        return isStale ? new StaleConnection(error) : error;
+      }
+
       connection.client.dispatch(
         { method: 'POST', path, headers, body },
         {
           onRequestStart() {
-            clearTimeout(connecting);
+            ends.connected();
             sent = true;
-            reused = connection.used;
-            connection.used = true;
           },
-          onResponseStart(controller, status, _headers, statusMessage) {
-            if (parted || status < 200) return;
-            if (!isReasonUnderstood(statusMessage)) {
-              return fail(new NotUnderstood('a reason phrase that is not ASCII'));
-            }
-            silence.heard();
+          onResponseStart(controller, statusCode, _headers, statusMessage) {
+            if (parted || statusCode < 200) return;
+            if (!isReasonUnderstood(statusMessage)) return fail(new NotUnderstood());
+            ends.heard();
             const readable = new Readable({
               read() {
-                silence.heard();
+                ends.heard();
                 controller.resume();
               },
               destroy(error, done) {
@@ -183,16 +225,13 @@ export function createConnections(upstream: Upstream): Connections {
             });
             // Its reader hears of it from the loop over it.
             readable.on('error', () => {});
-            answer = Object.assign(readable, {
-              statusCode: status,
-              statusMessage,
-              headers: headersOf((controller.rawHeaders ?? []) as Buffer[]),
-            });
+            const answered = headersOf((controller.rawHeaders ?? []) as Buffer[]);
+            answer = Object.assign(readable, { statusCode, statusMessage, headers: answered });
             resolve(answer);
           },
           onResponseData(controller, chunk) {
             if (parted || answer === undefined) return;
-            silence.heard();
+            ends.heard();
             if (!answer.push(chunk)) controller.pause();
           },
           onResponseEnd() {
@@ -207,14 +246,7 @@ export function createConnections(upstream: Upstream): Connections {
             else if (all.has(connection)) idle.push(connection);
             answer?.push(null);
           },
-          onResponseError(_controller, error: NodeJS.ErrnoException) {
-            if (answer !== undefined) fail(error);
-            // Something came that is no answer, before anything was sent.
-            else if (!sent && connection.made) fail(new StaleConnection());
-            else if (isNotUnderstood(error, connection.socket)) fail(new NotUnderstood());
-            else if (reused && isClosed(error)) fail(new StaleConnection());
-            else fail(error);
-          },
+          onResponseError: (_controller, error) => fail(answer ? error : named(error)),
         },
       );
     });
@@ -222,6 +254,7 @@ export function createConnections(upstream: Upstream): Connections {
 
   return {
     send,
+    /** Closes those that have no request. */
     closeIdle() {
       for (const connection of idle) discard(connection);
     },
@@ -232,46 +265,16 @@ export function createConnections(upstream: Upstream): Connections {
 }
 
 /** Whether undici tells a reason phrase to the byte. */
-export function isReasonUnderstood(phrase = ''): boolean {
+function isReasonUnderstood(phrase = ''): boolean {
   return /^[\t\x20-\x7e]*$/.test(phrase);
 }
 
-const SOCKET_FAILURE = 'UND_ERR_SOCKET';
-
-/**
- * Whether undici broke off by itself while a request was under way, as it does at a provisional `100 Continue` that was
- * not asked for.
- */
-function isNotUnderstood({ code }: NodeJS.ErrnoException, socket: Socket | undefined): boolean {
-  return code === SOCKET_FAILURE && socket?.readableEnded === false;
-}
-
-/** Whether the connection ended before the head of an answer was whole. */
-export function isClosed({ code = '' }: NodeJS.ErrnoException): boolean {
-  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE', SOCKET_FAILURE].includes(code);
-}
-
 /** Of several of these in one head, which none may have, the first counts; that is what node does. */
-const SINGLE: ReadonlySet<string> = new Set([
-  'age',
-  'authorization',
-  'content-length',
-  'content-type',
-  'etag',
-  'expires',
-  'from',
-  'host',
-  'if-modified-since',
-  'if-unmodified-since',
-  'last-modified',
-  'location',
-  'max-forwards',
-  'proxy-authorization',
-  'referer',
-  'retry-after',
-  'server',
-  'user-agent',
-]);
+const SINGLE = new Set(
+  'age content-length content-type etag expires last-modified location retry-after server'.split(
+    ' ',
+  ),
+);
 
 /**
  * Header fields as `IncomingMessage.headers` has them; undici reads their bytes as UTF-8.
@@ -281,7 +284,9 @@ function headersOf(raw: readonly Buffer[]): IncomingHttpHeaders {
   const headers: Record<string, string | string[]> = {};
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const name = String(raw[index]).toLowerCase();
-    const value = withoutBlanks(raw[index + 1]?.toString('latin1') ?? '');
+    let value = raw[index + 1]?.toString('latin1') ?? '';
+    // Blanks behind a value are not of it (RFC 9110 §5.5).
+    if (/[\t ]$/.test(value)) value = value.replace(/[\t ]+$/, '');
     const before = headers[name];
     if (name === 'set-cookie') headers[name] = [...(before ?? []), value];
     // What every object has by these names is no string.
@@ -289,9 +294,4 @@ function headersOf(raw: readonly Buffer[]): IncomingHttpHeaders {
     else if (!SINGLE.has(name)) headers[name] = before + (name === 'cookie' ? '; ' : ', ') + value;
   }
   return headers;
-}
-
-/** Blanks behind a value are not of it (RFC 9110 §5.5). */
-function withoutBlanks(value: string): string {
-  return value.endsWith(' ') || value.endsWith('\t') ? value.replace(/[\t ]+$/, '') : value;
 }

@@ -1,0 +1,206 @@
+import type { PurgeLines } from '../cache/purge/purge-log.ts';
+import type { SweepStore } from '../cache/purge/sweep.ts';
+import type { ValueTier } from '../cache/shared-entries.ts';
+import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
+import type { Sealer } from '../common/sealing.ts';
+import { nodesOf, redisScript, type RedisConnections } from './redis-connections.ts';
+import { freshnessKey } from './redis-freshness.ts';
+import type { RunAtRedis } from './redis-health.ts';
+
+/**
+ * Bytes 8 to 15 are the moment at which the fill began, big-endian. They are compared as numbers: Lua compares
+ * strings by the locale in which the server runs.
+ */
+const setInOrder = redisScript(`
+local function began(head)
+  local moment = 0
+  for i = 9, 16 do moment = moment * 256 + string.byte(head, i) end
+  return moment
+end
+if ARGV[3] ~= 'replace' then
+  local present = redis.call('GETRANGE', KEYS[1], 0, 15)
+  if #present == 16 and began(present) > began(ARGV[1]) then return 0 end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`);
+
+/** Tier 2 in Redis: one string for each entry, which Redis drops when its time is over. */
+export function createRedisValueTier(
+  { reader, writer }: Pick<RedisConnections, 'reader' | 'writer'>,
+  run: RunAtRedis,
+  namespace: string,
+): ValueTier {
+  const redisKey = (key: string) => `${namespace}:entry:${key}`;
+  return {
+    get: (key) => run(() => reader.getBuffer(redisKey(key))),
+    async set(key, value, lifetime, { replace } = { replace: false }) {
+      const life = Math.ceil(lifetime);
+      if (life <= 0) return;
+      const how = replace ? 'replace' : 'in-order';
+      await run(() => setInOrder(writer, [redisKey(key)], [value, life, how]));
+    },
+  };
+}
+
+/*
+ * KEYS  1 what the engine needed for the query last time (ms); not there: it is not known to be slow
+ *       2 the place: the token of the gateway that asks, or NOTHING
+ * ARGV  1 token · 2 life of the place (ms)
+ * A place that is the caller's already was taken by a call whose answer got lost.
+ */
+const NOTHING = 'nothing';
+const enterPlace = redisScript(`
+local slow = redis.call('GET', KEYS[1])
+if not slow then return { 'fast', '0' } end
+local holder = redis.call('GET', KEYS[2])
+if holder == '${NOTHING}' then return { 'nothing', slow } end
+if holder and holder ~= ARGV[1] then return { 'wait', slow } end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return { 'lead', slow }
+`);
+
+/** KEYS 1 a place or a lock · ARGV 1 token of its holder · 2 life (ms) */
+const hold = redisScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`);
+
+/** KEYS 1 a place or a lock · ARGV 1 token · 2 for how long it says that there is nothing (ms), 0 for not at all */
+const leave = redisScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
+redis.call('SET', KEYS[1], '${NOTHING}', 'PX', ARGV[2])
+return 1
+`);
+
+/** Where gateways meet, in Redis. Whatever is there may be lost at any time: then more than one gateway asks. */
+export function createRedisFlights(
+  { reader }: Pick<RedisConnections, 'reader'>,
+  run: RunAtRedis,
+  namespace: string,
+): FlightPlaces {
+  // The query is the hash tag, so that one script may touch both.
+  const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
+  const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
+  return {
+    async enter(place, token, life, within) {
+      const keys = [slowKey(place.query), placeKey(place)];
+      const reply = await run(() => sooner(enterPlace(reader, keys, [token, life]), within));
+      const [kind, slow] = reply as [Standing['kind'], string];
+      const expected = Number(slow);
+      if (!Number.isFinite(expected)) throw new Error('something else lies where gateways meet');
+      return kind === 'fast' || kind === 'nothing' ? { kind } : { kind, expected };
+    },
+    beat: async (place, token, life) =>
+      (await run(() => hold(reader, [placeKey(place)], [token, life]))) === 1,
+    async leave(place, token, nothing = 0) {
+      await run(() => leave(reader, [placeKey(place)], [token, Math.ceil(nothing)]));
+    },
+    async markSlow(query, milliseconds, life) {
+      const slow = Math.round(milliseconds);
+      await run(() => reader.set(slowKey(query), slow, 'PX', Math.ceil(life)));
+    },
+    async unmark(query) {
+      await run(() => reader.del(slowKey(query)));
+    },
+  };
+}
+
+async function sooner<T>(promise: Promise<T>, milliseconds: number): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const why = new Error('Redis did not answer in the time that was left');
+  const timer = setTimeout(() => reject(why), milliseconds);
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** ARGV 1 a line · 2 how many are kept. The latest is the first. */
+const addLine = redisScript(`
+redis.call('LPUSH', KEYS[1], ARGV[1])
+return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
+`);
+
+/** What a line is sealed for. */
+const CONTEXT = 'purges';
+
+/** The log of purges as one list in Redis, each line sealed. What does not open there is skipped. */
+export function createRedisPurgeLines(
+  { epochs, writer }: Pick<RedisConnections, 'epochs' | 'writer'>,
+  namespace: string,
+  sealer: Sealer,
+): PurgeLines {
+  const key = freshnessKey(namespace, 'purges');
+  return {
+    async add(line, most) {
+      await addLine(epochs, [key], [sealer.seal(Buffer.from(line), CONTEXT), most]);
+    },
+    async all() {
+      const sealed = await writer.lrangeBuffer(key, 0, -1);
+      // The list has the latest first, the port the oldest.
+      return sealed.toReversed().flatMap((line) => sealer.open(line, CONTEXT)?.toString() ?? []);
+    },
+  };
+}
+
+/** Values that are read or dropped at one time. */
+const BATCH = 200;
+/** Keys that Redis looks at in one step where only names are asked for. */
+const NAMES = 1_000;
+/** What a lock outlives its last sign of life (ms). */
+const LOCK_LIFE = 30_000;
+
+/**
+ * What a sweep does in Redis: on the connection of the writer, in small steps. Past its health: a sweep that fails says
+ * nothing that requests need to know.
+ */
+export function createRedisSweepStore(
+  { writer: redis }: Pick<RedisConnections, 'writer'>,
+  namespace: string,
+  newToken: () => string,
+): SweepStore {
+  const lockKey = `{${namespace}}:sweep`;
+  let token = '';
+
+  /** Names that match, each batch from one server; some may come twice. */
+  async function* scan(match: string, count: number): AsyncGenerator<string[]> {
+    // Not a step ahead of its reader.
+    const options = { match, count, type: 'string', highWaterMark: 1 };
+    for (const server of nodesOf(redis)) {
+      const steps = server.scanStream(options);
+      for await (const names of steps as AsyncIterable<string[]>) {
+        // COUNT is only a wish.
+        for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
+      }
+    }
+  }
+
+  return {
+    async lock() {
+      token = newToken();
+      return (await redis.set(lockKey, token, 'PX', LOCK_LIFE, 'NX')) !== null;
+    },
+    holdLock: async () => (await hold(redis, [lockKey], [token, LOCK_LIFE])) === 1,
+    async unlock() {
+      await leave(redis, [lockKey], [token, 0]);
+    },
+    async *tokens() {
+      for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
+        yield (await redis.mget(names)).filter((one) => one !== null);
+      }
+    },
+    async *heads(bytes) {
+      for await (const names of scan(`${namespace}:entry:*`, BATCH)) {
+        const heads = names.map((name) => redis.getrangeBuffer(name, 0, bytes - 1));
+        yield (await Promise.all(heads)).map((head, at) => ({ name: names[at] ?? '', head }));
+      }
+    },
+    async drop(entries) {
+      const counts = await Promise.all(entries.map((name) => redis.unlink(name)));
+      return counts.reduce((sum, count) => sum + count, 0);
+    },
+  };
+}
