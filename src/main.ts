@@ -12,7 +12,7 @@ import { systemClock } from './common/clock.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers } from './compose/lead-workers.ts';
 import { workerShare } from './compose/worker-share.ts';
-import { createConfigFile, type ConfigFile, type ReadConfig } from './config/config-file.ts';
+import { createConfigFile, type ConfigFile, type ReadConfig } from './config/load-config.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
 import { ConfigError } from './config/problems.ts';

@@ -3,8 +3,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import type { Config, EngineConfig } from './config.ts';
-import { schema } from './schema.ts';
-import { writeSetting, type Setting, type Values } from './setting.ts';
+import { schema } from './config.ts';
+import type { Setting, Values } from './setting.ts';
 
 /**
  * The configuration as a YAML file that holds every key. Passwords and the key secret are masked; a
@@ -12,7 +12,8 @@ import { writeSetting, type Setting, type Values } from './setting.ts';
  */
 export function describeConfig(config: Config): string {
   const { engine, projects } = config;
-  const written = writeSetting(schema, {
+  const whole: Setting<unknown> = schema;
+  const written = whole.write({
     ...config,
     engine: withIdleTime(engine),
     projects: new Map(
@@ -33,21 +34,18 @@ function escapeReferences(_key: unknown, value: unknown): unknown {
   return typeof value === 'string' ? value.replaceAll('${', () => '$${') : value;
 }
 
-/** What becomes of a configuration that a running gateway is to change to. */
-export interface Change {
-  /** The next configuration, with the running values of the keys that wait. */
-  readonly config: Config;
-  /** Keys that differ and that only a restart changes; `https` for the scheme. */
-  readonly waiting: readonly string[];
-}
-
-/** @param running the configuration in use, in which earlier changes wait as well */
-export function whatWaits(running: Config, next: Config): Change {
+/**
+ * What becomes of a configuration that a running gateway is to change to.
+ * @param running the configuration in use, in which earlier changes wait as well
+ * @returns the next configuration, with the running values of the keys that wait; and the keys that differ and that only
+ *   a restart changes, `https` for the scheme
+ */
+export function whatWaits(running: Config, next: Config) {
   const waiting = new Set<string>();
   const config = merge(schema, '', running, next, waiting) as Config;
   const { memory, max_entry } = config.cache;
   const cache = { ...config.cache, max_entry: Math.min(max_entry, memory) };
-  return { config: { ...config, cache }, waiting: [...waiting] };
+  return { config: { ...config, cache } satisfies Config, waiting: [...waiting] };
 }
 
 /** The value to use, of a key, or of a section with all that is in it. */
