@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import express, { type RequestHandler, type Router } from 'express';
 import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
-import { openApiDocument } from '../openapi/openapi.ts';
 
-const OWN_FILES = new URL('./docs', import.meta.url);
+const OWN_FILES = new URL('./docs/', import.meta.url);
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
 /** Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images. */
@@ -31,11 +29,13 @@ const HEADERS = {
   'cache-control': 'no-cache',
 };
 
-/** `GET /openapi.json`: the interface in OpenAPI 3.1. */
+/** `GET /openapi.json`: the interface in OpenAPI 3.1, as scripts/generate-openapi.ts writes it, of this version. */
 export function openApiPage(): RequestHandler {
-  return page('application/json', () => {
-    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
-    return JSON.stringify(openApiDocument({ version }), undefined, 2);
+  return page('application/json', async () => {
+    const { version } = JSON.parse(await readFile(PACKAGE, 'utf8')) as { version: string };
+    const document = JSON.parse(String(await own('openapi.json')())) as { info: object };
+    const info = { ...document.info, version };
+    return JSON.stringify({ ...document, info }, undefined, 2);
   });
 }
 
