@@ -8,14 +8,14 @@ import { createLog, logEvents } from '../../../src/observability/log.ts';
 import { createLogOutput } from '../../../src/observability/log-output.ts';
 import { handClock } from '../cache/fakes.ts';
 
-const sourceOf = (name: string) =>
-  JSON.stringify(new URL(`../../../src/observability/${name}.ts`, import.meta.url).href);
+const SOURCE = JSON.stringify(
+  new URL('../../../src/observability/log-output.ts', import.meta.url).href,
+);
 
 /** A program that has an `output`. */
 const programOf = (text: string) => `
   import { writeSync } from 'node:fs';
-  import { createLogOutput } from ${sourceOf('log-output')};
-  import { openUnblocked, unblock } from ${sourceOf('unblocked')};
+  import { createLogOutput, openUnblocked, unblock } from ${SOURCE};
   unblock(1);
   unblock(2);
   const fd = openUnblocked(1);
