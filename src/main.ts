@@ -61,7 +61,8 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      return runDemo({ ...command, parts, output: process.stdout, untilStopped });
+      const stopped = untilStopped();
+      return runDemo({ ...command, parts, stopped, print: (text) => process.stdout.write(text) });
     }
     case 'check': {
       const config = load(command.config);
@@ -82,11 +83,10 @@ async function run(words: readonly string[]): Promise<number> {
     case 'export-store':
     case 'import-store': {
       const { exportStore, importStore } = await import('./cli/copy-store.ts');
-      const { stdin: input, stdout: output } = process;
       const given = await storeParts(command.config);
       return command.kind === 'export-store'
-        ? exportStore(command.output, { ...given, output })
-        : importStore(command.input, { ...given, input });
+        ? exportStore(command.output, given)
+        : importStore(command.input, given);
     }
     case 'help':
       process.stdout.write(HELP);
@@ -251,7 +251,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
-async function storeParts(file: string): Promise<StoreCommandParts> {
+async function storeParts(file: string | undefined): Promise<StoreCommandParts> {
   const { storage, auth } = load(file);
   const { createStorage } = await import('./compose/storage.ts');
   const stopping = new AbortController();
@@ -260,6 +260,8 @@ async function storeParts(file: string): Promise<StoreCommandParts> {
     config: storage,
     // Whatever the storage tells beside its results belongs to one that serves.
     createStorage: (config) => createStorage(config, auth.admins, { ...parts, emit() {} }),
+    input: process.stdin,
+    output: process.stdout,
     prompts: process.stderr,
     now: parts.clock.now,
     stopped: stopping.signal,
