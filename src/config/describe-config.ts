@@ -2,8 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
-import type { Config, EngineConfig } from './config.ts';
-import { schema } from './config.ts';
+import { schema, type Config } from './config.ts';
 import type { Setting, Values } from './setting.ts';
 
 /**
@@ -11,26 +10,16 @@ import type { Setting, Values } from './setting.ts';
  * configuration without any of them reads back as the same configuration.
  */
 export function describeConfig(config: Config): string {
-  const { engine, projects } = config;
   const whole: Setting<unknown> = schema;
-  const written = whole.write({
-    ...config,
-    engine: withIdleTime(engine),
-    projects: new Map(
-      [...projects].map(([name, own]) => [name, { ...own, engine: withIdleTime(own.engine) }]),
-    ),
-  });
   // Equal lists and sections would otherwise become anchors.
-  return stringify(written, escapeReferences, { aliasDuplicateObjects: false, lineWidth: 0 });
+  const options = { aliasDuplicateObjects: false, lineWidth: 0 };
+  return stringify(whole.write(config), asWritten, options);
 }
 
-/** In the file `null` would be the idle time that is usual for the kind of engine. */
-function withIdleTime(engine: EngineConfig): EngineConfig {
-  return { ...engine, session_idle: engine.session_idle ?? 0 };
-}
-
-/** What looks like a reference to the environment in a value must read back as text. */
-function escapeReferences(_key: unknown, value: unknown): unknown {
+function asWritten(key: unknown, value: unknown): unknown {
+  // In the file `null` would be the idle time that is usual for the kind of engine.
+  if (key === 'session_idle') return value ?? 0;
+  // What looks like a reference to the environment in a value must read back as text.
   return typeof value === 'string' ? value.replaceAll('${', () => '$${') : value;
 }
 

@@ -5,8 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { engineTraits } from '../common/engine-kinds.ts';
-import { schema, type CheckedFile } from './config.ts';
-import type { Config, EngineConfig, StorageConfig } from './config.ts';
+import { schema, type CheckedFile, type Config } from './config.ts';
 import type { ReadFile } from './kinds.ts';
 import { configError, type Problem } from './problems.ts';
 import { checkRules, readErrorText } from './rules.ts';
@@ -61,7 +60,7 @@ function readConfig(options: LoadOptions, given?: string): ReadConfig {
   const text = path && unlessWrong(given ?? readText(path, readFile, problems));
   const written = unlessWrong(readYaml(text ?? '', env, problems));
   const checked = unlessWrong(schema.read(written, reading, [])) as CheckedFile;
-  const config = { ...fillIn(checked, memory), withdrawn };
+  const config = fillIn(checked, memory, withdrawn);
   checkRules(checked, config, reading);
   return unlessWrong({ config, text });
 }
@@ -83,19 +82,23 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
 
 type CheckedEngine = CheckedFile['engine'];
 
-function fillIn(file: CheckedFile, memory: number): Omit<Config, 'withdrawn'> {
+/** @param withdrawn keys of former versions that stand in the file and have no effect */
+export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly string[]) {
   const { cache, engine, limits } = file;
   const projects = [...file.projects].map(([name, own]) => {
     const { ttl = cache.ttl, share = cache.share } = own;
     const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
     return [name, { ...own, ttl, share, engine: filled }] as const;
   });
+  const connections = limits.connections ?? fittingConnections(file, memory);
   return {
     ...file,
     engine: fillInEngine(engine),
+    /** By the name of the project as it is written. */
     projects: new Map(projects),
     storage: fillInStorage(file.storage),
-    limits: { ...limits, connections: limits.connections ?? fittingConnections(file, memory) },
+    limits: { ...limits, connections },
+    withdrawn,
   };
 }
 
@@ -116,12 +119,13 @@ function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): Chec
   };
 }
 
-function fillInEngine(engine: CheckedEngine): EngineConfig {
+function fillInEngine(engine: CheckedEngine) {
   const { login, kind, delegation, session_idle } = engine;
   const idle = session_idle ?? engineTraits(kind).sessionIdle;
   return {
     ...engine,
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
+    /** Undefined when the engine never drops a session. */
     session_idle: idle === 0 ? undefined : idle,
   };
 }
@@ -130,7 +134,7 @@ function fillInEngine(engine: CheckedEngine): EngineConfig {
 const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
 
 /** The keys of its driver only. */
-function fillInStorage(storage: CheckedFile['storage']): StorageConfig {
+function fillInStorage(storage: CheckedFile['storage']) {
   const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
   if (driver === 'sqlite') return { driver, path };
   const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];

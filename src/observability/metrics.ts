@@ -19,13 +19,7 @@ export interface Gauges {
   readonly owedPurges: () => number;
 }
 
-export interface Metrics {
-  readonly registry: Registry;
-  /** Subscribes the metrics to the events. */
-  readonly on: (event: GatewayEvent) => void;
-  /** The text that Prometheus reads. Rejects when it cannot be had now. */
-  readonly page: () => Promise<string>;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
 /** What each metric tells; `mdx_gateway_` stands before all names. */
 const HELP = {
@@ -87,7 +81,7 @@ export function createMetrics(
   names: Pick<KnownNames, 'find'>,
   gauges: Gauges,
   clock: Pick<Clock, 'now'> = systemClock,
-): Metrics {
+) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
 
@@ -185,8 +179,13 @@ export function createMetrics(
     swept: ({ unlinked }) => swept.inc(unlinked),
     'internal-error': () => errors.inc(),
   };
-  const on = (event: GatewayEvent) => handlers[event.type]?.(event as never);
-  return { registry, on, page: () => registry.metrics() };
+  return {
+    registry,
+    /** Subscribes the metrics to the events. */
+    on: (event: GatewayEvent): void => handlers[event.type]?.(event as never),
+    /** The text that Prometheus reads. Rejects when it cannot be had now. */
+    page: (): Promise<string> => registry.metrics(),
+  };
 }
 
 /**
