@@ -65,19 +65,17 @@ function readConfig(options: LoadOptions, given?: string): ReadConfig {
   return unlessWrong({ config, text });
 }
 
-function readText(path: string, readFile: ReadFile, problems: Problem[]): string {
-  const refuse = (message: string) => {
-    problems.push({ path: [], message });
-    return '';
-  };
-  let bytes: Uint8Array;
+function readText(path: string, readFile: ReadFile, problems: Problem[]): string | undefined {
+  let message;
   try {
-    bytes = readFile(path);
+    const bytes = readFile(path);
+    if (bytes.byteLength <= LARGEST_FILE && isUtf8(bytes)) return new TextDecoder().decode(bytes);
+    message = bytes.byteLength <= LARGEST_FILE ? 'is not UTF-8 text' : 'is larger than 1MiB';
   } catch (error) {
-    return refuse(readErrorText(error));
+    message = readErrorText(error);
   }
-  if (bytes.byteLength > LARGEST_FILE) return refuse('is larger than 1MiB');
-  return isUtf8(bytes) ? new TextDecoder().decode(bytes) : refuse('is not UTF-8 text');
+  problems.push({ path: [], message });
+  return undefined;
 }
 
 type CheckedEngine = CheckedFile['engine'];

@@ -6,18 +6,12 @@ import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
-import { createGateway, type Gateway } from '../gateway.ts';
+import { createGateway } from '../gateway.ts';
 import { loadRecordings, startReplayEngine } from './replay-engine.ts';
 import type { Recording, ReplayEngine } from './replay-engine.ts';
 
 /** A gateway of the demo's own, already listening. */
-export interface DemoGateway {
-  /** Without a slash at its end. */
-  readonly url: string;
-  readonly user: string;
-  readonly password: string;
-  close(): Promise<void>;
-}
+type DemoGateway = Awaited<ReturnType<typeof startGateway>>;
 
 export interface DemoOptions {
   readonly recordings: readonly Recording[];
@@ -173,35 +167,27 @@ export async function runDemo({
 }
 
 /** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
-async function startGateway(
-  engineUrl: string,
-  port: number,
-  parts: Omit<Parts, 'emit'>,
-): Promise<DemoGateway> {
+async function startGateway(engineUrl: string, port: number, parts: Omit<Parts, 'emit'>) {
+  await using ending = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
+  ending.defer(() => rm(folder, { recursive: true, force: true }));
   const password = parts.randomBytes(9).toString('base64url');
-  let gateway: Gateway | undefined;
-  const close = async () => {
-    await gateway?.close(SHUTDOWN_DEADLINE);
-    await rm(folder, { recursive: true, force: true });
+  const line = `${USER}:${await hash(password, COST)}\n`;
+  await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
+  const file = join(folder, 'gateway.yaml');
+  const settings = {
+    listen: { host: '127.0.0.1', port },
+    auth: { users: './users.htpasswd', admins: [USER] },
+    engine: { url: engineUrl, kind: 'mondrian' },
   };
-  try {
-    const line = `${USER}:${await hash(password, COST)}\n`;
-    await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
-    const file = join(folder, 'gateway.yaml');
-    const settings = {
-      listen: { host: '127.0.0.1', port },
-      auth: { users: './users.htpasswd', admins: [USER] },
-      engine: { url: engineUrl, kind: 'mondrian' },
-    };
-    await writeFile(file, stringify(settings));
-    const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
-    gateway = await createGateway(config, parts, () => {});
-    return { url: await gateway.listen(), user: USER, password, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  await writeFile(file, stringify(settings));
+  const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
+  const gateway = await createGateway(config, parts, () => {});
+  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
+  // Without a slash at its end.
+  const url = await gateway.listen();
+  const kept = ending.move();
+  return { url, user: USER, password, close: () => kept.disposeAsync() };
 }
 
 const lengthOf = (text: string): number => Array.from(text).length;
