@@ -184,7 +184,7 @@ export function createProgress(command: string, output: ProgressOutput, now: () 
 
   function show(): void {
     const records = `${done.records}${of(total.records)} records`;
-    const bytes = `${mebibytes(done.bytes)}${of(total.bytes && mebibytes(total.bytes))} MiB`;
+    const bytes = `${mebibytes(done.bytes)}${of(total.bytes, mebibytes)} MiB`;
     const line = `mdx-gateway ${command}: ${records}, ${bytes}`;
     // No line is shorter than the one that it covers: all numbers grow.
     output.write(terminal ? `\r${line}` : `${line}\n`);
@@ -209,5 +209,6 @@ export function createProgress(command: string, output: ProgressOutput, now: () 
   };
 }
 
-const of = (total: unknown) => (total === undefined ? '' : ` of ${total}`);
+const of = (total: number | undefined, inWords: (amount: number) => string = String) =>
+  total === undefined ? '' : ` of ${inWords(total)}`;
 const mebibytes = (bytes: number) => (bytes / 1024 / 1024).toFixed(1);
