@@ -94,6 +94,5 @@ await Promise.all([
     },
   }),
 ]);
-await cp(join(ROOT, 'src/openapi/openapi.yaml'), join(dist, 'parts/openapi.yaml'));
 await cp(join(ROOT, 'src/demo/recordings'), join(dist, 'parts/recordings'), { recursive: true });
 await cp(join(ROOT, 'src/http/docs'), join(dist, 'parts/docs'), { recursive: true });

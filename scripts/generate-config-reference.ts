@@ -1,15 +1,35 @@
 /**
- * Makes docs/CONFIGURATION.md and config/default.yaml from the schema of the configuration. Run it after every
- * change of src/config/schema.ts; a test fails while they differ.
+ * Makes docs/CONFIGURATION.md and config/default.yaml from the schema of the configuration and the comments in it. Run it
+ * after every change of src/config/config.ts; a test fails while they differ.
  */
 
-import { writeFileSync } from 'node:fs';
-import { schema } from '../src/config/schema.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { schema } from '../src/config/config.ts';
 import { INHERITED, REQUIRED, type Reload, type Setting } from '../src/config/setting.ts';
 
 type Entry = readonly [name: string, setting: Setting<unknown>];
 
 const sections: readonly Entry[] = Object.entries(schema.keys);
+
+/** The comments before the keys of each declaration in src/config/config.ts, by its name and that of the key. */
+const comments = new Map<string, string>();
+const source = readFileSync(new URL('../src/config/config.ts', import.meta.url), 'utf8');
+for (const block of source.split(/^(?:export )?const /m).slice(1)) {
+  const [declared = ''] = block.split(/\W/, 1);
+  for (const [, text = '', name] of block.matchAll(/\/\*\*((?:(?!\*\/).)*)\*\/\s*(\w+)[:,]/gs)) {
+    comments.set(`${declared}.${name}`, text.replaceAll(/\s+(?:\* )?/g, ' ').trim());
+  }
+}
+
+/** The last names of a path: a section is declared under the name of its key, and what several have under one of its own. */
+function meaningOf(path: string): string {
+  const [name = '', outer = 'schema'] = path.split('.').toReversed();
+  const owner = outer === 'NAME' ? 'project' : outer;
+  const meaning = comments.get(`${owner}.${name}`) ?? comments.get(`tlsFiles.${name}`);
+  if (meaning === undefined)
+    throw new Error(`No comment in src/config/config.ts says what ${path} means`);
+  return meaning;
+}
 
 function defaultText({ fallback, keys }: Setting<unknown>): string {
   if (fallback === REQUIRED) return 'required';
@@ -33,13 +53,12 @@ const reloadOf = ({ reload }: Setting<unknown>, outer: Reload) =>
 
 function rowsOf(entries: readonly Entry[], prefix: string, outer: Reload): string[] {
   return entries.flatMap(([name, setting]) => {
-    const { type, allowed, meaning, keys, fallback } = setting;
+    const { type, allowed, keys, fallback } = setting;
     const reload = reloadOf(setting, outer);
     const cells = keys
       ? ['mapping', defaultText(setting), '', '']
       : [type, defaultText(setting), allowed.replaceAll('|', '\\|'), RELOAD_TEXTS[reload]];
-    if (type === 'withdrawn') return [`| \`${prefix}${name}\` | withdrawn | | | | ${meaning} |`];
-    const row = `| \`${prefix}${name}\` | ${cells.join(' | ')} | ${meaning} |`;
+    const row = `| \`${prefix}${name}\` | ${cells.join(' | ')} | ${meaningOf(prefix + name)} |`;
     // An inherited section repeats the keys of the one that it inherits from.
     if (!keys || fallback === INHERITED) return [row];
     return [row, ...rowsOf(Object.entries(keys), `${prefix}${name}.`, reload)];
@@ -53,7 +72,7 @@ const TABLE_HEAD = [
 
 const INTRODUCTION = `# Configuration
 
-<!-- Made by scripts/generate-config-reference.ts from src/config/schema.ts. Do not edit. -->
+<!-- Made by scripts/generate-config-reference.ts from src/config/config.ts. Do not edit. -->
 
 The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every key has its default.
 \`mdx-gateway check --config FILE\` says what is wrong with a file, or prints the configuration in effect.
@@ -74,14 +93,14 @@ function reloadTable(): string[] {
   const waits = ([name, setting]: Entry): string[] => {
     if (setting.reload === 'restart') return [`\`${name}\``];
     if (setting.reload === 'https') return [`\`${name}\` (between HTTP and HTTPS)`];
-    if (setting.shape === 'members') return [];
+    if (setting.type.startsWith('mapping by')) return [];
     return Object.entries(setting.keys ?? {}).flatMap(([key, one]) =>
       waits([`${name}.${key}`, one]),
     );
   };
   const changes = ([name, setting]: Entry): string[] => {
     if (setting.reload === 'restart') return [];
-    if (setting.shape !== 'section' || setting.nullable) return [`\`${name}\``];
+    if (setting.type !== 'mapping' || setting.fallback === null) return [`\`${name}\``];
     return Object.entries(setting.keys ?? {}).flatMap(([key, one]) =>
       changes([`${name}.${key}`, one]),
     );
@@ -95,12 +114,12 @@ function reloadTable(): string[] {
 /** The text of docs/CONFIGURATION.md. */
 export function renderConfigReference(): string {
   const parts = sections.flatMap(([name, setting]) => {
-    const { type, keys, meaning, reload } = setting;
+    const { type, keys, reload } = setting;
     if (!keys)
       return [`## ${name}`, '', ...TABLE_HEAD, ...rowsOf([[name, setting]], '', reload), ''];
     const prefix = type === 'mapping' ? `${name}.` : `${name}.NAME.`;
     const rows = rowsOf(Object.entries(keys), prefix, reload);
-    return [`## ${name}`, '', meaning, '', ...TABLE_HEAD, ...rows, ''];
+    return [`## ${name}`, '', meaningOf(name), '', ...TABLE_HEAD, ...rows, ''];
   });
   return [INTRODUCTION, ...parts, '## Reload', '', ...reloadTable(), ''].join('\n');
 }
@@ -120,14 +139,16 @@ function commentOf(text: string, indent: string): string[] {
   return [...lines, line];
 }
 
-function yamlOf([name, setting]: Entry, indent: string, outer: Reload): string[] {
-  const { type, allowed, fallback, keys, meaning } = setting;
-  if (type === 'withdrawn') return [];
+function yamlOf([path, setting]: Entry, indent: string, outer: Reload): string[] {
+  const { type, allowed, fallback, keys } = setting;
+  const name = path.replace(/.*\./, '');
   const reload = reloadOf(setting, outer);
   const waits = reload === 'restart' && !keys ? ' Counts at the start only.' : '';
-  const comment = commentOf(`${meaning}${waits}`, indent);
+  const comment = commentOf(`${meaningOf(path)}${waits}`, indent);
   if (keys && fallback !== null && type === 'mapping') {
-    const lines = Object.entries(keys).flatMap((entry) => yamlOf(entry, `${indent}  `, reload));
+    const lines = Object.entries(keys).flatMap(([key, one]) =>
+      yamlOf([`${path}.${key}`, one], `${indent}  `, reload),
+    );
     return [...comment, `${indent}${name}:`, ...lines];
   }
   const rule = keys ? [] : commentOf(`${allowed[0]?.toUpperCase()}${allowed.slice(1)}.`, indent);
@@ -142,7 +163,7 @@ function yamlOf([name, setting]: Entry, indent: string, outer: Reload): string[]
 export function renderDefaultYaml(): string {
   const head = [
     '# Every key of the configuration with its default.',
-    '# Made by scripts/generate-config-reference.ts from src/config/schema.ts. Do not edit; copy it.',
+    '# Made by scripts/generate-config-reference.ts from src/config/config.ts. Do not edit; copy it.',
     '# docs/CONFIGURATION.md tells the same as tables, with the keys of single projects.',
   ];
   const parts = sections.map((entry) => yamlOf(entry, '', 'reload').join('\n'));

@@ -12,14 +12,13 @@ import { systemClock } from './common/clock.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers } from './compose/lead-workers.ts';
 import { workerShare } from './compose/worker-share.ts';
-import { createConfigFile, type ConfigFile, type ReadConfig } from './config/config-file.ts';
+import { createConfigFile, type ConfigFile, type ReadConfig } from './config/load-config.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
 import { ConfigError } from './config/problems.ts';
 import type { createGateway, Gateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
-import { createLogOutput } from './observability/log-output.ts';
-import { openUnblocked, unblock } from './observability/unblocked.ts';
+import { createLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLink, messageOf } from './workers/link.ts';
 import type { WorkerProcess } from './workers/worker-pool.ts';
 import { createPoolMember } from './workers/worker.ts';
@@ -62,7 +61,8 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      return runDemo({ ...command, parts, output: process.stdout, untilStopped });
+      const stopped = untilStopped();
+      return runDemo({ ...command, parts, stopped, print: (text) => process.stdout.write(text) });
     }
     case 'check': {
       const config = load(command.config);
@@ -83,11 +83,10 @@ async function run(words: readonly string[]): Promise<number> {
     case 'export-store':
     case 'import-store': {
       const { exportStore, importStore } = await import('./cli/copy-store.ts');
-      const { stdin: input, stdout: output } = process;
       const given = await storeParts(command.config);
       return command.kind === 'export-store'
-        ? exportStore(command.output, { ...given, output })
-        : importStore(command.input, { ...given, input });
+        ? exportStore(command.output, given)
+        : importStore(command.input, given);
     }
     case 'help':
       process.stdout.write(HELP);
@@ -252,7 +251,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
-async function storeParts(file: string): Promise<StoreCommandParts> {
+async function storeParts(file: string | undefined): Promise<StoreCommandParts> {
   const { storage, auth } = load(file);
   const { createStorage } = await import('./compose/storage.ts');
   const stopping = new AbortController();
@@ -261,6 +260,8 @@ async function storeParts(file: string): Promise<StoreCommandParts> {
     config: storage,
     // Whatever the storage tells beside its results belongs to one that serves.
     createStorage: (config) => createStorage(config, auth.admins, { ...parts, emit() {} }),
+    input: process.stdin,
+    output: process.stdout,
     prompts: process.stderr,
     now: parts.clock.now,
     stopped: stopping.signal,

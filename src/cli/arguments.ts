@@ -31,16 +31,6 @@ Ready examples:       config/
 Exit status: 0 done, 1 the configuration or the input is wrong, 2 the command line is wrong.
 `;
 
-export type Command =
-  | { readonly kind: 'serve'; readonly config: string | undefined }
-  | { readonly kind: 'demo'; readonly once: boolean; readonly port: number | undefined }
-  | { readonly kind: 'check'; readonly config: string }
-  | { readonly kind: 'hash-password'; readonly name: string | undefined }
-  | { readonly kind: 'export-store'; readonly config: string; readonly output: string | undefined }
-  | { readonly kind: 'import-store'; readonly config: string; readonly input: string | undefined }
-  | { readonly kind: 'help' }
-  | { readonly kind: 'version' };
-
 const OPTIONS = {
   config: { type: 'string' },
   output: { type: 'string' },
@@ -52,14 +42,14 @@ const OPTIONS = {
 } as const;
 
 /** What each command takes. */
-const COMMANDS = new Map([
-  ['serve', '[--config FILE]'],
-  ['demo', '[--once] [--port N]'],
-  ['check', '--config FILE'],
-  ['hash-password', '[NAME]'],
-  ['export-store', '--config FILE [--output FILE]'],
-  ['import-store', '--config FILE [--input FILE]'],
-]);
+const COMMANDS = {
+  serve: '[--config FILE]',
+  demo: '[--once] [--port N]',
+  check: '--config FILE',
+  'hash-password': '[NAME]',
+  'export-store': '--config FILE [--output FILE]',
+  'import-store': '--config FILE [--input FILE]',
+} as const;
 
 /** The command line is wrong. `message` is one line. */
 export class UsageError extends Error {
@@ -71,15 +61,16 @@ export class UsageError extends Error {
  * `--version` count wherever they stand.
  * @throws UsageError
  */
-export function parseArguments(words: readonly string[]): Command {
+export function parseArguments(words: readonly string[]) {
   const { values, positionals, tokens } = parseWords([...words]);
-  if (values.help) return { kind: 'help' };
-  if (values.version) return { kind: 'version' };
+  const { help, version, port, ...options } = values;
+  if (help) return { kind: 'help' } as const;
+  if (version) return { kind: 'version' } as const;
   const [kind = 'serve', ...operands] = positionals;
-  const takes = COMMANDS.get(kind);
-  if (takes === undefined) {
-    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, [...COMMANDS.keys()])}`);
+  if (!isCommand(kind)) {
+    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, Object.keys(COMMANDS))}`);
   }
+  const takes = COMMANDS[kind];
   const given = tokens.flatMap((token) => (token.kind === 'option' ? [token] : []));
   for (const [index, { name, rawName, value }] of given.entries()) {
     if (!takes.includes(`--${name}`)) {
@@ -94,14 +85,13 @@ export function parseArguments(words: readonly string[]): Command {
   if (surplus !== undefined) {
     throw new UsageError(`${kind} does not take ${quote(surplus)}; allowed: ${kind} ${takes}`);
   }
-  const { config, output, input, once = false } = values;
-  if (kind === 'serve') return { kind, config };
-  if (kind === 'demo') return { kind, once, port: portOf(values.port) };
-  if (kind === 'hash-password') return { kind, name: operands[0] };
-  if (config === undefined) throw new UsageError(`${kind} needs --config FILE`);
-  if (kind === 'export-store') return { kind, config, output };
-  return kind === 'import-store' ? { kind, config, input } : { kind: 'check', config };
+  if (takes.startsWith('--config') && options.config === undefined) {
+    throw new UsageError(`${kind} needs --config FILE`);
+  }
+  return { kind, ...options, name: operands[0], port: portOf(port) };
 }
+
+const isCommand = (word: string): word is keyof typeof COMMANDS => Object.hasOwn(COMMANDS, word);
 
 function parseWords(args: string[]) {
   try {

@@ -1,9 +1,10 @@
 /** The commands that write everything of a storage into a file, and fill an empty storage from it. */
 
 import { randomUUID } from 'node:crypto';
-import { createReadStream, existsSync, lstatSync } from 'node:fs';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { addAbortSignal, type Readable, type Writable } from 'node:stream';
+import { promisify } from 'node:util';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { fromLines, toLines } from '../storage/dump-lines.ts';
@@ -18,6 +19,9 @@ export interface ProgressOutput {
 export interface StoreCommandParts {
   readonly config: StorageConfig;
   readonly createStorage: (config: SqliteConfig | PostgresConfig) => Promise<Storage>;
+  /** Standard input and output, for where no file is named. */
+  readonly input: Readable;
+  readonly output: Writable;
   /** Standard error: takes progress and complaints. */
   readonly prompts: ProgressOutput;
   /** Milliseconds of a clock that never steps back. */
@@ -31,12 +35,8 @@ export interface StoreCommandParts {
  * hold everything in the storage, of one moment; gateways may use it meanwhile.
  * @returns the exit status, as {@link runStoreCommand}
  */
-export function exportStore(
-  file: string | undefined,
-  parts: StoreCommandParts & { readonly output: Writable },
-): Promise<number> {
+export function exportStore(file: string | undefined, parts: StoreCommandParts): Promise<number> {
   const { config, output, stopped } = parts;
-
   return runStoreCommand('export-store', parts, async (storage, progress) => {
     // The driver would make it, and nothing would show that nothing was exported.
     if (config.driver === 'sqlite' && !existsSync(config.path)) {
@@ -48,12 +48,8 @@ export function exportStore(
       stopped.throwIfAborted();
       progress.add({ bytes: length });
     });
-    if (file === undefined) {
-      await writeStream(output, lines);
-      return 'written to standard output';
-    }
-    await writeNewFile(file, lines);
-    return `written to ${file}`;
+    await (file === undefined ? writeStream(output, lines) : writeNewFile(file, lines));
+    return `written to ${file ?? 'standard output'}`;
   });
 }
 
@@ -62,16 +58,13 @@ export function exportStore(
  * holds nothing yet. Either all of it is there afterwards, or nothing.
  * @returns the exit status, as {@link runStoreCommand}
  */
-export function importStore(
-  file: string | undefined,
-  parts: StoreCommandParts & { readonly input: Readable },
-): Promise<number> {
+export function importStore(file: string | undefined, parts: StoreCommandParts): Promise<number> {
   return runStoreCommand('import-store', parts, async (storage, progress) => {
     await storage.open();
-    const input = file === undefined ? parts.input : await openFile(file, progress);
+    if (file !== undefined) progress.expect({ bytes: sizeOf(file) });
+    const input = file === undefined ? parts.input : createReadStream(file);
     addAbortSignal(parts.stopped, input);
-    const chunks: AsyncIterable<Uint8Array> = input;
-    const read = counted(chunks, ({ length }) => progress.add({ bytes: length }));
+    const read = counted<Uint8Array>(input, ({ length }) => progress.add({ bytes: length }));
     await storage.restore(counted(fromLines(read), countRecord(progress)));
     return 'everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)';
   });
@@ -97,12 +90,11 @@ async function runStoreCommand(
   const storage = await createStorage(config);
   try {
     const done = await work(storage, progress);
-    progress.show();
-    progress.leave();
+    progress.end(true);
     say(done);
     return 0;
   } catch (error) {
-    progress.leave();
+    progress.end(false);
     say(stopped.aborted ? 'stopped' : reasonOf(error));
     return 1;
   } finally {
@@ -114,14 +106,8 @@ async function runStoreCommand(
 async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise<void> {
   refuseExisting(file);
   const temporary = `${file}.${randomUUID()}.part`;
-  const handle = await open(temporary, 'wx', 0o600);
   try {
-    try {
-      await handle.writeFile(lines);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await writeFile(temporary, lines, { flag: 'wx', mode: 0o600, flush: true });
     refuseExisting(file);
     await rename(temporary, file);
   } catch (error) {
@@ -135,80 +121,71 @@ function refuseExisting(file: string): void {
   throw new Error(`${file} exists already; name a new file`);
 }
 
+function sizeOf(file: string): number {
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (stats === undefined) throw new Error(`${file} does not exist`);
+  return stats.size;
+}
+
 /** Failures come to the callbacks of writes; without a listener they would end the process as well. */
 const ignore = () => {};
 
 /** Each line waits until the one before it is on its way. */
 async function writeStream(output: Writable, lines: AsyncIterable<Buffer>): Promise<void> {
+  const write = promisify((line: Buffer, done: Parameters<Writable['write']>[2]) =>
+    output.write(line, done),
+  );
   output.on('error', ignore);
   try {
-    for await (const line of lines) {
-      await new Promise<void>((resolve, reject) => {
-        output.write(line, (error) => (error ? reject(error) : resolve()));
-      });
-    }
+    for await (const line of lines) await write(line);
   } finally {
     output.off('error', ignore);
   }
 }
 
-async function openFile(file: string, progress: Progress): Promise<Readable> {
-  const { size } = await stat(file).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? new Error(`${file} does not exist`) : error;
-  });
-  progress.expectBytes(size);
-  return createReadStream(file);
-}
-
 /** Passes everything on, and counts each when the next one is asked for: it is dealt with then. */
-async function* counted<T>(
-  items: AsyncIterable<T>,
-  count: (item: T) => void,
-): AsyncGenerator<T, undefined> {
+async function* counted<T>(items: AsyncIterable<T>, count: (item: T) => void) {
   for await (const item of items) {
     yield item;
     count(item);
   }
-  return undefined;
 }
 
-function countRecord(progress: Progress): (record: StorageRecord) => void {
-  return (record) =>
-    record.kind === 'head'
-      ? progress.expectRecords(record.roles + record.datasets)
-      : progress.add({ records: 1 });
-}
+const countRecord = (progress: Progress) => (record: StorageRecord) =>
+  record.kind === 'head'
+    ? progress.expect({ records: record.roles + record.datasets })
+    : progress.add({ records: 1 });
 
 /** What an operator needs to know of a failure: a storage that is away says why in its cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { cause } = error;
-  const message =
-    error instanceof StorageUnavailable && error.outcome === 'nothing-done'
-      ? 'the storage cannot be reached'
-      : error.message;
-  return cause instanceof Error && cause.message !== '' ? `${message} (${cause.message})` : message;
+  const { message, cause } = error;
+  const isAway = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+  const said = isAway ? 'the storage cannot be reached' : message;
+  return cause instanceof Error && cause.message !== '' ? `${said} (${cause.message})` : said;
 }
 
+interface Amounts {
+  readonly records?: number;
+  readonly bytes?: number;
+}
 /** How far a long command is. */
-export type Progress = ReturnType<typeof createProgress>;
-
-/** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
-const EVERY = { terminal: 100, log: 5_000 } as const;
+type Progress = ReturnType<typeof createProgress>;
 
 /** @param now milliseconds of a clock that never steps back */
 export function createProgress(command: string, output: ProgressOutput, now: () => number) {
   const terminal = output.isTTY === true;
-  const every = EVERY[terminal ? 'terminal' : 'log'];
-  const records = { done: 0, total: undefined as number | undefined };
-  const bytes = { done: 0, total: undefined as number | undefined };
+  /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
+  const every = terminal ? 100 : 5_000;
+  const done = { records: 0, bytes: 0 };
+  let total: Amounts = {};
   let last = now();
   let shown = false;
 
   function show(): void {
-    const counted = records.total === undefined ? '' : ` of ${records.total}`;
-    const sized = bytes.total === undefined ? '' : ` of ${mebibytes(bytes.total)}`;
-    const line = `mdx-gateway ${command}: ${records.done}${counted} records, ${mebibytes(bytes.done)}${sized} MiB`;
+    const records = `${done.records}${of(total.records)} records`;
+    const bytes = `${mebibytes(done.bytes)}${of(total.bytes, mebibytes)} MiB`;
+    const line = `mdx-gateway ${command}: ${records}, ${bytes}`;
     // No line is shorter than the one that it covers: all numbers grow.
     output.write(terminal ? `\r${line}` : `${line}\n`);
     shown = true;
@@ -216,21 +193,22 @@ export function createProgress(command: string, output: ProgressOutput, now: () 
   }
 
   return {
-    expectRecords: (total: number) => void (records.total = total),
-    expectBytes: (total: number) => void (bytes.total = total),
+    /** How much there is in all. */
+    expect: (what: Amounts) => void (total = { ...total, ...what }),
     /** Those that came to those before. */
-    add(what: { readonly records?: number; readonly bytes?: number }): void {
-      records.done += what.records ?? 0;
-      bytes.done += what.bytes ?? 0;
+    add({ records = 0, bytes = 0 }: Amounts): void {
+      done.records += records;
+      done.bytes += bytes;
       if (now() - last >= every) show();
     },
-    /** Says how far it came in the end. */
-    show,
-    /** Leaves the line, so that something else can be written. */
-    leave(): void {
+    /** Leaves the line, so that something else can be written. @param isDone says how far it came */
+    end(isDone: boolean): void {
+      if (isDone) show();
       if (terminal && shown) output.write('\n');
     },
   };
 }
 
+const of = (total: number | undefined, inWords: (amount: number) => string = String) =>
+  total === undefined ? '' : ` of ${inWords(total)}`;
 const mebibytes = (bytes: number) => (bytes / 1024 / 1024).toFixed(1);

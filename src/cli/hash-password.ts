@@ -6,21 +6,13 @@ import { Writable } from 'node:stream';
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
 import { isUserName, userName } from '../config/kinds.ts';
 
-/** Standard input; a terminal has `isTTY`. */
-export type PasswordInput = NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
-
-/** What is needed of an output. */
-interface TextOutput {
-  write(text: string): unknown;
-}
-
 export interface HashPasswordParts {
-  /** Standard input. */
-  readonly input: PasswordInput;
+  /** Standard input; a terminal has `isTTY`. */
+  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
   /** Standard output: takes the finished line and nothing else, so that it can be appended to a file. */
-  readonly output: TextOutput;
+  readonly output: { write(text: string): unknown };
   /** Standard error: takes questions and complaints. */
-  readonly prompts: TextOutput;
+  readonly prompts: { write(text: string): unknown };
   /** Bcrypt: the password and the cost to a hash that begins with `$2b$` or `$2y$`. */
   readonly hash: (password: string, cost: number) => Promise<string>;
 }
@@ -31,7 +23,7 @@ const COST = 10;
 /** More is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
 
-/** A password that is not taken; the message says why. */
+/** A name or a password that is not taken; the message says why. */
 class PasswordRefused extends Error {}
 
 /**
@@ -40,25 +32,23 @@ class PasswordRefused extends Error {}
  */
 export async function hashPassword(
   name: string | undefined,
-  { input, output, prompts, hash }: HashPasswordParts,
+  parts: HashPasswordParts,
 ): Promise<number> {
-  const fail = (message: string) => {
-    prompts.write(`mdx-gateway hash-password: ${message}\n`);
-    return 1;
-  };
-  if (name !== undefined && !isUserName(name)) return fail(`NAME must be ${userName.allowed}`);
+  const { input, output, prompts, hash } = parts;
   try {
-    const password = await (input.isTTY === true
-      ? readFromTerminal(input, prompts)
-      : readFromPipe(input));
+    if (name !== undefined && !isUserName(name)) {
+      throw new PasswordRefused(`NAME must be ${userName.allowed}`);
+    }
+    const password = await (input.isTTY ? readFromTerminal(parts) : readFromPipe(parts));
     refuseUnusable(password);
     // The same algorithm under the name that htpasswd -B writes and reads.
     const hashed = (await hash(password, COST)).replace(/^\$2b\$/, '$2y$');
     output.write(`${name === undefined ? '' : `${name}:`}${hashed}\n`);
     return 0;
   } catch (error) {
-    if (error instanceof PasswordRefused) return fail(error.message);
-    throw error;
+    if (!(error instanceof PasswordRefused)) throw error;
+    prompts.write(`mdx-gateway hash-password: ${error.message}\n`);
+    return 1;
   }
 }
 
@@ -79,7 +69,7 @@ function refuseUnusable(password: string): void {
 }
 
 /** Takes one line, with or without its end; more lines are refused, because only one could be meant. */
-async function readFromPipe(input: PasswordInput): Promise<string> {
+async function readFromPipe({ input }: HashPasswordParts): Promise<string> {
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of input) {
@@ -98,7 +88,7 @@ async function readFromPipe(input: PasswordInput): Promise<string> {
 const NOT_UTF8 = 'the password must be UTF-8 text';
 
 /** Asks twice, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
-async function readFromTerminal(input: PasswordInput, prompts: TextOutput): Promise<string> {
+async function readFromTerminal({ input, prompts }: HashPasswordParts): Promise<string> {
   const output = new Writable({ write: (_shown, _encoding, done) => done() });
   const terminal = createInterface({ input, output, terminal: true, historySize: 0 });
   const lines = terminal[Symbol.asyncIterator]();

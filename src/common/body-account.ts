@@ -5,8 +5,7 @@ import { GatewayError } from './errors.ts';
  * What bodies are in memory for: requests; answers that are fetched; values of tier 2 and compressed variants on their
  * way; answers that are sent and that tier 1 does not count.
  */
-export const BODY_USES = ['request', 'fill', 'value', 'sending'] as const;
-type BodyUse = (typeof BODY_USES)[number];
+type BodyUse = 'request' | 'fill' | 'value' | 'sending';
 
 /** Requests may always have this part of the limit, whatever else is under way. */
 const OF_REQUESTS = 1 / 4;

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ReadConfig } from '../config/config-file.ts';
+import type { ReadConfig } from '../config/load-config.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { createLog } from '../observability/log.ts';
 import { whatWaits } from '../config/describe-config.ts';

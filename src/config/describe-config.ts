@@ -2,52 +2,39 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
-import type { Config, EngineConfig } from './config.ts';
-import { schema } from './schema.ts';
-import { writeSetting, type Setting, type Values } from './setting.ts';
+import { schema, type Config } from './config.ts';
+import type { Setting, Values } from './setting.ts';
 
 /**
  * The configuration as a YAML file that holds every key. Passwords and the key secret are masked; a
  * configuration without any of them reads back as the same configuration.
  */
 export function describeConfig(config: Config): string {
-  const { engine, projects } = config;
-  const written = writeSetting(schema, {
-    ...config,
-    engine: withIdleTime(engine),
-    projects: new Map(
-      [...projects].map(([name, own]) => [name, { ...own, engine: withIdleTime(own.engine) }]),
-    ),
-  });
+  const whole: Setting<unknown> = schema;
   // Equal lists and sections would otherwise become anchors.
-  return stringify(written, escapeReferences, { aliasDuplicateObjects: false, lineWidth: 0 });
+  const options = { aliasDuplicateObjects: false, lineWidth: 0 };
+  return stringify(whole.write(config), asWritten, options);
 }
 
-/** In the file `null` would be the idle time that is usual for the kind of engine. */
-function withIdleTime(engine: EngineConfig): EngineConfig {
-  return { ...engine, session_idle: engine.session_idle ?? 0 };
-}
-
-/** What looks like a reference to the environment in a value must read back as text. */
-function escapeReferences(_key: unknown, value: unknown): unknown {
+function asWritten(key: unknown, value: unknown): unknown {
+  // In the file `null` would be the idle time that is usual for the kind of engine.
+  if (key === 'session_idle') return value ?? 0;
+  // What looks like a reference to the environment in a value must read back as text.
   return typeof value === 'string' ? value.replaceAll('${', () => '$${') : value;
 }
 
-/** What becomes of a configuration that a running gateway is to change to. */
-export interface Change {
-  /** The next configuration, with the running values of the keys that wait. */
-  readonly config: Config;
-  /** Keys that differ and that only a restart changes; `https` for the scheme. */
-  readonly waiting: readonly string[];
-}
-
-/** @param running the configuration in use, in which earlier changes wait as well */
-export function whatWaits(running: Config, next: Config): Change {
+/**
+ * What becomes of a configuration that a running gateway is to change to.
+ * @param running the configuration in use, in which earlier changes wait as well
+ * @returns the next configuration, with the running values of the keys that wait; and the keys that differ and that only
+ *   a restart changes, `https` for the scheme
+ */
+export function whatWaits(running: Config, next: Config) {
   const waiting = new Set<string>();
   const config = merge(schema, '', running, next, waiting) as Config;
   const { memory, max_entry } = config.cache;
   const cache = { ...config.cache, max_entry: Math.min(max_entry, memory) };
-  return { config: { ...config, cache }, waiting: [...waiting] };
+  return { config: { ...config, cache } satisfies Config, waiting: [...waiting] };
 }
 
 /** The value to use, of a key, or of a section with all that is in it. */

@@ -6,10 +6,16 @@ import { compile } from 'proxy-addr';
 import { SECRET_MASK, type Problem } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
+/** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
+export type ReadFile = (path: string) => Uint8Array;
+
 /** One reading of a configuration. */
 export interface Reading {
   /** Absolute; relative paths start there. */
   readonly folder: string;
+  /** Absolute; where the operator stands, for commands in messages. */
+  readonly workingFolder: string;
+  readonly readFile: ReadFile;
   /** Absolute paths that came from the environment, so that no message may show them. */
   readonly hiddenPaths: Set<string>;
   /** What is wrong. Where there is anything, the values that were read count for nothing. */
@@ -110,31 +116,18 @@ export const sizes = amounts(
 const within = (value = NaN, min = NaN, max = NaN) =>
   value >= min && value <= max ? value : undefined;
 
-function amount(
-  type: string,
-  such: string,
-  { parse, format: write }: ReturnType<typeof amounts>,
-  range: readonly [min: string, max: string],
-  off?: 'off',
-): Kind<number> {
-  const [min, max] = range.map(parse);
-  const allowed = `a ${type} such as ${such}, ${off ? '0 or ' : ''}between ${range.join(' and ')}`;
-  const read = (text: string) => {
-    const value = parse(text);
-    return off && value === 0 ? 0 : within(value, min, max);
-  };
-  return kind(type, allowed, read, { types: ['string', 'number'], write });
-}
-
-/** Milliseconds, between two as they are written. `off` says that 0 is allowed too and switches something off. */
-export function duration(min: string, max: string, off?: 'off'): Kind<number> {
-  return amount('duration', '12h, 30m or 45s', durations, [min, max], off);
-}
-
-/** Bytes, between two as they are written. */
-export function size(min: string, max: string): Kind<number> {
-  return amount('size', '256MiB, 64KiB or a number of bytes', sizes, [min, max]);
-}
+/** Amounts between two as they are written. `off` says that 0 is allowed too and switches something off. */
+const amountKind =
+  (type: string, such: string, { parse, format: write }: ReturnType<typeof amounts>) =>
+  (min: string, max: string, off?: 'off'): Kind<number> =>
+    kind(
+      type,
+      `a ${type} such as ${such}, ${off ? '0 or ' : ''}between ${min} and ${max}`,
+      (text) => (off && parse(text) === 0 ? 0 : within(parse(text), parse(min), parse(max))),
+      { types: ['string', 'number'], write },
+    );
+export const duration = amountKind('duration', '12h, 30m or 45s', durations);
+export const size = amountKind('size', '256MiB, 64KiB or a number of bytes', sizes);
 
 export function integer(min: number, max: number): Kind<number> {
   return kind(
@@ -275,36 +268,33 @@ function isRedisUrl(text: string): boolean {
   return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
 }
 
-/** Puts a mask where the password of a URL stands. A text without a password comes back as it is. */
-const maskPassword = (url: string) =>
-  url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`);
+/** No message shows it, and where its password stands a mask is written. */
+const MASKED_URL: Partial<Kind<string>> = {
+  hides: () => true,
+  write: (url) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
+};
 
 const MOST_URLS = 16;
 
 /** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
 function oneOrMore(
-  allowed: string,
+  one: Kind<string>,
   which: string,
-  test: (url: string) => boolean,
   traitOf: (url: string) => unknown,
-  mask = (url: string) => url,
 ): Kind<readonly string[]> {
   return {
+    ...one,
     type: 'URL or list of URLs',
-    allowed: `${allowed}; or a list of up to ${MOST_URLS} different ones${which}`,
-    read(input) {
-      const urls = (Array.isArray(input) ? input : [input]).map((url) => textOf(url));
-      const right = urls.filter((url) => url !== undefined).filter(test);
+    allowed: `${one.allowed}; or a list of up to ${MOST_URLS} different ones${which}`,
+    read(input, reading) {
+      const urls = [input].flat().map((url) => one.read(url, reading));
+      const right = urls.filter((url) => url !== undefined);
       const alike = new Set(right.map(traitOf)).size === 1;
       return alike && new Set(right).size === urls.length && urls.length <= MOST_URLS
         ? right
         : undefined;
     },
-    write(urls) {
-      const masked = urls.map(mask);
-      return masked.length > 1 ? masked : (masked[0] ?? '');
-    },
-    hides: () => true,
+    write: (urls) => (urls.length > 1 ? urls.map(one.write) : one.write(urls[0] ?? '')),
   };
 }
 
@@ -312,25 +302,29 @@ function oneOrMore(
  * One URL, or one for each replica. Either all of them name the project or none does. Credentials belong in
  * `engine.service`, where no log and message shows them. A query is refused because the gateway adds that of the request.
  */
-export const engineUrls: Kind<readonly string[]> = {
-  ...oneOrMore(
+export const engineUrls = oneOrMore(
+  textKind(
+    'URL',
     'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
       '{project} may stand in it once, as a whole segment of the path',
-    ' for the replicas of the engine, all with {project} or none',
     isEngineUrl,
-    (url) => url.includes(PROJECT_PLACE),
+    // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
+    { hides: (text) => /[@?#]/.test(text) },
   ),
-  // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
-  hides: (text) => /[@?#]/.test(text),
-};
+  ' for the replicas of the engine, all with {project} or none',
+  (url) => url.includes(PROJECT_PLACE),
+);
 
 const redisAddresses = oneOrMore(
-  'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
-    'such as rediss://user:password@redis.example:6379',
+  textKind(
+    'URL',
+    'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
+      'such as rediss://user:password@redis.example:6379',
+    isRedisUrl,
+    MASKED_URL,
+  ),
   ', all with redis:// or all with rediss://',
-  isRedisUrl,
   (url) => new URL(url).protocol,
-  maskPassword,
 );
 
 /** The address of Redis, or of several nodes of it. Empty means no Redis. */
@@ -353,5 +347,5 @@ export const storageUrl = textKind(
     if (/^https?:/i.test(text)) return isEngineUrl(text) && !text.includes(PROJECT_PLACE);
     return DATABASE_URL.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
   },
-  { hides: () => true, write: maskPassword },
+  MASKED_URL,
 );

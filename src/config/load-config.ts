@@ -1,14 +1,14 @@
 /** Reads and checks the configuration, and fills in what it leaves out. */
 
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { engineTraits } from '../common/engine-kinds.ts';
-import type { CheckedFile, Config, EngineConfig, StorageConfig } from './config.ts';
-import type { Reading } from './kinds.ts';
-import { readErrorText, type ReadFile } from './named-files.ts';
+import { schema, type CheckedFile, type Config } from './config.ts';
+import type { ReadFile } from './kinds.ts';
 import { configError, type Problem } from './problems.ts';
-import { brokenRules } from './rules.ts';
-import { schema } from './schema.ts';
-import { readSetting } from './setting.ts';
+import { checkRules, readErrorText } from './rules.ts';
 import { readYaml, type Environment } from './yaml-text.ts';
 
 export interface LoadOptions {
@@ -28,66 +28,75 @@ const LARGEST_FILE = 1024 * 1024;
 /** What a message calls the configuration when there is no file. */
 const DEFAULTS_SOURCE = 'built-in defaults';
 
+/** A configuration, and the text from which it was read; undefined where there is no file. */
+export interface ReadConfig {
+  readonly config: Config;
+  readonly text: string | undefined;
+}
+
 /**
  * @throws ConfigError with one line for each mistake, such as
  *   `gateway.yaml: cache.ttl: must be a duration such as 12h, 30m or 45s, between 1s and 30d (got "soon")`.
  *   Secrets, and anything that came from the environment, stand in no line.
  */
 export function loadConfig(options: LoadOptions): Config {
+  return readConfig(options).config;
+}
+
+/** @param given what stood in the file when another process read it; the files that it names are read in any case */
+function readConfig(options: LoadOptions, given?: string): ReadConfig {
   const { file, env, workingFolder, readFile, memory = Infinity } = options;
   const problems: Problem[] = [];
-  const stopAtProblems = () => {
-    if (problems.length > 0) throw configError(file ?? DEFAULTS_SOURCE, problems);
+  /** Each step takes for granted that there was nothing wrong in those before. */
+  const unlessWrong = <T>(result: T): T => {
+    if (problems.length === 0) return result;
+    throw configError(file ?? DEFAULTS_SOURCE, problems);
   };
   const path = file === undefined ? undefined : resolve(workingFolder, file);
   const folder = path === undefined ? workingFolder : dirname(path);
-  const text = path === undefined ? '' : readText(path, readFile, problems);
-  stopAtProblems();
-  const written = readYaml(text, env, problems);
-  stopAtProblems();
-  const reading: Reading = { folder, hiddenPaths: new Set(), problems, withdrawn: [] };
-  const checked = readSetting(schema, written, reading, []) as CheckedFile;
-  stopAtProblems();
-  const config = { ...fillIn(checked, memory), withdrawn: reading.withdrawn };
-  problems.push(...brokenRules(checked, config, { ...reading, readFile, workingFolder }));
-  stopAtProblems();
-  return config;
+  const hiddenPaths = new Set<string>();
+  const withdrawn: string[] = [];
+  const reading = { folder, workingFolder, readFile, hiddenPaths, problems, withdrawn };
+  const text = path && unlessWrong(given ?? readText(path, readFile, problems));
+  const written = unlessWrong(readYaml(text ?? '', env, problems));
+  const checked = unlessWrong(schema.read(written, reading, [])) as CheckedFile;
+  const config = fillIn(checked, memory, withdrawn);
+  checkRules(checked, config, reading);
+  return unlessWrong({ config, text });
 }
 
-function readText(path: string, readFile: ReadFile, problems: Problem[]): string {
-  const refuse = (message: string) => {
-    problems.push({ path: [], message });
-    return '';
-  };
-  let bytes: Uint8Array;
+function readText(path: string, readFile: ReadFile, problems: Problem[]): string | undefined {
+  let message;
   try {
-    bytes = readFile(path);
+    const bytes = readFile(path);
+    if (bytes.byteLength <= LARGEST_FILE && isUtf8(bytes)) return new TextDecoder().decode(bytes);
+    message = bytes.byteLength <= LARGEST_FILE ? 'is not UTF-8 text' : 'is larger than 1MiB';
   } catch (error) {
-    return refuse(readErrorText(error));
+    message = readErrorText(error);
   }
-  if (bytes.byteLength > LARGEST_FILE) return refuse('is larger than 1MiB');
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return refuse('is not UTF-8 text');
-  }
+  problems.push({ path: [], message });
+  return undefined;
 }
 
 type CheckedEngine = CheckedFile['engine'];
 
-function fillIn(file: CheckedFile, memory: number): Omit<Config, 'withdrawn'> {
+/** @param withdrawn keys of former versions that stand in the file and have no effect */
+export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly string[]) {
   const { cache, engine, limits } = file;
   const projects = [...file.projects].map(([name, own]) => {
     const { ttl = cache.ttl, share = cache.share } = own;
     const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
     return [name, { ...own, ttl, share, engine: filled }] as const;
   });
+  const connections = limits.connections ?? fittingConnections(file, memory);
   return {
     ...file,
     engine: fillInEngine(engine),
+    /** By the name of the project as it is written. */
     projects: new Map(projects),
     storage: fillInStorage(file.storage),
-    limits: { ...limits, connections: limits.connections ?? fittingConnections(file, memory) },
+    limits: { ...limits, connections },
+    withdrawn,
   };
 }
 
@@ -108,12 +117,13 @@ function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): Chec
   };
 }
 
-function fillInEngine(engine: CheckedEngine): EngineConfig {
+function fillInEngine(engine: CheckedEngine) {
   const { login, kind, delegation, session_idle } = engine;
   const idle = session_idle ?? engineTraits(kind).sessionIdle;
   return {
     ...engine,
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
+    /** Undefined when the engine never drops a session. */
     session_idle: idle === 0 ? undefined : idle,
   };
 }
@@ -122,7 +132,7 @@ function fillInEngine(engine: CheckedEngine): EngineConfig {
 const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
 
 /** The keys of its driver only. */
-function fillInStorage(storage: CheckedFile['storage']): StorageConfig {
+function fillInStorage(storage: CheckedFile['storage']) {
   const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
   if (driver === 'sqlite') return { driver, path };
   const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
@@ -142,4 +152,68 @@ function fittingConnections({ listen, limits }: CheckedFile, memory: number): nu
   const room = Math.min(MOST_OF_CONNECTIONS, memory * OF_CONNECTIONS);
   const scheme = listen.certificate === undefined ? 'http' : 'https';
   return Math.ceil(room / (CONNECTION_SIZE[scheme] + 2 * limits.head));
+}
+
+/** Where a process has its configuration from. */
+export type ConfigFile = ReturnType<typeof createConfigFile>;
+
+/** How far apart two readings are (ms). */
+const INTERVAL = 100;
+/** A file that takes longer to be written than ten seconds needs another signal. */
+const MOST_READINGS = 100;
+
+/** @throws ConfigError from what is returned, as {@link loadConfig} */
+export function createConfigFile({
+  sleep,
+  ...options
+}: Omit<LoadOptions, 'readFile'> & {
+  readonly sleep: (milliseconds: number) => Promise<void>;
+}) {
+  /** One reading; `seen` tells apart what was found in all files, and when each was written. */
+  function attempt() {
+    const digest = createHash('sha256');
+    const readFile: ReadFile = (path) => {
+      // Of two empty readings the file may have been whole in between: each was then written at another time.
+      const { written, content } = readRegular(path);
+      digest.update(`${path} ${written} ${content.length} `).update(content);
+      return content;
+    };
+    const result = Promise.try(readConfig, { ...options, readFile });
+    // Only the last one counts.
+    result.catch(() => {});
+    return { seen: digest.digest('base64'), result };
+  }
+
+  return {
+    /** @param given as in {@link readConfig} */
+    read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
+    /**
+     * For a process that runs: files that are still being written are waited for. Many programs empty a file before they
+     * write it, and an empty one, or the first half of one, is often a configuration without a mistake: it would send
+     * queries to another engine, or let only some users in. So two readings in a row must agree.
+     */
+    async readAgain(): Promise<ReadConfig> {
+      let before = attempt();
+      for (let readings = 1; readings < MOST_READINGS; readings += 1) {
+        await sleep(INTERVAL);
+        const now = attempt();
+        if (now.seen === before.seen) return now.result;
+        before = now;
+      }
+      const message = 'is still being written after 10 seconds; signal again when it is complete';
+      throw configError(options.file ?? '', [{ path: [], message }]);
+    },
+  };
+}
+
+/**
+ * What was read from a pipe is gone, and to read one without a writer would take for ever: a process that runs refuses
+ * pipes.
+ */
+function readRegular(path: string): { readonly written: number; readonly content: Uint8Array } {
+  const state = statSync(path);
+  if (!state.isFile() && !state.isDirectory()) {
+    throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });
+  }
+  return { written: state.mtimeMs, content: readFileSync(path) };
 }

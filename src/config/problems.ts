@@ -71,12 +71,12 @@ const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', 
 /** The word that was probably meant. Two letters exchanged are two edits; short words leave room for one. */
 function nearestWord(word: string, words: readonly string[]): string | undefined {
   const [near] = words
-    .map((candidate) => ({ candidate, distance: editDistance(fold(word), fold(candidate)) }))
-    .filter(({ candidate: { length }, distance }) =>
-      length <= 3 ? distance <= 1 : distance <= Math.max(2, Math.floor(length / 3)),
+    .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
+    .filter(
+      ({ one: { length }, distance }) => distance <= (length <= 3 ? 1 : Math.max(2, length / 3)),
     )
     .toSorted((a, b) => a.distance - b.distance);
-  return near?.candidate;
+  return near?.one;
 }
 
 /** The message about a word that is not on a list. `what` names its kind: `key`, `option`. */

@@ -1,59 +1,51 @@
-/** What must fit together in a configuration whose keys are right one by one. */
+/** What must fit together in a configuration whose keys are right one by one, and of what use the files are that it names. */
 
-import type { CacheConfig, CheckedFile, CheckedProject, Config, RedisConfig } from './config.ts';
-import {
-  unusableTls,
-  unusableUsers,
-  type Broken,
-  type NamedFiles,
-  type TlsFiles,
-} from './named-files.ts';
-import type { KeyPath, Problem } from './problems.ts';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { isAbsolute, relative, sep } from 'node:path';
+import type { CacheShare, CheckedFile, CheckedProject, Config, RedisConfig } from './config.ts';
+import type { Reading } from './kinds.ts';
+import { SECRET_MASK, type KeyPath } from './problems.ts';
 
 type CheckedEngine = CheckedFile['engine'];
+
+/** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
+type Broken = Iterable<readonly [key: string, message: string]>;
+
+type TlsFiles = Partial<Pick<CheckedEngine, 'ca' | 'certificate' | 'key'>>;
 
 /**
  * @param file as it was written
  * @param config made from it, with what projects inherit
+ * @param reading takes what is wrong
  */
-export function brokenRules(
-  file: CheckedFile,
-  config: Config,
-  named: NamedFiles,
-): readonly Problem[] {
+export function checkRules(file: CheckedFile, config: Config, reading: Reading): void {
   const { listen, auth, engine, cache, storage } = file;
-  const problems: Problem[] = [];
   const check = (path: KeyPath, broken: Broken): void => {
     for (const [key, message] of broken) {
-      problems.push({ path: [...path, ...key.split('.')], message });
+      reading.problems.push({ path: [...path, ...key.split('.')], message });
     }
   };
   check([], commonRules(file));
-  check(['listen'], tlsRules(listen, named));
-  check(['auth'], auth.provider === 'file' ? unusableUsers(auth.users, named) : []);
-  check(['engine'], engineRules(engine, engine));
-  check(['engine'], tlsRules(engine, named));
-  check(['cache', 'redis'], redisRules(cache.redis, named));
-  check(['storage'], storageRules(storage, named));
+  check(['cache'], shareRules(cache, cache.share, engine.login, file));
+  check(['listen'], tlsRules(listen, reading));
+  check(['auth'], auth.provider === 'file' ? unusableUsers(auth.users, reading) : []);
+  check(['engine'], engineRules(engine, engine, reading));
+  check(['cache', 'redis'], redisRules(cache.redis, reading));
+  check(['storage'], storageRules(storage, reading));
   for (const [name, own] of file.projects) {
-    const { engine: inherited } = config.projects.get(name) ?? config;
-    check(['projects', name], projectRules(own, inherited.login, file));
-    check(['projects', name, 'engine'], engineRules(own.engine ?? {}, inherited));
-    check(['projects', name, 'engine'], tlsRules(own.engine ?? {}, named));
+    const inherited = config.projects.get(name) ?? { ...config, ...cache };
+    const { share, engine: whole } = inherited;
+    check(['projects', name], shareRules(own, share, whole.login, file));
+    check(['projects', name, 'engine'], engineRules(own.engine ?? {}, whole, reading));
   }
-  return problems;
 }
 
-function* commonRules({ workers, auth, engine, cache, storage, limits }: CheckedFile): Broken {
+function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Broken {
   const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
   // Where the engine knows the users, it must be told who asks; and roles are compared with names of the file.
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
   }
-  if (lends(cache.share, engine.login, cache)) {
-    yield ['cache.share', needsIgnored(`${cache.share} with login: forward`)];
-  }
-  if (cache.share === 'roles' && storage.driver === 'http') yield ['cache.share', ROLES_ELSEWHERE];
   if (cache.max_entry > cache.memory / workers) {
     yield ['cache.max_entry', `must not be larger than cache.memory${divided}`];
   }
@@ -62,27 +54,26 @@ function* commonRules({ workers, auth, engine, cache, storage, limits }: Checked
   }
 }
 
-/** Whether users see answers that the engine might have refused them, without the operator's word for it. */
-function lends(share: CacheConfig['share'], login: string, cache: CacheConfig): boolean {
-  return share !== 'user' && login === 'forward' && !cache.engine_permissions_ignored;
-}
-const needsIgnored = (share: string) =>
-  `${share} needs cache.engine_permissions_ignored: true, ` +
-  'because users then see answers that the engine might have refused them';
-
-/** The gateway must be able to read the roles. */
-const ROLES_ELSEWHERE = 'roles cannot be used with storage.driver: http; the roles are elsewhere';
-
-function* projectRules(
-  { share, engine }: CheckedProject,
+/**
+ * @param written what of them stands in this section
+ * @param share whose entries a user may be answered from, and with which login the engine is asked
+ */
+function* shareRules(
+  written: Pick<CheckedProject, 'share'> & { readonly engine?: CheckedProject['engine'] },
+  share: CacheShare,
   login: string,
   { cache, storage }: CheckedFile,
 ): Broken {
-  if (share === 'roles' && storage.driver === 'http') yield ['share', ROLES_ELSEWHERE];
-  if (!lends(share ?? cache.share, login, cache)) return;
-  if (share !== undefined) yield ['share', needsIgnored(`${share} with login: forward`)];
-  else if (engine?.login !== undefined) {
-    yield ['engine.login', needsIgnored(`forward with share: ${cache.share}`)];
+  if (written.share === 'roles' && storage.driver === 'http') {
+    yield ['share', 'roles cannot be used with storage.driver: http; the roles are elsewhere'];
+  }
+  if (share === 'user' || login !== 'forward' || cache.engine_permissions_ignored) return;
+  const needs =
+    'needs cache.engine_permissions_ignored: true, ' +
+    'because users then see answers that the engine might have refused them';
+  if (written.share !== undefined) yield ['share', `${share} with login: forward ${needs}`];
+  else if (written.engine?.login !== undefined) {
+    yield ['engine.login', `forward with share: ${share} ${needs}`];
   }
 }
 
@@ -93,6 +84,7 @@ const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 function* engineRules(
   written: Partial<CheckedEngine>,
   engine: Pick<CheckedEngine, 'login' | 'service' | 'clear' | 'url'>,
+  reading: Reading,
 ): Broken {
   if (written.login !== undefined || 'service' in written) yield* loginRules(engine);
   const clears = written.clear !== undefined || written.url !== undefined;
@@ -100,6 +92,7 @@ function* engineRules(
     const ends = '/mdx/xmla, /mdx/xmla_server, or one of them with /{project}';
     yield ['clear', `kylin needs an engine.url that ends in ${ends}`];
   }
+  yield* tlsRules(written, reading);
 }
 
 function* loginRules({ login, service }: { login: string; service: object | undefined }): Broken {
@@ -111,7 +104,7 @@ function* loginRules({ login, service }: { login: string; service: object | unde
   }
 }
 
-function* redisRules(redis: RedisConfig, named: NamedFiles): Broken {
+function* redisRules(redis: RedisConfig, reading: Reading): Broken {
   const { mode, master, username, password, encryption_key } = redis;
   const urls = redis.url.map((text) => new URL(text));
   if (mode === 'sentinel' && master === undefined) {
@@ -143,37 +136,110 @@ function* redisRules(redis: RedisConfig, named: NamedFiles): Broken {
     yield [name, 'must only stand together with an address in url'];
   }
   const encrypted = urls.some(({ protocol }) => protocol === 'rediss:');
-  yield* tlsRules(redis, named, encrypted ? '' : 'needs a rediss:// URL');
+  yield* tlsRules(redis, reading, encrypted ? '' : 'needs a rediss:// URL');
 }
 
-function* storageRules(storage: CheckedFile['storage'], named: NamedFiles): Broken {
+const STORAGE_URLS = {
+  sqlite: 'must be empty with driver: sqlite, which takes storage.path',
+  postgres: 'must be a postgres:// URL with driver: postgres',
+  http: 'must be an http:// or https:// URL with driver: http',
+} as const;
+
+function* storageRules(storage: CheckedFile['storage'], reading: Reading): Broken {
   const { driver, url, login, tls } = storage;
   yield* loginRules(storage);
-  const isHttp = /^https?:/i.test(url);
-  if (driver === 'sqlite' && url !== '') {
-    yield ['url', 'must be empty with driver: sqlite, which takes storage.path'];
-  }
-  if (driver === 'postgres' && (url === '' || isHttp)) {
-    yield ['url', 'must be a postgres:// URL with driver: postgres'];
-  }
-  if (driver === 'http' && !isHttp) {
-    yield ['url', 'must be an http:// or https:// URL with driver: http'];
-  }
+  const ofUrl = url === '' ? 'sqlite' : /^https?:/i.test(url) ? 'http' : 'postgres';
+  if (driver !== ofUrl) yield ['url', STORAGE_URLS[driver]];
   if (login === 'service' && driver !== 'http') {
     yield ['login', 'must only be service with driver: http'];
   }
   if (tls && driver !== 'postgres') yield ['tls', 'must only be true with driver: postgres'];
   const needs = 'needs an encrypted connection: tls: true, or an https:// URL';
-  yield* tlsRules(storage, named, tls || /^https:/i.test(url) ? '' : needs);
+  yield* tlsRules(storage, reading, tls || /^https:/i.test(url) ? '' : needs);
 }
 
 /** @param needs what is wrong with the files where the connection is not encrypted */
-function* tlsRules(files: TlsFiles, named: NamedFiles, needs = ''): Broken {
+function* tlsRules(files: TlsFiles, reading: Reading, needs = ''): Broken {
   const { ca, certificate, key } = files;
   for (const [name, path] of Object.entries({ ca, certificate, key })) {
     if (path !== undefined && needs !== '') yield [name, needs];
   }
+  const wanted = 'PEM certificate';
   if (certificate && !key) yield ['certificate', 'needs the key that belongs to it; both or none'];
   if (key && !certificate) yield ['key', 'needs the certificate that belongs to it; both or none'];
-  yield* unusableTls(files, named);
+  if (ca) yield* readNamed('ca', ca, reading, readCertificates, wanted);
+  if (!certificate || !key) return;
+  const chain = yield* readNamed('certificate', certificate, reading, readCertificates, wanted);
+  const unlocked = 'PEM private key without a passphrase';
+  const privateKey = yield* readNamed('key', key, reading, createPrivateKey, unlocked);
+  if (privateKey && chain?.[0]?.checkPrivateKey(privateKey) === false) {
+    yield ['key', `${shown(key, reading)} does not belong to the certificate`];
+  }
+}
+
+function* unusableUsers(path: string, reading: Reading): Broken {
+  const target = reading.hiddenPaths.has(path) ? 'FILE' : shellPath(path, reading.workingFolder);
+  for (const [key, problem] of readNamed('users', path, reading, String, '')) {
+    const isMissing = problem.endsWith(READ_ERRORS['ENOENT'] ?? '');
+    const advice = `; make it with: mdx-gateway hash-password NAME >> ${target}`;
+    yield [key, isMissing ? problem + advice : problem];
+  }
+}
+
+const READ_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist',
+  EACCES: 'cannot be read: permission denied',
+  EPERM: 'cannot be read: permission denied',
+  EISDIR: 'is a folder',
+  NOT_REGULAR: 'is no regular file, which alone can be read again',
+};
+
+/** Why a file cannot be read, as the rest of a sentence that begins with the file. */
+export function readErrorText(error: unknown): string {
+  const { code = '' } = error as { readonly code?: string };
+  return READ_ERRORS[code] ?? `cannot be read${code === '' ? '' : ` (${code})`}`;
+}
+
+const shown = (path: string, { hiddenPaths }: Reading) =>
+  hiddenPaths.has(path) ? SECRET_MASK : path;
+
+/** @param parse throws when the file holds none of what is wanted */
+function* readNamed<T>(
+  key: string,
+  path: string,
+  reading: Reading,
+  parse: (text: string) => T,
+  wanted: string,
+): Generator<readonly [key: string, message: string], T | undefined> {
+  let text: string;
+  try {
+    text = new TextDecoder().decode(reading.readFile(path));
+  } catch (error) {
+    yield [key, `${shown(path, reading)} ${readErrorText(error)}`];
+    return undefined;
+  }
+  try {
+    return parse(text);
+  } catch {
+    yield [key, `${shown(path, reading)} holds no ${wanted}`];
+    return undefined;
+  }
+}
+
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+
+/** @throws Error when the PEM text holds no certificate, or a broken one. */
+function readCertificates(pem: string): readonly X509Certificate[] {
+  const blocks = pem.match(PEM_CERTIFICATE) ?? [];
+  if (blocks.length === 0) throw new Error('no certificate');
+  return blocks.map((block) => new X509Certificate(block));
+}
+
+/** The path as one word of a shell, short when it lies below the working folder. */
+function shellPath(path: string, workingFolder: string): string {
+  const below = relative(workingFolder, path);
+  const outside = below === '..' || below.startsWith(`..${sep}`) || isAbsolute(below);
+  const shortest = outside ? path : `./${below}`;
+  return /^[\w./-]+$/.test(shortest) ? shortest : `'${shortest.replaceAll("'", `'\\''`)}'`;
 }

@@ -89,7 +89,10 @@ export function readYaml(text: string, environment: Environment, problems: Probl
     if (node.tag !== undefined && !CORE_TAG.test(node.tag)) return skip('this tag is not allowed');
     if (path.length > DEEPEST) return skip('the nesting is too deep');
     if (!isScalar(node) || typeof node.value !== 'string') return undefined;
-    const complain = (message: string) => void problems.push({ path, message });
+    const complain = (message: string) => {
+      problems.push({ path, message });
+      return '';
+    };
     if (role !== 'key') node.value = substitute(node.value, environment, complain);
     else if (node.value.includes('${')) complain('a key takes nothing from the environment');
     return undefined;
@@ -112,13 +115,14 @@ const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
  * Replaces every reference `${NAME}` and `${NAME:-default}` in one scalar value. As in a shell, the default also takes
  * the place of an empty variable. What a variable holds is not looked at again, so it can bring in neither references
  * nor YAML. `$${` stands for the two characters `${`.
- * @param complain takes the rest of a sentence about the value: a variable is not set, or a reference is not whole
+ * @param complain takes the rest of a sentence about the value: a variable is not set, or a reference is not whole; returns
+ *   an empty text
  * @returns a string when the value holds no reference
  */
 function substitute(
   text: string,
   environment: Environment,
-  complain: (message: string) => void,
+  complain: (message: string) => string,
 ): string | EnvironmentText {
   let references = 0;
   let fromEnvironment = false;
@@ -126,22 +130,17 @@ function substitute(
     if (match === '$${') return '${';
     references += 1;
     if (name === undefined) {
-      complain(
+      return complain(
         'holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${',
       );
-      return '';
     }
     const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
     if (value !== undefined && (value !== '' || fallback === undefined)) {
       fromEnvironment = true;
       return value;
     }
-    if (fallback === undefined) {
-      complain(
-        `the environment variable ${name} is not set; set it, or give a default: \${${name}:-default}`,
-      );
-    }
-    return fallback ?? '';
+    const advice = `set it, or give a default: \${${name}:-default}`;
+    return fallback ?? complain(`the environment variable ${name} is not set; ${advice}`);
   });
   return references === 0 ? result : new EnvironmentText(result, fromEnvironment);
 }

@@ -6,23 +6,12 @@ import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
-import { createGateway, type Gateway } from '../gateway.ts';
-import {
-  loadRecordings,
-  startReplayEngine,
-  type Recording,
-  type ReplayEngine,
-} from './replay-engine.ts';
-import { formatBytes, formatTable, formatTime, type Column } from './table.ts';
+import { createGateway } from '../gateway.ts';
+import { loadRecordings, startReplayEngine } from './replay-engine.ts';
+import type { Recording, ReplayEngine } from './replay-engine.ts';
 
 /** A gateway of the demo's own, already listening. */
-export interface DemoGateway {
-  /** Without a slash at its end. */
-  readonly url: string;
-  readonly user: string;
-  readonly password: string;
-  close(): Promise<void>;
-}
+type DemoGateway = Awaited<ReturnType<typeof startGateway>>;
 
 export interface DemoOptions {
   readonly recordings: readonly Recording[];
@@ -30,7 +19,7 @@ export interface DemoOptions {
   /** Starts a gateway before the engine at that URL; its user may purge. */
   readonly startGateway: (engineUrl: string) => Promise<DemoGateway>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
-  readonly once: boolean;
+  readonly once?: boolean | undefined;
   /** Resolves when the demo is to stop, whatever it is doing. */
   readonly stopped: Promise<unknown>;
   /** Milliseconds, monotonic. */
@@ -39,15 +28,7 @@ export interface DemoOptions {
   readonly print: (text: string) => void;
 }
 
-const COLUMNS: readonly Column[] = [
-  { title: 'Query', align: 'left' },
-  { title: 'Answer', align: 'right' },
-  { title: 'HTTP', align: 'right' },
-  { title: 'First', align: 'right' },
-  { title: 'Second', align: 'right' },
-  { title: 'After purge', align: 'right' },
-  { title: 'Cache-Status', align: 'left' },
-];
+const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'After purge', 'Cache-Status'];
 
 /** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
 const XMLA_PATH = '/mdx/xmla';
@@ -62,21 +43,18 @@ export async function showDemo(options: DemoOptions): Promise<void> {
   const { recordings, print } = options;
   const stop = new AbortController();
   const stopped = options.stopped.then(() => stop.abort());
+  await using ending = new AsyncDisposableStack();
   const engine = await options.startEngine(recordings);
+  ending.defer(engine.close);
+  const gateway = await options.startGateway(engine.url);
+  ending.defer(gateway.close);
   try {
-    const gateway = await options.startGateway(engine.url);
-    try {
-      await askEverything(gateway, options, stop.signal);
-      if (options.once) return;
-      print(`${curlLines(gateway, recordings)}\n\nCtrl-C ends it.\n`);
-      await stopped;
-    } catch (error) {
-      if (!stop.signal.aborted) throw error;
-    } finally {
-      await gateway.close();
-    }
-  } finally {
-    await engine.close();
+    await askEverything(gateway, options, stop.signal);
+    if (options.once) return;
+    print(`${curlLines(gateway, recordings)}\n\nCtrl-C ends it.\n`);
+    await stopped;
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
   }
 }
 
@@ -86,8 +64,7 @@ async function askEverything(
   { recordings, print, now }: DemoOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const login = Buffer.from(`${gateway.user}:${gateway.password}`).toString('base64');
-  const authorization = `Basic ${login}`;
+  const authorization = `Basic ${btoa(`${gateway.user}:${gateway.password}`)}`;
 
   /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
   async function ask({ name, request, answer: recorded }: Recording) {
@@ -131,7 +108,7 @@ async function askEverything(
   for (const [index, recording] of recordings.entries()) {
     rows[index]?.splice(-1, 0, (await ask(recording)).time);
   }
-  print(`${formatTable(COLUMNS, rows)}\n\n`);
+  print(`${formatTable(TITLES, rows)}\n\n`);
 }
 
 /** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
@@ -172,58 +149,91 @@ const SHUTDOWN_DEADLINE = 2_000;
  * @returns the exit status
  */
 export async function runDemo({
-  once,
   port = 0,
   parts,
-  output,
-  untilStopped,
-}: {
-  readonly once: boolean;
+  ...shown
+}: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & {
   readonly port: number | undefined;
   readonly parts: Omit<Parts, 'emit'>;
-  readonly output: { write(text: string): void };
-  readonly untilStopped: () => Promise<unknown>;
 }): Promise<number> {
   await showDemo({
+    ...shown,
     recordings: await loadRecordings(),
     startEngine: (recordings) => startReplayEngine(recordings, parts.sleep),
     startGateway: (engineUrl) => startGateway(engineUrl, port, parts),
-    once,
-    stopped: untilStopped(),
     now: parts.clock.now,
-    print: (text) => output.write(text),
   });
   return 0;
 }
 
 /** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
-async function startGateway(
-  engineUrl: string,
-  port: number,
-  parts: Omit<Parts, 'emit'>,
-): Promise<DemoGateway> {
+async function startGateway(engineUrl: string, port: number, parts: Omit<Parts, 'emit'>) {
+  await using ending = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
+  ending.defer(() => rm(folder, { recursive: true, force: true }));
   const password = parts.randomBytes(9).toString('base64url');
-  let gateway: Gateway | undefined;
-  const close = async () => {
-    await gateway?.close(SHUTDOWN_DEADLINE);
-    await rm(folder, { recursive: true, force: true });
+  const line = `${USER}:${await hash(password, COST)}\n`;
+  await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
+  const file = join(folder, 'gateway.yaml');
+  const settings = {
+    listen: { host: '127.0.0.1', port },
+    auth: { users: './users.htpasswd', admins: [USER] },
+    engine: { url: engineUrl, kind: 'mondrian' },
   };
-  try {
-    const line = `${USER}:${await hash(password, COST)}\n`;
-    await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
-    const file = join(folder, 'gateway.yaml');
-    const settings = {
-      listen: { host: '127.0.0.1', port },
-      auth: { users: './users.htpasswd', admins: [USER] },
-      engine: { url: engineUrl, kind: 'mondrian' },
-    };
-    await writeFile(file, stringify(settings));
-    const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
-    gateway = await createGateway(config, parts, () => {});
-    return { url: await gateway.listen(), user: USER, password, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  await writeFile(file, stringify(settings));
+  const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
+  const gateway = await createGateway(config, parts, () => {});
+  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
+  // Without a slash at its end.
+  const url = await gateway.listen();
+  const kept = ending.move();
+  return { url, user: USER, password, close: () => kept.disposeAsync() };
+}
+
+const lengthOf = (text: string): number => Array.from(text).length;
+
+/**
+ * A table with lines around it. Each row has one text for each column; missing ones are empty. Columns of numbers stand
+ * at the right. Counts every code point as one place.
+ */
+export function formatTable(
+  titles: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  const columns = titles.map((title, index) => {
+    const texts = rows.map((row) => row[index] ?? '');
+    const width = Math.max(...[title, ...texts].map(lengthOf));
+    return { width, numbers: texts.every((text) => /^\d/.test(text)) };
+  });
+  const line = (left: string, middle: string, right: string): string =>
+    left + columns.map(({ width }) => '─'.repeat(width + 2)).join(middle) + right;
+  const cells = (texts: readonly string[]): string => {
+    const padded = columns.map(({ width, numbers }, index) => {
+      const text = texts[index] ?? '';
+      const padding = ' '.repeat(width - lengthOf(text));
+      return numbers ? padding + text : text + padding;
+    });
+    return `│ ${padded.join(' │ ')} │`;
+  };
+  return [
+    line('┌', '┬', '┐'),
+    cells(titles),
+    line('├', '┼', '┤'),
+    ...rows.map(cells),
+    line('└', '┴', '┘'),
+  ].join('\n');
+}
+
+/** `0.4 ms`, `37 ms`, `1.24 s`. */
+export function formatTime(milliseconds: number): string {
+  if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;
+  if (milliseconds < 999.5) return `${milliseconds.toFixed(0)} ms`;
+  return `${(milliseconds / 1000).toFixed(2)} s`;
+}
+
+/** `890 B`, `19.1 kB`, `5.2 MB`; decimal units. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 999_950) return `${(bytes / 1_000).toFixed(1)} kB`;
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
 }

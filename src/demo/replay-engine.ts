@@ -32,7 +32,7 @@ export type ListedRecording = Omit<Recording, 'answer'> & {
 };
 
 /** The recordings that come with the program, and the file that lists them. */
-export const RECORDINGS_FOLDER: URL = new URL('./recordings', import.meta.url);
+export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
 export const RECORDINGS_LIST: URL = new URL('recordings.json', RECORDINGS_FOLDER);
 
 const unzip = promisify(gunzip);
@@ -47,12 +47,7 @@ export async function loadRecordings(): Promise<Recording[]> {
   );
 }
 
-export interface ReplayEngine {
-  /** Where it takes XMLA. */
-  readonly url: string;
-  /** Breaks off what is under way, and stops listening. */
-  close(): Promise<void>;
-}
+export type ReplayEngine = Awaited<ReturnType<typeof startReplayEngine>>;
 
 /**
  * An engine on loopback that knows a few questions. A POST whose body is, byte for byte, that of a
@@ -63,7 +58,7 @@ export interface ReplayEngine {
 export async function startReplayEngine(
   recordings: readonly Recording[],
   sleep: (milliseconds: number) => Promise<void>,
-): Promise<ReplayEngine> {
+) {
   const names = recordings.map(({ name }) => name).join('; ');
   const message = `This engine only replays recorded questions: ${names}.`;
   const unknown = soapFault({ side: 'Client', message });
@@ -87,8 +82,10 @@ export async function startReplayEngine(
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   return {
+    /** Where it takes XMLA. */
     url: `http://127.0.0.1:${port}/xmla`,
-    async close() {
+    /** Breaks off what is under way, and stops listening. */
+    async close(): Promise<void> {
       const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();

@@ -1,3 +1,5 @@
+import { constants, fstatSync, openSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
 import type { Clock } from '../common/clock.ts';
 import { isAuditLine } from './log.ts';
@@ -16,11 +18,12 @@ const LONGEST_RETRY = 100;
 const LAST_WAIT = 1_000;
 const LAST_PAUSE = 10;
 
-interface Line {
-  readonly text: string;
-  readonly bytes: number;
-  readonly audit: boolean;
-}
+const lineOf = (text: string, audit: boolean) => ({
+  text,
+  bytes: Buffer.byteLength(text),
+  audit,
+});
+type Line = ReturnType<typeof lineOf>;
 
 /**
  * The standard output, to which lines are written without ever waiting for its reader. Those of one turn of the event
@@ -87,10 +90,9 @@ export function createLogOutput(options: {
 
   /** All that waits but audit lines, and what is written in part. */
   function dropOthers(): void {
-    const all = queue;
-    queue = all.filter(({ audit }) => audit);
-    for (const line of all) {
-      if (line.audit) continue;
+    const others = queue.filter(({ audit }) => !audit);
+    queue = queue.filter(({ audit }) => audit);
+    for (const line of others) {
       bytes -= line.bytes;
       drop(line);
     }
@@ -101,16 +103,14 @@ export function createLogOutput(options: {
     if (audit) dropped.audit += 1;
   }
 
-  /** How many lines go with the next write. */
-  function nextLines(): number {
+  /** The lines that go with the next write. */
+  function nextLines(): readonly Line[] {
     let size = 0;
-    let count = 0;
-    for (const line of queue) {
+    const end = queue.findIndex((line, index) => {
       size += line.bytes;
-      if (count > 0 && size > MAX_WRITE) break;
-      count += 1;
-    }
-    return count;
+      return index > 0 && size > MAX_WRITE;
+    });
+    return end < 0 ? queue : queue.slice(0, end);
   }
 
   /** Writes what there is room for. @returns why it is not all; undefined when it is */
@@ -121,13 +121,13 @@ export function createLogOutput(options: {
         dropped = { lines: 0, audit: 0 };
         teller.warn(told, 'log-lines-dropped');
       }
-      const count = rest.length > 0 ? 0 : nextLines();
-      const texts = queue.slice(0, count).map(({ text }) => text);
-      const piece = count === 0 ? rest : Buffer.from(texts.join(''));
+      const lines = rest.length > 0 ? [] : nextLines();
+      const texts = lines.map(({ text }) => text);
+      const piece = rest.length > 0 ? rest : Buffer.from(texts.join(''));
       if (piece.length === 0) return undefined;
       try {
         const written = options.write(piece);
-        queue.splice(0, count);
+        queue.splice(0, lines.length);
         bytes -= written;
         rest = piece.subarray(written);
       } catch (error) {
@@ -153,14 +153,39 @@ export function createLogOutput(options: {
   function writeLast(): void {
     const { clock, pause } = options;
     const end = clock.now() + LAST_WAIT;
-    while (isFull(write()) && clock.now() < end) pause(LAST_PAUSE);
+    while (codeOf(write()) === 'EAGAIN' && clock.now() < end) pause(LAST_PAUSE);
   }
 }
 
-function lineOf(text: string, audit: boolean): Line {
-  return { text, bytes: Buffer.byteLength(text), audit };
+const codeOf = (problem: unknown) => (problem as { code?: unknown } | undefined)?.code;
+
+const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants;
+
+/**
+ * Has writes to a pipe or a socket fail with EAGAIN where they would wait for its reader. That counts for all
+ * processes that share it, and for both outputs where they are one. What a process has as its descriptors 0 to 2 is made
+ * blocking again when it starts (`uv_spawn`), and set as it was then when it ends (`ResetStdio` in `node.cc`).
+ */
+export function unblock(fd: number): void {
+  const kind = fstatSync(fd);
+  if (!kind.isFIFO() && !kind.isSocket()) return;
+  try {
+    // `uv_pipe_open` and `uv_tcp_open` do it. It is not used for anything else.
+    void new Socket({ fd, readable: false, writable: true });
+  } catch {
+    // A kind of socket that Node.js does not know stays as it is.
+  }
 }
 
-function isFull(problem: unknown): boolean {
-  return problem instanceof Error && 'code' in problem && problem.code === 'EAGAIN';
+/**
+ * The same for this process alone, where the system allows it: pipes and terminals in Linux can be opened once more.
+ * @returns the descriptor to write to; `fd` itself where there is no other, as for files, which keep nothing waiting
+ */
+export function openUnblocked(fd: number): number {
+  if (fstatSync(fd).isFile()) return fd;
+  try {
+    return openSync(`/proc/self/fd/${fd}`, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+  } catch {
+    return fd;
+  }
 }

@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import { BODY_USES, type BodyAccount } from '../common/body-account.ts';
+import type { KnownNames } from '../cache/known-names.ts';
+import { projectScope, type Scope } from '../cache/purge/scopes.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import { systemClock, type Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { GatewayEvent } from '../common/events.ts';
-import type { KnownNames } from '../cache/known-names.ts';
-import { createProjectLabels } from './project-labels.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -19,13 +19,59 @@ export interface Gauges {
   readonly owedPurges: () => number;
 }
 
-export interface Metrics {
-  readonly registry: Registry;
-  /** Subscribes the metrics to the events. */
-  readonly on: (event: GatewayEvent) => void;
-  /** The text that Prometheus reads. Rejects when it cannot be had now. */
-  readonly page: () => Promise<string>;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** What each metric tells; `mdx_gateway_` stands before all names. */
+const HELP = {
+  xmla_requests_total: 'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
+  xmla_answer_bytes_total: 'Bytes of XMLA answers by outcome.',
+  xmla_incomplete_total: 'XMLA answers that did not reach their end.',
+  xmla_seconds: 'From the head of an XMLA request to the end of its answer.',
+  api_requests_total:
+    'Requests of the role and dataset API by operation (empty for none) and status.',
+  api_seconds: 'From the head of a request of the role and dataset API to the end of its answer.',
+  engine_seconds_total: 'Seconds the engine worked.',
+  engine_seconds_saved_total:
+    'Seconds the engine would have worked for answers that came from the cache.',
+  engine_failures_total: 'Requests that the engine failed.',
+  stored_total: 'Answers stored.',
+  stored_bytes_total: 'Bytes of the answers stored.',
+  not_stored_total: 'Answers not stored, by reason.',
+  shared_flights_total:
+    'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
+  purges_total:
+    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement).',
+  purge_seconds: 'From a purge to its end; of one that was owed also to when it was done.',
+  connections_closed_total:
+    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
+  logins_refused_total: 'Refused logins by reason.',
+  redis_failures_total: 'Failed Redis operations.',
+  entries_rejected_total: 'Values in Redis that did not check out.',
+  entries_swept_total:
+    'Entries in Redis that were dropped because a purge had made them unreachable.',
+  internal_errors_total: 'Failures of the gateway itself.',
+  memory_entries: 'Entries in the memory tier.',
+  memory_bytes: 'Bytes in the memory tier.',
+  flights: 'Engine requests that others may join.',
+  flight_waiters: 'Requests that wait for a flight.',
+  engine_requests: 'Requests at the engine.',
+  engine_queue: 'Requests that wait for the engine.',
+  in_flight_bytes:
+    'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+  in_flight_limit_bytes: 'What limits.in_flight allows them.',
+  in_flight_queue: 'Requests that wait for memory.',
+  connections: 'Open connections.',
+  connections_limit: 'What limits.connections allows of them.',
+  epoch_age_seconds: 'Age of the oldest epoch in use.',
+  purges_owed: 'Scopes whose purge is owed to Redis.',
+  workers: 'Processes whose figures these are.',
+} as const;
+type Name = keyof typeof HELP;
+
+/** What is done at each event; nothing at those that are left out. */
+type Handlers = {
+  readonly [T in GatewayEvent['type']]?: (event: Extract<GatewayEvent, { type: T }>) => void;
+};
 
 /**
  * Metrics for Prometheus. The label `reason` holds the closed words of src/common/reasons.ts; the label `project` holds names
@@ -35,194 +81,111 @@ export function createMetrics(
   names: Pick<KnownNames, 'find'>,
   gauges: Gauges,
   clock: Pick<Clock, 'now'> = systemClock,
-): Metrics {
+) {
   const registry = new Registry();
-  const registers = [registry];
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
 
-  const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
-    new Counter<L>({ name: `mdx_gateway_${name}`, help, labelNames, registers });
-  const histogram = (name: string, help: string, buckets: number[]) =>
-    new Histogram({ name: `mdx_gateway_${name}`, help, buckets, registers });
-  /** @param aggregator what several workers have in common */
-  const gauge = (
-    name: string,
-    help: string,
-    read: () => number,
-    aggregator: 'sum' | 'max' = 'sum',
-  ) =>
+  const about = (name: Name) => ({
+    name: `mdx_gateway_${name}`,
+    help: HELP[name],
+    registers: [registry],
+  });
+  const counter = <L extends string>(name: Name, ...labelNames: L[]) =>
+    new Counter<L>({ ...about(name), labelNames });
+  const histogram = (name: Name, ...buckets: number[]) =>
+    new Histogram({ ...about(name), buckets });
+  /** @param read one figure, or one for each value of the label `use` */
+  const gauge = (name: Name, read: () => number | Readonly<Record<string, number>>) =>
     new Gauge({
-      name: `mdx_gateway_${name}`,
-      help,
-      registers,
-      aggregator,
+      ...about(name),
+      labelNames: name === 'in_flight_bytes' ? ['use'] : [],
+      // What several workers have in common.
+      aggregator: name === 'epoch_age_seconds' ? 'max' : 'sum',
       collect() {
-        this.set(read());
+        const figures = read();
+        if (typeof figures === 'number') return this.set(figures);
+        for (const [use, figure] of Object.entries(figures)) this.set({ use }, figure);
       },
     });
 
-  const requests = counter(
-    'xmla_requests_total',
-    'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
-    'outcome',
-    'reason',
-    'project',
-  );
-  const bytes = counter('xmla_answer_bytes_total', 'Bytes of XMLA answers by outcome.', 'outcome');
-  const broken = counter('xmla_incomplete_total', 'XMLA answers that did not reach their end.');
-  const seconds = histogram(
-    'xmla_seconds',
-    'From the head of an XMLA request to the end of its answer.',
-    [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
-  );
-  const apiRequests = counter(
-    'api_requests_total',
-    'Requests of the role and dataset API by operation (empty for none) and status.',
-    'operation',
-    'status',
-  );
-  const apiSeconds = histogram(
-    'api_seconds',
-    'From the head of a request of the role and dataset API to the end of its answer.',
-    [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
-  );
-  const engineSeconds = counter('engine_seconds_total', 'Seconds the engine worked.', 'project');
-  const saved = counter(
-    'engine_seconds_saved_total',
-    'Seconds the engine would have worked for answers that came from the cache.',
-    'project',
-  );
-  const engineFailures = counter(
-    'engine_failures_total',
-    'Requests that the engine failed.',
-    'reason',
-  );
-  const stored = counter('stored_total', 'Answers stored.', 'project');
-  const storedBytes = counter('stored_bytes_total', 'Bytes of the answers stored.');
-  const notStored = counter('not_stored_total', 'Answers not stored, by reason.', 'reason');
-  const sharedFlights = counter(
-    'shared_flights_total',
-    'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
-    'end',
-  );
-  const purges = counter(
-    'purges_total',
-    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement).',
-    'result',
-    'scope',
-    'cause',
-  );
-  const purgeSeconds = histogram(
-    'purge_seconds',
-    'From a purge to its end; of one that was owed also to when it was done.',
-    [0.01, 0.1, 0.5, 1, 2, 5, 10],
-  );
-  const closings = counter(
-    'connections_closed_total',
-    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
-    'why',
-  );
-  const refusedLogins = counter('logins_refused_total', 'Refused logins by reason.', 'reason');
-  const redisFailures = counter('redis_failures_total', 'Failed Redis operations.', 'operation');
-  const rejected = counter(
-    'entries_rejected_total',
-    'Values in Redis that did not check out.',
-    'why',
-  );
-  const swept = counter(
-    'entries_swept_total',
-    'Entries in Redis that were dropped because a purge had made them unreachable.',
-  );
-  const errors = counter('internal_errors_total', 'Failures of the gateway itself.');
-  const projects = createProjectLabels(names, clock, [requests, engineSeconds, saved, stored]);
+  const requests = counter('xmla_requests_total', 'outcome', 'reason', 'project');
+  const bytes = counter('xmla_answer_bytes_total', 'outcome');
+  const broken = counter('xmla_incomplete_total');
+  const seconds = histogram('xmla_seconds', 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300);
+  const apiRequests = counter('api_requests_total', 'operation', 'status');
+  const apiSeconds = histogram('api_seconds', 0.005, 0.02, 0.1, 0.5, 2, 10, 60);
+  const engineSeconds = counter('engine_seconds_total', 'project');
+  const saved = counter('engine_seconds_saved_total', 'project');
+  const engineFailures = counter('engine_failures_total', 'reason');
+  const stored = counter('stored_total', 'project');
+  const storedBytes = counter('stored_bytes_total');
+  const notStored = counter('not_stored_total', 'reason');
+  const sharedFlights = counter('shared_flights_total', 'end');
+  const purges = counter('purges_total', 'result', 'scope', 'cause');
+  const purgeSeconds = histogram('purge_seconds', 0.01, 0.1, 0.5, 1, 2, 5, 10);
+  const closings = counter('connections_closed_total', 'why');
+  const refusedLogins = counter('logins_refused_total', 'reason');
+  const redisFailures = counter('redis_failures_total', 'operation');
+  const rejected = counter('entries_rejected_total', 'why');
+  const swept = counter('entries_swept_total');
+  const errors = counter('internal_errors_total');
+  gauge('memory_entries', () => gauges.memory().entries);
+  gauge('memory_bytes', () => gauges.memory().bytes);
+  gauge('flights', () => gauges.flights().flights);
+  gauge('flight_waiters', () => gauges.flights().waiters);
+  gauge('engine_requests', () => gauges.engine().atEngine);
+  gauge('engine_queue', () => gauges.engine().waiting);
+  gauge('in_flight_bytes', () => gauges.bodies().bytes);
+  gauge('in_flight_limit_bytes', () => gauges.bodies().limit);
+  gauge('in_flight_queue', () => gauges.bodies().waiting);
+  gauge('connections', () => gauges.connections().open);
+  gauge('connections_limit', () => gauges.connections().limit);
+  gauge('epoch_age_seconds', () => (gauges.epochAge() ?? 0) / 1000);
+  gauge('purges_owed', gauges.owedPurges);
+  gauge('workers', () => 1);
 
-  gauge('memory_entries', 'Entries in the memory tier.', () => gauges.memory().entries);
-  gauge('memory_bytes', 'Bytes in the memory tier.', () => gauges.memory().bytes);
-  gauge('flights', 'Engine requests that others may join.', () => gauges.flights().flights);
-  gauge('flight_waiters', 'Requests that wait for a flight.', () => gauges.flights().waiters);
-  gauge('engine_requests', 'Requests at the engine.', () => gauges.engine().atEngine);
-  gauge('engine_queue', 'Requests that wait for the engine.', () => gauges.engine().waiting);
-  const inFlight = new Gauge({
-    name: 'mdx_gateway_in_flight_bytes',
-    help: 'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
-    labelNames: ['use'],
-    registers: [],
-    collect() {
-      const usage = gauges.bodies();
-      for (const use of BODY_USES) this.set({ use }, usage.bytes[use]);
+  const labelOf = createProjectLabels(names, clock, [requests, engineSeconds, saved, stored]);
+  const handlers: Handlers = {
+    'xmla-answered'(event) {
+      const { kind, detail = '' } = event.outcome;
+      const project = labelOf(event.project);
+      requests.inc({ outcome: kind, reason: detail, project });
+      bytes.inc({ outcome: kind }, event.bytes);
+      seconds.observe(event.milliseconds / 1000);
+      if (!event.complete) broken.inc();
+      if (kind === 'hit') saved.inc({ project }, event.saved / 1000);
     },
-  });
-  registry.registerMetric(inFlight);
-  gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => gauges.bodies().limit);
-  gauge('in_flight_queue', 'Requests that wait for memory.', () => gauges.bodies().waiting);
-  gauge('connections', 'Open connections.', () => gauges.connections().open);
-  gauge(
-    'connections_limit',
-    'What limits.connections allows of them.',
-    () => gauges.connections().limit,
-  );
-  gauge(
-    'epoch_age_seconds',
-    'Age of the oldest epoch in use.',
-    () => (gauges.epochAge() ?? 0) / 1000,
-    'max',
-  );
-  gauge('purges_owed', 'Scopes whose purge is owed to Redis.', gauges.owedPurges);
-  gauge('workers', 'Processes whose figures these are.', () => 1);
-
-  function on(event: GatewayEvent): void {
-    switch (event.type) {
-      case 'xmla-answered': {
-        const { kind, detail = '' } = event.outcome;
-        const project = projects.labelOf(event.project);
-        requests.inc({ outcome: kind, reason: detail, project });
-        bytes.inc({ outcome: kind }, event.bytes);
-        seconds.observe(event.milliseconds / 1000);
-        if (!event.complete) broken.inc();
-        if (kind === 'hit') saved.inc({ project }, event.saved / 1000);
-        return;
-      }
-      case 'api-answered':
-        apiSeconds.observe(event.milliseconds / 1000);
-        return apiRequests.inc({ operation: event.operation, status: String(event.status) });
-      case 'engine-answered': {
-        const project = projects.labelOf(event.project);
-        return engineSeconds.inc({ project }, event.milliseconds / 1000);
-      }
-      case 'engine-failed':
-        return engineFailures.inc({ reason: event.reason });
-      case 'stored':
-        storedBytes.inc(event.bytes);
-        return stored.inc({ project: projects.labelOf(event.project) });
-      case 'not-stored':
-        return notStored.inc({ reason: event.reason });
-      case 'shared-flight':
-        return sharedFlights.inc({ end: event.end });
-      case 'purged': {
-        const scope = typeof event.scope === 'string' ? event.scope : 'project';
-        purgeSeconds.observe(event.milliseconds / 1000);
-        return purges.inc({ result: event.result, scope, cause: event.cause });
-      }
-      case 'connection-closed':
-        return closings.inc({ why: event.why });
-      case 'login-refused':
-        return refusedLogins.inc({ reason: event.reason });
-      case 'redis-failed':
-        return redisFailures.inc({ operation: event.operation });
-      case 'entry-rejected':
-        return rejected.inc({ why: event.why });
-      case 'swept':
-        return swept.inc(event.unlinked);
-      case 'internal-error':
-        return errors.inc();
-      case 'redis-state':
-      case 'purge-refused':
-      case 'users-loaded':
-      case 'warning':
-    }
-  }
-
-  return { registry, on, page: () => registry.metrics() };
+    'api-answered'({ operation, status, milliseconds }) {
+      apiSeconds.observe(milliseconds / 1000);
+      apiRequests.inc({ operation, status: String(status) });
+    },
+    'engine-answered': ({ project, milliseconds }) =>
+      engineSeconds.inc({ project: labelOf(project) }, milliseconds / 1000),
+    'engine-failed': ({ reason }) => engineFailures.inc({ reason }),
+    stored(event) {
+      storedBytes.inc(event.bytes);
+      stored.inc({ project: labelOf(event.project) });
+    },
+    'not-stored': ({ reason }) => notStored.inc({ reason }),
+    'shared-flight': ({ end }) => sharedFlights.inc({ end }),
+    purged({ result, scope, cause, milliseconds }) {
+      purgeSeconds.observe(milliseconds / 1000);
+      purges.inc({ result, scope: typeof scope === 'string' ? scope : 'project', cause });
+    },
+    'connection-closed': ({ why }) => closings.inc({ why }),
+    'login-refused': ({ reason }) => refusedLogins.inc({ reason }),
+    'redis-failed': ({ operation }) => redisFailures.inc({ operation }),
+    'entry-rejected': ({ why }) => rejected.inc({ why }),
+    swept: ({ unlinked }) => swept.inc(unlinked),
+    'internal-error': () => errors.inc(),
+  };
+  return {
+    registry,
+    /** Subscribes the metrics to the events. */
+    on: (event: GatewayEvent): void => handlers[event.type]?.(event as never),
+    /** The text that Prometheus reads. Rejects when it cannot be had now. */
+    page: (): Promise<string> => registry.metrics(),
+  };
 }
 
 /**
@@ -238,4 +201,52 @@ export function metricsPage({ registry, page }: Metrics): RequestHandler {
     });
     response.set('content-type', registry.contentType).send(text);
   };
+}
+
+/** More project names than this that the configuration does not hold share the label `other`. */
+const MAX_LABELS = 200;
+/** A label that was not used for so long may be given to another project (ms). */
+const UNUSED = 3_600_000;
+
+/**
+ * The values of the label `project`. Names of the configuration always have a label. Of the others those that the engine has answered have one, up to a
+ * limit; then the one that was not used for longest gives way, if that is an hour, and its counts are dropped.
+ * @param counters that have the label `project`
+ * @returns the label of a project as a request names it; '' for none
+ */
+function createProjectLabels(
+  names: Pick<KnownNames, 'find'>,
+  clock: Pick<Clock, 'now'>,
+  counters: readonly Counter<'project'>[],
+): (project: string) => string {
+  /** Of names that the configuration does not hold: the least recently used one first. */
+  const labels = new Map<Scope, { readonly label: string; readonly used: number }>();
+
+  function makeRoom(now: number): boolean {
+    if (labels.size < MAX_LABELS) return true;
+    const [oldest] = labels;
+    if (oldest === undefined || now - oldest[1].used < UNUSED) return false;
+    labels.delete(oldest[0]);
+    for (const counter of counters) void drop(counter, oldest[1].label);
+    return true;
+  }
+
+  return (project) => {
+    if (project === '') return '';
+    const name = names.find(project);
+    if (name?.configured === true) return name.spelling;
+    const scope = projectScope(project);
+    const now = clock.now();
+    const known = labels.get(scope);
+    if (known === undefined && (name === undefined || !makeRoom(now))) return 'other';
+    const label = known?.label ?? name?.spelling ?? 'other';
+    labels.delete(scope);
+    labels.set(scope, { label, used: now });
+    return label;
+  };
+}
+
+async function drop(counter: Counter<'project'>, project: string): Promise<void> {
+  const { values } = await counter.get();
+  for (const { labels } of values) if (labels['project'] === project) counter.remove(labels);
 }

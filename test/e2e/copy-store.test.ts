@@ -61,6 +61,8 @@ function parts({ storage }: Place) {
     config: { driver: 'sqlite', path: storage['path'] ?? '' },
     createStorage: (config) =>
       createStorage(config, ['ADMIN'], { clock: systemClock, randomBytes, emit() {} }),
+    input: new PassThrough(),
+    output: new PassThrough(),
     prompts: { write: (line) => told.push(line) },
     now: () => 0,
     stopped: new AbortController().signal,

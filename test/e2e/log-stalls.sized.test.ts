@@ -140,6 +140,8 @@ async function start(
 
 /** More than a pipe holds, and the gateway besides. */
 const TOO_MANY = 1_200;
+/** More than a pipe or a socket holds. */
+const FILLS = 250;
 
 const isAlive = async (url: string) => (await send(url, { path: '/health/live' })).status;
 
@@ -187,42 +189,38 @@ describe('a gateway whose log nobody reads', () => {
   );
 
   test.each(
-    sampled<[Output, number]>([
-      ['a socket', 2],
-      ['a pipe for both outputs', 1],
-      ['a pipe for both outputs', 2],
-      ['a socket', 1],
+    sampled<[Output, number, string]>([
+      ['a pipe for both outputs', 1, 'it is told to'],
+      ['a socket', 2, 'it is told to'],
+      ['a pipe for both outputs', 2, 'it is told to'],
+      ['a socket', 1, 'it is told to'],
+      ['a socket', 2, 'its primary process is killed'],
     ]),
-  )('ends when it is told to: %s, workers: %i', async (output, workers) => {
-    const gateway = await start(output, { workers }, preloading(WARNS_AT_END));
-    await flood(gateway.url, 400);
-    gateway.stop();
-    expect(await gateway.ended).toBe(0);
+  )('ends with all its processes: %s, workers: %i, when %s', async (output, number, how) => {
+    const gateway = await start(output, { workers: number }, preloading(WARNS_AT_END));
+    await flood(gateway.url, FILLS);
+    const workers = gateway.workers();
+    const isTold = how === 'it is told to';
+    process.kill(gateway.pid, isTold ? 'SIGTERM' : 'SIGKILL');
+    expect(await gateway.ended).toBe(isTold ? 0 : 'SIGKILL');
+    await until(() => !workers.some((pid) => existsSync(`/proc/${pid}`)));
   });
 
   test.each(sampled<[Output]>([['a socket'], ['a pipe for both outputs']]))(
     'answers on when a worker ends by itself, and ends then: %s',
     async (output) => {
       const gateway = await start(output, { workers: 2 }, preloading(CAN_END));
-      await flood(gateway.url, 400);
+      await flood(gateway.url, FILLS);
       const [first = 0] = gateway.workers();
       const [, shared] = standardOf(gateway.pid);
       expect(gateway.workers().flatMap(standardOf)).not.toContain(shared);
       process.kill(first, 'SIGUSR2');
       await until(() => gateway.workers().length === 2 && !gateway.workers().includes(first));
-      expect(new Set(await flood(gateway.url, 200))).toEqual(new Set([200]));
+      expect(new Set(await flood(gateway.url, 100))).toEqual(new Set([200]));
       gateway.stop();
       expect(await gateway.ended).toBe(0);
     },
   );
-
-  test('leaves no worker behind when its primary process is killed', async () => {
-    const gateway = await start('a socket', { workers: 2 });
-    await flood(gateway.url, 400);
-    const workers = gateway.workers();
-    process.kill(gateway.pid, 'SIGKILL');
-    await until(() => !workers.some((pid) => existsSync(`/proc/${pid}`)));
-  });
 
   test('passes on what Node.js says of an error that ends a worker', async () => {
     const program = `process.once('SIGUSR2', () => { throw new Error('an error of its own'); });`;
@@ -239,15 +237,15 @@ describe('a gateway whose log nobody reads', () => {
     expect(stderr).toContain('Error: an error of its own');
   });
 
-  test.each<[Output]>([['a pipe for both outputs'], ['a socket']])(
+  test.each(sampled<[Output]>([['a pipe for both outputs'], ['a socket']]))(
     'answers on with workers, also when one ends and another one takes its place: %s',
     async (output) => {
       const gateway = await start(output, { workers: 2 });
-      await flood(gateway.url, 200);
+      await flood(gateway.url, 100);
       const [first = 0] = gateway.workers();
       process.kill(first, 'SIGKILL');
       await until(() => gateway.workers().length === 2 && !gateway.workers().includes(first));
-      const statuses = await flood(gateway.url, 200);
+      const statuses = await flood(gateway.url, 100);
       expect(new Set(statuses)).toEqual(new Set([200]));
       gateway.read();
       gateway.stop();

@@ -82,11 +82,10 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     types: ['freshness', 'config', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'openapi'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'cache'],
     types: ['config'],
   },
   api: { values: ['http', 'storage', 'roles', 'datasets'], types: ['auth', 'config'] },
-  openapi: { values: ['xmla'] },
   engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
   storage: { values: ['proxy', 'roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },

@@ -1,16 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { HELP, parseArguments, UsageError, type Command } from '../../../src/cli/arguments.ts';
+import { HELP, parseArguments, UsageError } from '../../../src/cli/arguments.ts';
 
-const RIGHT: readonly (readonly [words: string, command: Command])[] = [
+const RIGHT: readonly (readonly [words: string, command: object])[] = [
   ['', { kind: 'serve', config: undefined }],
   ['serve', { kind: 'serve', config: undefined }],
   ['--config a.yaml', { kind: 'serve', config: 'a.yaml' }],
   ['serve --config a.yaml', { kind: 'serve', config: 'a.yaml' }],
   ['--config=a.yaml serve', { kind: 'serve', config: 'a.yaml' }],
   ['--config=-odd.yaml', { kind: 'serve', config: '-odd.yaml' }],
-  ['demo', { kind: 'demo', once: false, port: undefined }],
+  ['demo', { kind: 'demo', port: undefined }],
   ['demo --once --port 0', { kind: 'demo', once: true, port: 0 }],
-  ['demo --port=65535', { kind: 'demo', once: false, port: 65_535 }],
+  ['demo --port=65535', { kind: 'demo', port: 65_535 }],
   ['check --config a.yaml', { kind: 'check', config: 'a.yaml' }],
   ['hash-password', { kind: 'hash-password', name: undefined }],
   ['hash-password ADMIN', { kind: 'hash-password', name: 'ADMIN' }],

@@ -53,6 +53,8 @@ function parts(storage: Storage, config: StorageConfig = SQLITE) {
     common: {
       config,
       createStorage: async () => storage,
+      input: new PassThrough(),
+      output: new PassThrough(),
       prompts: { write: (text: string) => told.push(text) },
       now: () => 0,
       stopped: stopping.signal,

@@ -18,14 +18,13 @@ describe('the progress of a long command', () => {
     progress.add({ bytes: 10 * MIB });
     clock.now += 100;
     progress.add({ records: 1 });
-    progress.expectRecords(2);
-    progress.expectBytes(20 * MIB);
+    progress.expect({ records: 2 });
+    progress.expect({ bytes: 20 * MIB });
     clock.now += 99;
     progress.add({ bytes: 5 * MIB });
     clock.now += 1;
     progress.add({ records: 1, bytes: 5 * MIB });
-    progress.show();
-    progress.leave();
+    progress.end(true);
     expect(written).toEqual([
       '\rmdx-gateway import-store: 1 records, 10.0 MiB',
       '\rmdx-gateway import-store: 2 of 2 records, 20.0 of 20.0 MiB',
@@ -36,12 +35,12 @@ describe('the progress of a long command', () => {
 
   test('is a line now and then elsewhere', () => {
     const { progress, written, clock } = watch(false);
-    progress.expectRecords(200);
+    progress.expect({ records: 200 });
     for (let record = 1; record <= 200; record += 1) {
       clock.now += 100;
       progress.add({ records: 1, bytes: 1_000 });
     }
-    progress.leave();
+    progress.end(false);
     expect(written).toEqual([
       'mdx-gateway import-store: 50 of 200 records, 0.0 MiB\n',
       'mdx-gateway import-store: 100 of 200 records, 0.1 MiB\n',
@@ -52,7 +51,7 @@ describe('the progress of a long command', () => {
 
   test('of a command that failed at once is nothing', () => {
     const { progress, written } = watch(true);
-    progress.leave();
+    progress.end(false);
     expect(written).toEqual([]);
   });
 });

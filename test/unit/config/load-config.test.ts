@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { integer, type Reading } from '../../../src/config/kinds.ts';
 import { ConfigError } from '../../../src/config/problems.ts';
-import { key, readSetting, section } from '../../../src/config/setting.ts';
+import { key, section } from '../../../src/config/setting.ts';
 import { fakeReadFile, FOLDER, load, WORKING_FOLDER } from './fake-files.ts';
 import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY } from './pem-samples.ts';
 
@@ -326,15 +326,17 @@ test('certificates of the gateway and of the engine are checked and given as abs
 });
 
 test('a withdrawn key may stand in the file, has no effect, and is named', () => {
-  const former = section('A section.', { port: key(integer(0, 9), 1).means('A port.') }, ['speed']);
+  const former = section({ port: key(integer(0, 9), 1) }, ['speed']);
   const read = (written: object) => {
     const reading: Reading = {
       folder: '/',
+      workingFolder: '/',
+      readFile: fakeReadFile({}),
       hiddenPaths: new Set(),
       problems: [],
       withdrawn: [],
     };
-    const value = readSetting(former, written, reading, ['listen']);
+    const value = former.read(written, reading, ['listen']);
     return { value, problems: reading.problems, withdrawn: reading.withdrawn };
   };
   expect(read({ speed: [1], port: 2 })).toEqual({

@@ -51,7 +51,7 @@ test('no message shows a secret of the file, however wrong it is', () => {
         expect(tells(mistakes({ yaml }))).toBe(false);
       },
     ),
-    { numRuns: sizes.propertyRuns * 4 },
+    { numRuns: sizes.propertyRuns * 2 },
   );
 });
 
@@ -65,7 +65,7 @@ test('no message shows what stands around a mistake in the YAML', () => {
         expect(tells(mistakes({ yaml }))).toBe(false);
       },
     ),
-    { numRuns: sizes.propertyRuns * 4 },
+    { numRuns: sizes.propertyRuns * 2 },
   );
 });
 
@@ -104,7 +104,7 @@ test('no message shows what came from the environment, at whatever key', () => {
         expect(tells(lines)).toBe(false);
       },
     ),
-    { numRuns: sizes.propertyRuns * 4 },
+    { numRuns: sizes.propertyRuns * 2 },
   );
 });
 

@@ -1,12 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { formatBytes, formatTable, formatTime } from '../../../src/demo/table.ts';
-import type { Column } from '../../../src/demo/table.ts';
+import { formatBytes, formatTable, formatTime } from '../../../src/demo/demo.ts';
 
-const COLUMNS: readonly Column[] = [
-  { title: 'Query', align: 'left' },
-  { title: 'First', align: 'right' },
-];
+const COLUMNS = ['Query', 'First'];
 
 const lengths = (table: string): number[] =>
   table.split('\n').map((line) => Array.from(line).length);

@@ -6,16 +6,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLog, logEvents } from '../../../src/observability/log.ts';
 import { createLogOutput } from '../../../src/observability/log-output.ts';
+import { sampled } from '../../support/sizes.ts';
 import { handClock } from '../cache/fakes.ts';
 
-const sourceOf = (name: string) =>
-  JSON.stringify(new URL(`../../../src/observability/${name}.ts`, import.meta.url).href);
+const SOURCE = JSON.stringify(
+  new URL('../../../src/observability/log-output.ts', import.meta.url).href,
+);
 
 /** A program that has an `output`. */
 const programOf = (text: string) => `
   import { writeSync } from 'node:fs';
-  import { createLogOutput } from ${sourceOf('log-output')};
-  import { openUnblocked, unblock } from ${sourceOf('unblocked')};
+  import { createLogOutput, openUnblocked, unblock } from ${SOURCE};
   unblock(1);
   unblock(2);
   const fd = openUnblocked(1);
@@ -45,19 +46,24 @@ const numbered = (count: number) =>
 const WRITE = `for (let i = 0; i < 2000; i += 1) output.write('{"line":' + i + ',"text":"' + 'x'.repeat(i % 300) + '"}\\n');`;
 
 describe('the output of the log loses no line, and keeps their order', () => {
-  test.each([
-    ['comes to its end', ''],
-    ['is ended in the middle of a turn', 'process.exit(3);'],
-    ['fails with an error that nobody catches', "throw new Error('oops');"],
-    [
-      'fails with a rejection that nobody handles',
-      "void Promise.reject(new Error('oops')); await new Promise(() => setInterval(() => {}, 1000));",
-    ],
-    [
-      'is told to stop',
-      "process.once('SIGTERM', () => process.exit(0)); process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1000);",
-    ],
-  ])('when the process %s', async (_how, end) => {
+  test.each(
+    sampled(
+      [
+        ['is ended in the middle of a turn', 'process.exit(3);'],
+        ['fails with an error that nobody catches', "throw new Error('oops');"],
+        ['comes to its end', ''],
+        [
+          'fails with a rejection that nobody handles',
+          "void Promise.reject(new Error('oops')); await new Promise(() => setInterval(() => {}, 1000));",
+        ],
+        [
+          'is told to stop',
+          "process.once('SIGTERM', () => process.exit(0)); process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1000);",
+        ],
+      ],
+      2,
+    ),
+  )('when the process %s', async (_how, end) => {
     expect(await run(`${WRITE}\n${end}`)).toBe(numbered(2_000).join(''));
   });
 

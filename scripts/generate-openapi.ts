@@ -1,6 +1,11 @@
-import { readFileSync } from 'node:fs';
+/**
+ * Makes src/http/docs/openapi.json, which the gateway serves, from docs/openapi.yaml: writes its short forms out. Run it
+ * after every change of that file, or of src/common/reasons.ts and src/common/errors.ts; a test fails while they differ.
+ */
+
+import { readFileSync, writeFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { API_STATUS, GATEWAY_STATUS } from '../common/errors.ts';
+import { API_STATUS, GATEWAY_STATUS } from '../src/common/errors.ts';
 import {
   API_REASONS,
   BYPASS_REASONS,
@@ -9,13 +14,13 @@ import {
   REFUSAL_REASONS,
   type ApiReason,
   type GatewayReason,
-} from '../common/reasons.ts';
-import { soapFault } from '../xmla/soap-fault.ts';
+} from '../src/common/reasons.ts';
+import { soapFault } from '../src/xmla/soap-fault.ts';
 
 type Reason = GatewayReason | ApiReason;
 type Json = Readonly<Record<string, unknown>>;
 
-/** Failures of the gateway as openapi.yaml writes them; {@link failureAnswers} makes answers of them. */
+/** Failures of the gateway as docs/openapi.yaml writes them; {@link failureAnswers} makes answers of them. */
 interface Failures {
   readonly as: Shape | `${Shape}-or-engine`;
   readonly words: readonly Reason[];
@@ -44,7 +49,8 @@ interface WrittenDocument extends Json {
   readonly 'x-shared-answers': Readonly<Record<string, WrittenAnswers>>;
 }
 
-const SOURCE = new URL('./openapi.yaml', import.meta.url);
+const SOURCE = new URL('../docs/openapi.yaml', import.meta.url);
+const SERVED = new URL('../src/http/docs/openapi.json', import.meta.url);
 
 const STATUS: Readonly<Record<Reason, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
 const MEANING: Readonly<Record<Reason, string>> = { ...GATEWAY_REASONS, ...API_REASONS };
@@ -60,10 +66,11 @@ const WORDS = new Map(
 );
 
 /**
- * The whole HTTP surface in OpenAPI 3.1, as openapi.yaml tells it. Words, statuses and meanings of failures come from
- * src/common/reasons.ts and src/common/errors.ts; every answer in the tests is compared with the document.
+ * The text of the whole HTTP surface in OpenAPI 3.1. Words, statuses and meanings of failures come from
+ * src/common/reasons.ts and src/common/errors.ts; every answer in the tests is compared with the document. The version is
+ * that of the program which serves it.
  */
-export function openApiDocument({ version }: { readonly version: string }): Json {
+export function renderOpenApi(): string {
   const written = parse(readFileSync(SOURCE, 'utf8')) as WrittenDocument;
   const {
     'x-failure-headers': headers,
@@ -89,11 +96,12 @@ export function openApiDocument({ version }: { readonly version: string }): Json
     Object.entries(answersOf(answers)).map(([status, answer]) => [`${name}-${status}`, answer]),
   );
   const expanded = expand(document, answersOf) as WrittenDocument;
-  return {
+  const whole = {
     ...expanded,
-    info: { ...expanded.info, version },
+    info: { ...expanded.info, version: '' },
     components: { ...expanded.components, responses: Object.fromEntries(responses) },
   };
+  return `${JSON.stringify(whole, undefined, 2)}\n`;
 }
 
 function expand(value: unknown, answersOf: (answers: WrittenAnswers) => Json): unknown {
@@ -217,3 +225,5 @@ function fault(group: readonly Reason[]): Json {
     }),
   };
 }
+
+if (import.meta.main) writeFileSync(SERVED, renderOpenApi());
