@@ -1,5 +1,5 @@
 import { foldCase } from '../common/fold-case.ts';
-import { ADMIN_ROLE, type Member, type Role } from '../roles/role.ts';
+import { ADMIN_ROLE, type Member, type Role, type RoleSummary } from '../roles/role.ts';
 import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
 /** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
@@ -12,18 +12,17 @@ export type Row = Readonly<Record<string, unknown>>;
 export interface Session {
   /**
    * Runs one statement, whose values stand as `?1`, `?2` … in its text.
+   * @param carries whether it carries a piece of a document: it then gets more time, and the time of the operation
+   *   begins anew after it, since the connection has proved alive
    * @throws StorageUnavailable `nothing-done`: what it is part of is undone
    */
-  rows(text: string, values?: readonly Value[]): Promise<readonly Row[]>;
+  rows(text: string, values?: readonly Value[], carries?: boolean): Promise<readonly Row[]>;
   /**
-   * Runs a statement that carries a piece of a document. It gets more time, and the time of the operation
-   * begins anew after it: the connection has proved alive.
+   * Runs several statements that give nothing back, or one.
+   * @throws StorageUnavailable as {@link Session.rows}; `unknown` when `COMMIT` was sent, and it is not known what
+   *   became of it
    */
-  carry(text: string, values: readonly Value[]): Promise<readonly Row[]>;
-  /** Runs several statements that give nothing back. @throws as {@link Session.rows} */
   script(text: string): Promise<void>;
-  /** @throws StorageUnavailable `unknown` when it was sent, and it is not known what became of it */
-  commit(): Promise<void>;
 }
 
 /**
@@ -41,8 +40,8 @@ export interface SqlDatabase {
   open(): Promise<void>;
   /** The work may be done twice, if the first time was in vain. */
   run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
-  /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
-  long(kind: 'snapshot' | 'write'): Promise<{ readonly session: Session; end(): Promise<void> }>;
+  /** A connection of its own for long work. What is not committed when it ends is undone. */
+  long(): Promise<{ readonly session: Session; end(): Promise<void> }>;
   /** As {@link Storage.renewCertificates}; left out where there are none. */
   renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
@@ -56,8 +55,8 @@ export interface Dialect {
    * released is never changed, a new version is added at the end.
    */
   readonly migrations: readonly string[];
-  /** Begins what sees one moment, and a transaction that writes. */
-  readonly begin: Readonly<Record<'snapshot' | 'write', string>>;
+  /** Begins what sees one moment, a transaction that writes, and one while which no other one makes ids. */
+  readonly begin: Readonly<Record<'snapshot' | 'write' | 'alone', string>>;
   /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
   version(session: Session): Promise<number>;
   setVersion(version: number): string;
@@ -73,8 +72,6 @@ export interface Dialect {
   readonly forShare: string;
   /** Waits until no other transaction gives a role a name; undefined where writes come one by one anyway. */
   readonly lockNames: string | undefined;
-  /** The same for everything that makes ids. */
-  readonly lockIds: string | undefined;
   /** Gives the next id away, as `id`. */
   readonly takeId: Readonly<Record<'role' | 'dataset', string>>;
   /** How many `roles` and `datasets` there are, and the ids that come next, `role` and `dataset`. */
@@ -83,8 +80,6 @@ export interface Dialect {
   readonly advanceIds: string;
   /** Whether the bytes ?1 stand in the column `folded`. */
   readonly contains: string;
-  /** The larger one of two numbers or moments. */
-  readonly greatest: string;
   /** The moment that many milliseconds from now, as `roles_shared_until` has it. */
   moment(milliseconds: number): string;
   /** Adds members at the end of role ?1, each once, and returns a row for each that was not there: ?2 as by {@link membersJson}. */
@@ -115,8 +110,7 @@ export async function perform<T>(
   if (kind === 'read') return await work(session);
   await session.script(begin[kind]);
   const result = await work(session);
-  if (kind === 'write' && !isRefusal(result)) await session.commit();
-  else await session.script('ROLLBACK');
+  await session.script(kind === 'write' && !isRefusal(result) ? 'COMMIT' : 'ROLLBACK');
   return result;
 }
 
@@ -234,13 +228,16 @@ export async function readRoles(
      ORDER BY r.id, m.position`,
     values,
   );
-  return [...Map.groupBy(rows, ({ id }) => Number(id))].map(([id, [first, ...others]]) => ({
-    id,
-    name: textOf(first?.['name']),
-    description: textOf(first?.['description']),
+  return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
     // A role without members has one row, without a member.
-    contains: [first, ...others]
-      .filter((row) => row?.['member'] != null)
-      .map((row) => ({ type: 'user', name: textOf(row?.['member']) })),
-  }));
+    const named = ofRole.filter(({ member }) => member !== null);
+    const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
+    return Object.assign(summaryOf(only(ofRole)), { contains });
+  });
 }
+
+export const summaryOf = ({ id, name, description }: Row): RoleSummary => ({
+  id: Number(id),
+  name: textOf(name),
+  description: textOf(description),
+});

@@ -11,9 +11,7 @@ function house() {
     database.prepare(text).all(...(values as readonly SQLInputValue[]));
   const session: Session = {
     rows,
-    carry: rows,
     script: async (text) => database.exec(text),
-    commit: async () => {},
   };
   const ran: string[] = [];
   const version = () =>
