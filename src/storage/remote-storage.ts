@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type {
   IncomingHttpHeaders,
   IncomingMessage,
@@ -65,51 +66,46 @@ export interface HeldAnswer {
 export function createRemoteStorage(config: RemoteConfig) {
   const upstream = createUpstream(config, false);
   const forward = createForward(upstream);
-  const { timeout } = config;
-
-  /** Sends nothing of the request that came in but what is named here. */
-  function send(
-    { method, target, query, headers, body }: RemoteRequest,
-    signal?: AbortSignal,
-  ): Promise<IncomingMessage> {
-    const authorization =
-      config.service === undefined ? headers.authorization : serviceAuthorization(config.service);
-    const path = remoteTarget(config.url, target, query);
-    const sent = requestHeaders(headers, authorization, body?.length, SENT);
-    return forward({ method, path, headers: sent, body }, { signal, timeout });
-  }
 
   /**
-   * The head as a client may have it.
-   * @param outcome of a request that is redirected
-   * @throws StorageUnavailable when the server refused a login that is not the client's, or points elsewhere:
+   * Sends nothing of the request that came in but what is named here.
+   * @param outcome what is known when no answer came, or one that is none
+   * @param take gets the answer with its head as a client may have it
+   * @throws StorageUnavailable also when the server refused a login that is not the client's, or points elsewhere:
    *   the interface knows no redirects, and only the gateway could follow one
    */
-  function acceptedHead(
-    answer: IncomingMessage,
+  async function ask<T>(
+    { method, target, query, headers, body }: RemoteRequest,
     outcome: StorageUnavailable['outcome'],
-  ): AcceptedHead {
-    const { status, statusMessage, headers } = answerHead(answer);
-    if (status >= 300 && status < 400) {
-      const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
-      throw new StorageUnavailable(
-        outcome,
-        undefined,
-        `The storage answers with a redirect; its operator must correct storage.url.${doubt}`,
-      );
+    signal: AbortSignal | undefined,
+    take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
+  ): Promise<T> {
+    const { service, timeout, url, login } = config;
+    const authorization =
+      service === undefined ? headers.authorization : serviceAuthorization(service);
+    const path = remoteTarget(url, target, query);
+    const sent = requestHeaders(headers, authorization, body?.length, SENT);
+    let answer: IncomingMessage | undefined;
+    try {
+      answer = await forward({ method, path, headers: sent, body }, { signal, timeout });
+      const head = answerHead(answer);
+      if (head.status >= 300 && head.status < 400) {
+        const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
+        const what = 'The storage answers with a redirect; its operator must correct storage.url.';
+        throw new StorageUnavailable(outcome, undefined, `${what}${doubt}`);
+      }
+      if (refusedLogin(head.status, login)) {
+        const what = 'The storage refused the login of the gateway; its operator must correct';
+        throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
+      }
+      const allowed = { ...answerHeaders(head.headers), 'cache-control': 'no-store' };
+      return await take(answer, { ...head, headers: allowed });
+    } catch (error) {
+      answer?.destroy();
+      if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
+      const known = error instanceof NotConnected ? 'nothing-done' : outcome;
+      throw new StorageUnavailable(known, reasonOf(error));
     }
-    if (!refusedLogin(status, config.login)) {
-      return {
-        status,
-        statusMessage,
-        headers: { ...answerHeaders(headers), 'cache-control': 'no-store' },
-      };
-    }
-    throw new StorageUnavailable(
-      'nothing-done',
-      undefined,
-      'The storage refused the login of the gateway; its operator must correct storage.service.',
-    );
   }
 
   return {
@@ -125,58 +121,41 @@ export function createRemoteStorage(config: RemoteConfig) {
     ): Promise<void> {
       const gone = new AbortController();
       const leave = () => gone.abort();
-      if (response.destroyed) throw clientGone();
+      if (response.destroyed) leave();
       response.once('close', leave);
-      let answer: IncomingMessage | undefined;
       try {
-        answer = await send(sent, gone.signal);
-        const head = acceptedHead(answer, 'nothing-done');
-        response.writeHead(head.status, head.statusMessage, head.headers);
-        await pipeline(answer, response, { end: false });
-        response.end();
-        await new Promise((resolve) => void response.once('close', resolve));
-        if (!response.writableFinished) throw clientGone();
+        await ask(sent, 'nothing-done', gone.signal, async (answer, head) => {
+          response.writeHead(head.status, head.statusMessage, head.headers);
+          await pipeline(answer, response, { end: false });
+          response.off('close', leave).end();
+          await once(response, 'close');
+          if (!response.writableFinished) leave();
+        });
       } catch (error) {
-        answer?.destroy();
-        // Its going away ends the request, which then fails in one way or another.
-        if (gone.signal.aborted) throw clientGone();
-        if (response.headersSent) breakOff(request, response);
-        throw error instanceof GatewayError || error instanceof StorageUnavailable
-          ? error
-          : new StorageUnavailable('nothing-done', reasonOf(error));
+        if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
+        if (!gone.signal.aborted) throw error;
       } finally {
         response.off('close', leave);
       }
+      // Its going away ends the request, which then fails in one way or another.
+      if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
     },
     /**
      * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of
      * its client.
      * @throws StorageUnavailable when no whole answer came
      */
-    async change(sent: RemoteRequest): Promise<HeldAnswer> {
-      let answer: IncomingMessage | undefined;
-      try {
-        answer = await send(sent);
-        const head = acceptedHead(answer, 'unknown');
+    change: (sent: RemoteRequest): Promise<HeldAnswer> =>
+      ask(sent, 'unknown', undefined, async (answer, head) => {
         const body = await bodyUpTo(answer, LONGEST_HELD);
         if (body === undefined) throw new Error('the answer to a change is too long');
         return { head, body };
-      } catch (error) {
-        answer?.destroy();
-        if (error instanceof StorageUnavailable) throw error;
-        const outcome = error instanceof NotConnected ? 'nothing-done' : 'unknown';
-        throw new StorageUnavailable(outcome, reasonOf(error));
-      }
-    },
+      }),
     /** Whether a connection to it can be made. Never rejects. */
     reachable: upstream.reachable,
     /** Breaks off what is under way. */
     close: upstream.close,
   };
-}
-
-function clientGone(): GatewayError {
-  return new GatewayError('client-gone', 'The client went away.');
 }
 
 /**
@@ -208,8 +187,7 @@ function remoteTarget(url: string, below: string, known: readonly string[]): str
  */
 export function refuseClimbing(parameters: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(parameters)) {
-    const parts = value.split(/[/\\]/).map((part) => part.split(';', 1)[0]);
-    if (!parts.some((part) => part === '.' || part === '..')) continue;
+    if (!/(?:^|[/\\])\.\.?(?:$|[/\\;])/.test(value)) continue;
     throw new GatewayError(
       'bad-request',
       `${name}: must not be "." or "..", nor hold them between slashes.`,
