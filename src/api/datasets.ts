@@ -6,8 +6,8 @@ import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
-import { checked, receiveDataset, sendData, sendValue } from './json.ts';
-import type { ApiExchange, ApiHandlers } from './operations.ts';
+import type { ApiExchange, ApiHandlers } from './api.ts';
+import { checked, receiveDataset, sendValue } from './json.ts';
 
 /** The operations of the interface document §4.2. */
 export function createDatasetOperations(options: {
@@ -57,14 +57,12 @@ export function createDatasetOperations(options: {
     return { dataset_id: saved.id };
   }
 
-  async function receive(exchange: ApiExchange, how: 'create' | 'update'): Promise<void> {
-    const saved = await documents.receive(
+  const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
+    documents.receive(
       exchange,
       () => receiveDataset(exchange.request, maxDocument),
       (body) => save(exchange, how, body),
     );
-    sendData(exchange.response, saved);
-  }
 
   return {
     async exportDataset(exchange) {
@@ -82,7 +80,7 @@ export function createDatasetOperations(options: {
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      await receive(exchange, 'create');
+      return receive(exchange, 'create');
     },
 
     updateDataset: (exchange) => receive(exchange, 'update'),

@@ -10,12 +10,7 @@ import {
 } from '../storage/remote-storage.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
-import {
-  API_OPERATIONS,
-  type ApiExchange,
-  type ApiHandlers,
-  type ApiOperation,
-} from './operations.ts';
+import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {

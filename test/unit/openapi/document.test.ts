@@ -2,7 +2,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/common/errors.ts';
-import { API_OPERATIONS } from '../../../src/api/operations.ts';
+import { API_OPERATIONS } from '../../../src/api/api.ts';
 import {
   type Answer,
   type Answers,
