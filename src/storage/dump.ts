@@ -4,13 +4,12 @@
  * that was cut short or changed is known. Each line ends with a line feed.
  */
 
-import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/check-document.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { roleBody } from '../roles/role-body.ts';
-import { ADMIN_ROLE, type Role } from '../roles/role.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
 import { OperatorError, type StorageRecord } from './storage.ts';
 
 const FORMAT = 'mdx-gateway-store';
@@ -27,6 +26,8 @@ const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
 
 const LINE_FEED = 0x0a;
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 const NO_HEAD = 'is not the head of an exported store';
 
 function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -36,13 +37,24 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 const text = z.string({ error: 'must be a string' });
 const object = { error: 'must be an object' };
+const anyLine = z.looseObject({}, object);
 
-const headLine = z.object({
-  roles: whole(0),
-  datasets: whole(0),
-  nextRoleId: whole(1),
-  nextDatasetId: whole(1),
-});
+const headLine = z
+  .looseObject({})
+  .refine(({ format }) => format === FORMAT, { error: NO_HEAD, abort: true })
+  .refine(({ version }) => version === VERSION, {
+    error: ({ input }) =>
+      `the file is of version ${JSON.stringify((input as { version: unknown }).version)}; this program reads version ${VERSION} only`,
+    abort: true,
+  })
+  .pipe(
+    z.object({
+      roles: whole(0),
+      datasets: whole(0),
+      nextRoleId: whole(1),
+      nextDatasetId: whole(1),
+    }),
+  );
 
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
@@ -81,8 +93,7 @@ function* valuesOf(record: StorageRecord): Generator<object> {
     const { kind: _, ...head } = record;
     yield { format: FORMAT, version: VERSION, ...head };
   } else if (record.kind === 'role') {
-    const { id, name, description, contains } = record.role;
-    yield { role: { id, name, description, contains } };
+    yield { role: record.role };
   } else {
     const { id, lastModified, dataset } = record;
     const { project, name, type, document } = dataset;
@@ -102,13 +113,12 @@ function* valuesOf(record: StorageRecord): Generator<object> {
 export async function* fromLines(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<StorageRecord, void, undefined> {
-  const lines = checkedLines(chunks);
+  const lines = readLines(chunks);
   for await (const line of lines) {
-    const { number, value } = line;
-    if (number === 1) yield readHead(line);
-    else if (value['role'] !== undefined) yield { kind: 'role', ...read(line, roleLine) };
-    else if (value['dataset'] !== undefined) yield await readDataset(line, lines);
-    else throw broken(number, 'must hold "role", "dataset" or "end"');
+    if (line.number === 1) yield { kind: 'head', ...read(line, headLine) };
+    else if (line.value['role'] !== undefined) yield { kind: 'role', ...read(line, roleLine) };
+    else if (line.value['dataset'] !== undefined) yield await readDataset(line, lines);
+    else throw broken(line.number, 'must hold "role", "dataset" or "end"');
   }
 }
 
@@ -119,34 +129,46 @@ interface Line {
 }
 
 /** The lines but the last, which is checked when it is reached. */
-async function* checkedLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
+async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
   const digest = createHash('sha256');
-  let number = 0;
+  let number = 1;
   let ended = false;
-  for await (const bytes of splitLines(chunks)) {
-    number += 1;
-    if (ended) throw broken(number, 'nothing may follow the line "end"');
-    if (bytes.at(-1) !== LINE_FEED) throw broken(number, 'the file ends within this line');
-    ended = number > 1 && bytes.toString('latin1', 0, 7) === '{"end":';
-    if (!ended) {
-      digest.update(bytes);
-      yield { number, value: objectIn(bytes, number) };
-    } else if (bytes.toString() !== endLine(digest.digest('hex'))) {
-      throw broken(number, 'the digest does not fit: the file was changed or is damaged');
+  let pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    for (let from = 0; from < chunk.length;) {
+      if (ended) throw broken(number, 'nothing may follow the line "end"');
+      const feed = chunk.indexOf(LINE_FEED, from);
+      const to = feed === -1 ? chunk.length : feed + 1;
+      pieces.push(chunk.subarray(from, to));
+      length += to - from;
+      from = to;
+      if (number === 1 && length > LONGEST_HEAD) throw broken(number, NO_HEAD);
+      if (length > LONGEST_LINE) throw broken(number, 'is longer than 256MiB');
+      if (feed === -1) continue;
+      const bytes = Buffer.concat(pieces, length);
+      [pieces, length] = [[], 0];
+      ended = number > 1 && bytes.toString('latin1', 0, 7) === '{"end":';
+      if (!ended) {
+        digest.update(bytes);
+        yield { number, value: read({ number, value: jsonIn(bytes, number) }, anyLine) };
+      } else if (bytes.toString() !== endLine(digest.digest('hex'))) {
+        throw broken(number, 'the digest does not fit: the file was changed or is damaged');
+      }
+      number += 1;
     }
   }
-  if (!ended) throw broken(number + 1, 'the file ends before its line "end"');
+  if (length > 0) throw broken(number, 'the file ends within this line');
+  if (!ended) throw broken(number, 'the file ends before its line "end"');
   return undefined;
 }
 
-function readHead(line: Line): StorageRecord {
-  const { format, version } = line.value;
-  if (format !== FORMAT) throw broken(line.number, NO_HEAD);
-  if (version !== VERSION) {
-    const what = `the file is of version ${JSON.stringify(version)}; this program reads version ${VERSION} only`;
-    throw broken(line.number, what);
+function jsonIn(bytes: Buffer, number: number): unknown {
+  try {
+    return JSON.parse(UTF8.decode(bytes));
+  } catch {
+    throw broken(number, 'is not JSON');
   }
-  return { kind: 'head', ...read(line, headLine) };
 }
 
 /** @param lines stands behind the line of the dataset, and is moved on behind its document */
@@ -180,53 +202,12 @@ async function readDataset(
   return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
 }
 
-/** Lines with the line feed at their ends; the last one may lack it. */
-async function* splitLines(
-  chunks: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Buffer, undefined, undefined> {
-  let number = 1;
-  let pieces: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of chunks) {
-    for (let from = 0; from < chunk.length;) {
-      const feed = chunk.indexOf(LINE_FEED, from);
-      const to = feed === -1 ? chunk.length : feed + 1;
-      pieces.push(chunk.subarray(from, to));
-      length += to - from;
-      from = to;
-      if (number === 1 && length > LONGEST_HEAD) throw broken(number, NO_HEAD);
-      if (length > LONGEST_LINE) throw broken(number, 'is longer than 256MiB');
-      if (feed === -1) continue;
-      const line = Buffer.concat(pieces, length);
-      [pieces, length] = [[], 0];
-      number += 1;
-      yield line;
-    }
-  }
-  if (length > 0) yield Buffer.concat(pieces, length);
-  return undefined;
-}
-
-function objectIn(bytes: Buffer, number: number): Line['value'] {
-  if (!isUtf8(bytes)) throw broken(number, 'is not UTF-8 text');
-  let value: unknown;
-  try {
-    value = JSON.parse(bytes.toString());
-  } catch {
-    throw broken(number, 'is not JSON');
-  }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Line['value'];
-  }
-  throw broken(number, 'must be an object');
-}
-
 /** @throws Error with the first problem */
-function read<T>({ number, value }: Line, schema: z.ZodType<T>): T {
+function read<T>({ number, value }: { number: number; value: unknown }, schema: z.ZodType<T>): T {
   const { success, data, error } = schema.safeParse(value);
   if (success) return data;
   const [{ path, message } = { path: [], message: 'is not as it must be' }] = error.issues;
-  throw broken(number, `${z.core.toDotPath(path)}: ${message}`);
+  throw broken(number, path.length === 0 ? message : `${z.core.toDotPath(path)}: ${message}`);
 }
 
 function broken(number: number, what: string): Error {
@@ -245,26 +226,25 @@ export async function* inOrder(
   const counted = { role: 0, dataset: 0 };
   for await (const record of records) {
     const { kind } = record;
-    if (kind === 'head') {
-      refuseUnless(head === undefined, 'the records hold two heads');
-      head = record;
-    } else {
-      if (head === undefined) throw new OperatorError('the records must begin with a head');
+    const first = head === undefined;
+    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
+    if (kind === 'head') head = record;
+    else {
       const id = kind === 'role' ? record.role.id : record.id;
-      const next = kind === 'role' ? head.nextRoleId : head.nextDatasetId;
+      const next = (kind === 'role' ? head?.nextRoleId : head?.nextDatasetId) ?? 0;
       refuseUnless(id > last[kind], `${kind} ${id} stands behind ${kind} ${last[kind]}`);
       refuseUnless(id < next, `${kind} ${id} is not below the next id, which is ${next}`);
-      if (kind === 'role') {
-        refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
-        refuseUnless(
-          counted.role > 0 || id === ADMIN_ROLE.id,
-          `the first role must be the built-in one, ${ADMIN_ROLE.id}`,
-        );
-        // Each driver would do something else with them.
-        refuseUnless(!hasRepeatedMember(record.role), `role ${id} has a member twice`);
-      }
       last[kind] = id;
       counted[kind] += 1;
+    }
+    if (kind === 'role') {
+      const { id, contains } = record.role;
+      const folded = new Set(contains.map(({ name }) => foldCase(name)));
+      const built = `the first role must be the built-in one, ${ADMIN_ROLE.id}`;
+      refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
+      refuseUnless(counted.role > 1 || id === ADMIN_ROLE.id, built);
+      // Each driver would do something else with them.
+      refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
     }
     yield record;
   }
@@ -277,8 +257,4 @@ export async function* inOrder(
 
 function refuseUnless(holds: boolean, problem: string): void {
   if (!holds) throw new OperatorError(problem);
-}
-
-function hasRepeatedMember({ contains }: Role): boolean {
-  return new Set(contains.map(({ name }) => foldCase(name))).size < contains.length;
 }
