@@ -1,5 +1,5 @@
 import { exportQuery, importQuery, type DatasetStore } from '../datasets/dataset.ts';
-import { readDocument } from '../datasets/read-document.ts';
+import { readDocument } from '../datasets/dataset.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { ReceivedBody } from '../http/read-body.ts';

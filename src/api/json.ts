@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { scanJson } from '../datasets/json-text.ts';
+import { scanJson } from '../datasets/document.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import { sendWhole } from '../http/answers.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';

@@ -1,5 +1,5 @@
 import type { RemoteConfig } from '../config/config.ts';
-import { readDocument } from '../datasets/read-document.ts';
+import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import {

@@ -6,9 +6,9 @@
 
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { checkDocument } from '../datasets/check-document.ts';
+import { checkDocument } from '../datasets/document.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { roleBody } from '../roles/role-body.ts';
+import { roleBody } from '../roles/role.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import { OperatorError, type StorageRecord } from './storage.ts';
 
