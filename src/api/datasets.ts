@@ -1,5 +1,4 @@
-import { exportQuery, importQuery, type DatasetStore } from '../datasets/dataset.ts';
-import { readDocument } from '../datasets/dataset.ts';
+import { exportQuery, importQuery, readDocument, type DatasetStore } from '../datasets/dataset.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
@@ -8,6 +7,9 @@ import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
 import type { ApiExchange, ApiHandlers } from './api.ts';
 import { checked, receiveDataset, sendValue } from './json.ts';
+
+const EXISTS = 'dataset_name: the project has a dataset of this name already';
+const NONE = 'dataset_name: the project has no dataset of this name';
 
 /** The operations of the interface document §4.2. */
 export function createDatasetOperations(options: {
@@ -42,18 +44,8 @@ export function createDatasetOperations(options: {
       write: async () => datasets[how](dataset),
       made: (result) => (result === 'no-such-dataset' ? 'no' : 'yes'),
     });
-    if (saved === 'exists') {
-      throw new ApiError(
-        'dataset-exists',
-        'dataset_name: the project has a dataset of this name already; PUT updates it.',
-      );
-    }
-    if (saved === 'no-such-dataset') {
-      throw new ApiError(
-        'no-such-dataset',
-        'dataset_name: the project has no dataset of this name; POST imports it.',
-      );
-    }
+    if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
+    if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
     return { dataset_id: saved.id };
   }
 

@@ -1,9 +1,15 @@
 import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { LEASE_MARGIN } from '../common/lease.ts';
-import { ADMIN_ROLE } from '../roles/role.ts';
-import { membershipBody, ROLE_FIELDS, roleBody, roleIdPath, roleListQuery } from '../roles/role.ts';
-import type { RoleStore } from '../roles/role.ts';
+import {
+  ADMIN_ROLE,
+  membershipBody,
+  ROLE_FIELDS,
+  roleBody,
+  roleIdPath,
+  roleListQuery,
+  type RoleStore,
+} from '../roles/role.ts';
 import type { ApiExchange, ApiHandlers } from './api.ts';
 import { checked, readJson } from './json.ts';
 
