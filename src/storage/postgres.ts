@@ -266,7 +266,7 @@ export function createPostgresStorage({
     const first = !used.has(client);
     used.add(client);
     try {
-      const result = await perform(POSTGRES, createSession(client, budget), kind, work);
+      const result = await perform(createSession(client, budget), kind, work);
       client.release();
       return result;
     } catch (error) {
@@ -281,7 +281,7 @@ export function createPostgresStorage({
   /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepare(): Promise<void> {
     preparation ??= attempt('write', createBudget(timeout), (session) =>
-      bringUpToDate(session, POSTGRES, parts),
+      bringUpToDate(session, parts),
     ).catch((error: unknown) => {
       preparation = undefined;
       const problem = operatorProblem(error, settings);
@@ -367,7 +367,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
       throw new StorageUnavailable(commits ? 'unknown' : 'nothing-done', error);
     }
   };
-  return { rows, script: async (text) => void (await rows(text)) };
+  return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
 /**

@@ -10,6 +10,7 @@ export type Row = Readonly<Record<string, unknown>>;
 
 /** One connection, for the time of one operation. */
 export interface Session {
+  readonly dialect: Dialect;
   /**
    * Runs one statement, whose values stand as `?1`, `?2` … in its text.
    * @param carries whether it carries a piece of a document: it then gets more time, and the time of the operation
@@ -102,13 +103,12 @@ export const isRefusal = (result: unknown): boolean =>
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
 export async function perform<T>(
-  { begin }: Dialect,
   session: Session,
   kind: Kind,
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
   if (kind === 'read') return await work(session);
-  await session.script(begin[kind]);
+  await session.script(session.dialect.begin[kind]);
   const result = await work(session);
   await session.script(kind === 'write' && !isRefusal(result) ? 'COMMIT' : 'ROLLBACK');
   return result;
@@ -150,11 +150,8 @@ export function only(rows: readonly Row[]): Row {
  * so at one time.
  * @throws OperatorError
  */
-export async function bringUpToDate(
-  session: Session,
-  dialect: Dialect,
-  parts: StorageParts,
-): Promise<'done'> {
+export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+  const { dialect } = session;
   const latest = dialect.migrations.length;
   const version = await dialect.version(session);
   if (version === latest) return 'done';
@@ -163,39 +160,38 @@ export async function bringUpToDate(
   if (version === 0) {
     await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);
     const contains = parts.firstMembers.map((name) => ({ type: 'user' as const, name }));
-    await insertRole(dialect, session, { ...ADMIN_ROLE, contains });
+    await insertRole(session, { ...ADMIN_ROLE, contains });
   }
   await session.script(dialect.setVersion(latest));
   return 'done';
 }
 
 /** Adds a role with its members, each once. */
-export async function insertRole(
-  dialect: Dialect,
-  session: Session,
-  { id, name, description, contains }: Role,
-): Promise<'done' | 'name-taken'> {
+export async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
+  const { id, name, description, contains } = role;
+  const { tables, insertMembers } = session.dialect;
   const rows = await session.rows(
-    `INSERT INTO ${dialect.tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
+    `INSERT INTO ${tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
      ON CONFLICT (folded) DO NOTHING RETURNING id`,
     [id, toBytes(name), foldedBytes(name), toBytes(description)],
   );
   if (rows.length === 0) return 'name-taken';
-  await session.rows(dialect.insertMembers, [id, membersJson(contains)]);
+  await session.rows(insertMembers, [id, membersJson(contains)]);
   return 'done';
 }
 
 /** @param document the values of the columns of its document */
 export async function insertDataset(
-  { documents: { columns }, tables }: Dialect,
   session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
   document: readonly Value[],
 ): Promise<'done' | 'exists'> {
+  const { columns } = session.dialect.documents;
+  const { datasets } = session.dialect.tables;
   const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
   const texts = [dataset.project, dataset.name, dataset.type].map(toBytes);
   const rows = await session.rows(
-    `INSERT INTO ${tables.datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
+    `INSERT INTO ${datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
      VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
     [id, ...texts, lastModified, ...document],
   );
@@ -206,21 +202,17 @@ export async function insertDataset(
  * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
  * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
  */
-export async function setRolesToken(
-  { tables }: Dialect,
-  session: Session,
-  token: string,
-): Promise<void> {
-  await session.rows(`UPDATE ${tables.storage} SET roles_token = ?1`, [token]);
+export async function setRolesToken(session: Session, token: string): Promise<void> {
+  await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
 }
 
 /** Reads roles with their members. @param which conditions, order, limit */
 export async function readRoles(
-  { tables, roleOfMember }: Dialect,
   session: Session,
   which: string,
   values: readonly Value[],
 ): Promise<readonly Role[]> {
+  const { tables, roleOfMember } = session.dialect;
   const rows = await session.rows(
     `SELECT r.id, r.name, r.description, m.name AS member
      FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r

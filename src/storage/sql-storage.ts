@@ -24,6 +24,8 @@ import {
 } from './sql-database.ts';
 import { OperatorError, type Storage, type StorageParts, type StorageRecord } from './storage.ts';
 
+type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]>;
+
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
 export function createSqlStorage(
   given: SqlDatabase,
@@ -47,12 +49,15 @@ export function createSqlStorage(
     run: (kind, work) => finishing(() => given.run(kind, work)),
     long: () => finishing(given.long),
   };
+  /** One statement, so that all that it gives is of one moment. */
+  const query: Query = (text, values) =>
+    database.run('read', (session) => session.rows(text, values));
   const makeToken = () => newToken(parts);
   const id = async () =>
-    String(only(await query(database, `SELECT id FROM ${given.dialect.tables.storage}`))['id']);
+    String(only(await query(`SELECT id FROM ${given.dialect.tables.storage}`))['id']);
   return {
-    roles: createRoleStore(database, makeToken),
-    datasets: createDatasetStore(database, parts.wallClock),
+    roles: createRoleStore(database, query, makeToken),
+    datasets: createDatasetStore(database, query, parts.wallClock),
     open: () => finishing(given.open),
     id,
     reachable: () =>
@@ -67,24 +72,22 @@ export function createSqlStorage(
   };
 }
 
-/** One statement, so that all that it gives is of one moment. */
-function query({ run }: SqlDatabase, text: string, values?: readonly Value[]) {
-  return run('read', (session) => session.rows(text, values));
-}
-
 /**
  * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
  * shared for a change of one member, alone for every other change; the row with the token, last.
  */
-function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleStore {
-  const { dialect, run } = database;
+function createRoleStore(
+  { dialect, run }: SqlDatabase,
+  query: Query,
+  makeToken: () => string,
+): RoleStore {
   const { storage, roles, members } = dialect.tables;
 
   /** A change that succeeds makes the role sets that were read earlier stale. */
   const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
-      if (!isRefusal(result)) await setRolesToken(dialect, session, makeToken());
+      if (!isRefusal(result)) await setRolesToken(session, makeToken());
       return result;
     });
 
@@ -102,12 +105,12 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
     create: (role) =>
       changing(async (session) => {
         const id = Number(only(await session.rows(dialect.takeId.role))['id']);
-        const result = await insertRole(dialect, session, { id, ...role });
+        const result = await insertRole(session, { id, ...role });
         return result === 'done' ? { id } : result;
       }),
 
     read: (id) =>
-      run('read', async (session) => (await readRoles(dialect, session, 'WHERE id = ?1', [id]))[0]),
+      run('read', async (session) => (await readRoles(session, 'WHERE id = ?1', [id]))[0]),
 
     update: (id, { name, description, contains }) =>
       changing(async (session) => {
@@ -153,7 +156,6 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
       const matching = `FROM ${roles} WHERE ${dialect.contains}`;
       // Without a role on the page, a row of nulls.
       const rows = await query(
-        database,
         `SELECT found.total, page.id, page.name, page.description
          FROM (SELECT count(*) AS total ${matching}) found
          LEFT JOIN (
@@ -168,7 +170,6 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
 
     async roleSet(userName) {
       const rows = await query(
-        database,
         `SELECT s.roles_token AS token, m.${dialect.roleOfMember} AS role
          FROM ${storage} s LEFT JOIN ${members} m ON m.folded = ?1 ORDER BY role`,
         [foldedBytes(userName)],
@@ -180,7 +181,6 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
     async token(lease) {
       const { token, noted } = only(
         await query(
-          database,
           `SELECT roles_token AS token, roles_lease >= ?1
              AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST)} AS noted FROM ${storage}`,
           [lease],
@@ -194,8 +194,7 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
           `UPDATE ${storage} SET
              roles_lease = CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ?1
                THEN roles_lease ELSE ?1 END,
-             roles_shared_until = CASE WHEN roles_shared_until > ${dialect.moment(SHARED_FOR)}
-               THEN roles_shared_until ELSE ${dialect.moment(SHARED_FOR)} END
+             roles_shared_until = ${dialect.moment(SHARED_FOR)}
            RETURNING roles_token AS token`,
           [lease],
         ),
@@ -204,11 +203,9 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
     },
 
     async lease() {
-      const rows = await query(
-        database,
-        `SELECT CASE WHEN roles_shared_until > ${dialect.moment(0)} THEN roles_lease ELSE 0 END AS lease
-         FROM ${storage}`,
-      );
+      const rows =
+        await query(`SELECT CASE WHEN roles_shared_until > ${dialect.moment(0)} THEN roles_lease ELSE 0 END AS lease
+         FROM ${storage}`);
       return Number(only(rows)['lease']);
     },
   };
@@ -218,8 +215,11 @@ function createRoleStore(database: SqlDatabase, makeToken: () => string): RoleSt
  * A document is kept before anything is locked, so that the locks, first those of the ids or the row of the dataset, are
  * held for a short time only.
  */
-function createDatasetStore(database: SqlDatabase, wallClock: () => number): DatasetStore {
-  const { dialect, run } = database;
+function createDatasetStore(
+  { dialect, run }: SqlDatabase,
+  query: Query,
+  wallClock: () => number,
+): DatasetStore {
   const { documents, tables } = dialect;
   const now = () => Math.floor(wallClock() / 1_000);
 
@@ -243,7 +243,7 @@ function createDatasetStore(database: SqlDatabase, wallClock: () => number): Dat
         const document = await documents.keep(session, dataset.document);
         const id = Number(only(await session.rows(dialect.takeId.dataset))['id']);
         const entry = { id, lastModified: now(), dataset };
-        const result = await insertDataset(dialect, session, entry, document);
+        const result = await insertDataset(session, entry, document);
         return result === 'done' ? { id } : result;
       }),
 
@@ -274,7 +274,6 @@ function createDatasetStore(database: SqlDatabase, wallClock: () => number): Dat
     async list(project) {
       const columns = 'id, name, type, last_modified';
       const rows = await query(
-        database,
         `SELECT ${columns} FROM ${tables.datasets} WHERE project = ?1 ORDER BY id`,
         [toBytes(project)],
       );
@@ -307,7 +306,7 @@ async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<Stor
     };
     for (let last = 0; ;) {
       const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
-      const roles = await readRoles(dialect, session, which, [last, PAGE]);
+      const roles = await readRoles(session, which, [last, PAGE]);
       for (const role of roles) yield { kind: 'role', role };
       if (roles.length === 0) break;
       last = roles.at(-1)?.id ?? last;
@@ -357,15 +356,15 @@ async function restoreRecords(
       if (record.kind === 'head') {
         await session.rows(dialect.advanceIds, [record.nextRoleId, record.nextDatasetId]);
       } else if (record.kind === 'role') {
-        if ((await insertRole(dialect, session, record.role)) === 'done') continue;
+        if ((await insertRole(session, record.role)) === 'done') continue;
         throw new OperatorError(`role ${record.role.id} has the name of another one`);
       } else {
         const document = await dialect.documents.keep(session, record.dataset.document);
-        if ((await insertDataset(dialect, session, record, document)) === 'done') continue;
+        if ((await insertDataset(session, record, document)) === 'done') continue;
         throw new OperatorError(`dataset ${record.id} has the project and name of another one`);
       }
     }
-    await setRolesToken(dialect, session, rolesToken);
+    await setRolesToken(session, rolesToken);
     await session.script('COMMIT');
   } finally {
     await end();

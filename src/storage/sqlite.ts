@@ -201,6 +201,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     }
 
     return {
+      dialect,
       get ended() {
         return closing || end.signal.aborted;
       },
@@ -236,9 +237,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         PRAGMA journal_size_limit = ${KEPT_OF_WAL};
       `);
       if (version < latest) {
-        await perform(dialect, connection, 'write', (session) =>
-          bringUpToDate(session, dialect, options),
-        );
+        await perform(connection, 'write', (session) => bringUpToDate(session, options));
       }
       return connection;
     } catch (error) {
@@ -301,7 +300,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     open: () => writer.use(async () => {}),
     run: (kind, work) => {
       const line = kind === 'write' || !writer.isBusy() ? writer : reader;
-      return line.use((connection) => perform(dialect, connection, kind, work)).catch(unavailable);
+      return line.use((connection) => perform(connection, kind, work)).catch(unavailable);
     },
     async long() {
       const session = await connect().catch(unavailable);
