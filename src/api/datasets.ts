@@ -37,13 +37,10 @@ export function createDatasetOperations(options: {
     const principal = exchange.principal.name;
     // Before it too, so that fills of the old state end before the new one can be read.
     if (how === 'update') await invalidate(stale, principal, 'before');
-    const saved = await invalidating({
-      invalidate,
-      stale,
-      principal,
-      write: async () => datasets[how](dataset),
-      made: (result) => (result === 'no-such-dataset' ? 'no' : 'yes'),
-    });
+    const write = async () => datasets[how](dataset);
+    const made = (result: Awaited<ReturnType<typeof write>>) =>
+      result === 'no-such-dataset' ? 'no' : 'yes';
+    const saved = await invalidating({ invalidate, stale, principal, write, made });
     if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
     if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
     return { dataset_id: saved.id };
