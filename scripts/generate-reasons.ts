@@ -6,7 +6,7 @@
 
 import { createBodyAccount } from '../src/common/body-account.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { API_ERROR_CODES } from '../src/api/operations.ts';
+import { API_ERROR_CODES } from './api-error-codes.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
 import * as reasons from '../src/common/reasons.ts';
 

@@ -1,16 +1,54 @@
-import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
+import express, { type Request, type Response, type Router } from 'express';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
-import {
-  API_OPERATIONS,
-  type ApiExchange,
-  type ApiHandlers,
-  type ApiOperation,
-} from './operations.ts';
+import { sendData } from './json.ts';
+
+/** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
+export const API_OPERATIONS = [
+  { name: 'createRole', method: 'POST', path: '/role', changes: 'roles' },
+  { name: 'updateRole', method: 'PUT', path: '/role/:roleId', changes: 'roles' },
+  { name: 'readRole', method: 'GET', path: '/role/:roleId', changes: undefined },
+  { name: 'deleteRole', method: 'DELETE', path: '/role/:roleId', changes: 'roles' },
+  { name: 'addUser', method: 'POST', path: '/role/user/visibility/:roleId', changes: 'roles' },
+  { name: 'removeUser', method: 'DELETE', path: '/role/user/visibility/:roleId', changes: 'roles' },
+  { name: 'listRoles', method: 'GET', path: '/roles', changes: undefined },
+  { name: 'exportDataset', method: 'GET', path: '/dataset', changes: undefined },
+  { name: 'importDataset', method: 'POST', path: '/dataset', changes: 'datasets' },
+  { name: 'updateDataset', method: 'PUT', path: '/dataset', changes: 'datasets' },
+  { name: 'listDatasets', method: 'GET', path: '/datasets/MDX/:project', changes: undefined },
+] as const satisfies readonly {
+  readonly name: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly path: string;
+  /** What it changes; only administrators may change anything. */
+  readonly changes: 'roles' | 'datasets' | undefined;
+}[];
+
+export type ApiOperation = (typeof API_OPERATIONS)[number];
+
+/** One request of an operation that its sender may do. */
+export interface ApiExchange {
+  /** Ties the request to the log. */
+  readonly id: string;
+  readonly request: Request;
+  readonly response: Response;
+  readonly principal: Principal;
+  readonly operation: ApiOperation;
+  /** Parameters of the path by name, percent-decoded once. */
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/**
+ * Does an operation, and resolves to the data that it is answered with; undefined where it has answered by itself. What it
+ * throws is answered in the envelope.
+ */
+export type ApiHandler = (exchange: ApiExchange) => Promise<unknown>;
+
+export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
 
 export interface ApiFront {
   readonly login: Login;
@@ -32,67 +70,15 @@ type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
  * answered by the handler of GET. Every answer is told as an event.
  */
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
-  const router = express.Router({ caseSensitive: true });
-  for (const [path, operations] of Map.groupBy(API_OPERATIONS, ({ path }) => path)) {
-    const route = router.route(path);
-    const allow = operations
-      .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-      .concat('OPTIONS')
-      .join(', ');
-    for (const operation of operations) {
-      const verb = operation.method.toLowerCase() as Lowercase<typeof operation.method>;
-      route[verb](
-        answering(front, operation, (call) => {
-          const { request, principal } = call;
-          if (operation.changes !== undefined) refuseChange(request, principal, front.permissions);
-          const parameters = request.params as Record<string, string>;
-          return handlers[operation.name]({ ...call, operation, parameters });
-        }),
-      );
-    }
-    const headers = { allow, 'cache-control': 'no-store' };
-    route.options(
-      answering(
-        front,
-        undefined,
-        async ({ response }) => void response.writeHead(204, headers).end(),
-      ),
-    );
-    route.all(
-      refusing(front, () => {
-        const options = { headers: { allow } };
-        return new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, options);
-      }),
-    );
-  }
-  router.use(
-    refusing(front, () => new GatewayError('not-found', 'No operation of the API has this path.')),
-  );
-  router.use(((error, request, response, next) =>
-    refusing(front, () => asPathError(error))(
-      request,
-      response,
-      next,
-    )) satisfies express.ErrorRequestHandler);
-  return router;
-}
+  const { login, during, permissions, clock, newId, emit } = front;
 
-/** Answers a request of a known user by an error. */
-function refusing(front: ApiFront, error: () => unknown): RequestHandler {
-  return answering(front, undefined, async () => {
-    throw error();
-  });
-}
-
-/** Answers a request of a known user by `answer`, and tells of it when both are done. */
-function answering(
-  { login, during, clock, newId, emit }: ApiFront,
-  operation: ApiOperation | undefined,
-  answer: (call: Call) => Promise<void>,
-): RequestHandler {
-  return (request, response) => during(handle(request, response));
-
-  async function handle(request: Request, response: Response): Promise<void> {
+  /** Answers a request of a known user by `work`, and tells of it when both are done. */
+  async function answer(
+    request: Request,
+    response: Response,
+    operation: ApiOperation | undefined,
+    work: (call: Call) => Promise<void>,
+  ): Promise<void> {
     const began = clock.now();
     const id = newId();
     const closed = new Promise((resolve) => response.once('close', resolve));
@@ -103,7 +89,7 @@ function answering(
       if (unclear !== undefined) throw unclear;
       principal = await login(request);
       refuseTarget(request);
-      await answer({ id, request, response, principal });
+      await work({ id, request, response, principal });
     } catch (error) {
       failure = asAnsweredError(error, id, emit);
       if (response.headersSent) response.destroy();
@@ -122,6 +108,44 @@ function answering(
       milliseconds: clock.now() - began,
     });
   }
+
+  const refuse = (request: Request, response: Response, error: unknown) =>
+    during(answer(request, response, undefined, () => Promise.reject(error)));
+
+  const router = express.Router({ caseSensitive: true });
+  for (const [path, operations] of Map.groupBy(API_OPERATIONS, ({ path }) => path)) {
+    const allow = operations
+      .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+      .concat('OPTIONS')
+      .join(', ');
+    const headers = { allow };
+    const notAllowed = `Allowed here: ${allow}.`;
+    router.all(path, (request, response) => {
+      const asked = request.method === 'HEAD' ? 'GET' : request.method;
+      const operation = operations.find(({ method }) => method === asked);
+      const work = async (call: Call) => {
+        if (operation !== undefined) {
+          if (operation.changes !== undefined) refuseChange(call, permissions);
+          const parameters = request.params as Record<string, string>;
+          const data = await handlers[operation.name]({ ...call, operation, parameters });
+          if (data !== undefined) sendData(response, data);
+        } else if (asked === 'OPTIONS') {
+          response.writeHead(204, { allow, 'cache-control': 'no-store' }).end();
+        } else throw new GatewayError('method-not-allowed', notAllowed, { headers });
+      };
+      return during(answer(request, response, operation, work));
+    });
+  }
+  router.use((request, response) =>
+    refuse(
+      request,
+      response,
+      new GatewayError('not-found', 'No operation of the API has this path.'),
+    ),
+  );
+  router.use(((error, request, response, _next) =>
+    refuse(request, response, asPathError(error))) satisfies express.ErrorRequestHandler);
+  return router;
 }
 
 /**
@@ -137,7 +161,7 @@ function refuseTarget({ originalUrl, headers }: Request): void {
 }
 
 /** @throws GatewayError `forbidden` */
-function refuseChange(request: Request, principal: Principal, permissions: Permissions): void {
+function refuseChange({ request, principal }: Call, permissions: Permissions): void {
   const forged = forgery(request.headers);
   if (forged !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
   if (permissions.mayAdminister(principal)) return;

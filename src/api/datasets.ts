@@ -1,13 +1,15 @@
-import { exportQuery, importQuery, type DatasetStore } from '../datasets/dataset.ts';
-import { readDocument } from '../datasets/read-document.ts';
+import { exportQuery, importQuery, readDocument, type DatasetStore } from '../datasets/dataset.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import { sendDocument, type DocumentGate } from './documents.ts';
-import { checked, receiveDataset, sendData, sendValue } from './json.ts';
-import type { ApiExchange, ApiHandlers } from './operations.ts';
+import type { ApiExchange, ApiHandlers } from './api.ts';
+import { checked, receiveDataset, sendValue } from './json.ts';
+
+const EXISTS = 'dataset_name: the project has a dataset of this name already';
+const NONE = 'dataset_name: the project has no dataset of this name';
 
 /** The operations of the interface document §4.2. */
 export function createDatasetOperations(options: {
@@ -35,36 +37,21 @@ export function createDatasetOperations(options: {
     const principal = exchange.principal.name;
     // Before it too, so that fills of the old state end before the new one can be read.
     if (how === 'update') await invalidate(stale, principal, 'before');
-    const saved = await invalidating({
-      invalidate,
-      stale,
-      principal,
-      write: async () => datasets[how](dataset),
-      made: (result) => (result === 'no-such-dataset' ? 'no' : 'yes'),
-    });
-    if (saved === 'exists') {
-      throw new ApiError(
-        'dataset-exists',
-        'dataset_name: the project has a dataset of this name already; PUT updates it.',
-      );
-    }
-    if (saved === 'no-such-dataset') {
-      throw new ApiError(
-        'no-such-dataset',
-        'dataset_name: the project has no dataset of this name; POST imports it.',
-      );
-    }
+    const write = async () => datasets[how](dataset);
+    const made = (result: Awaited<ReturnType<typeof write>>) =>
+      result === 'no-such-dataset' ? 'no' : 'yes';
+    const saved = await invalidating({ invalidate, stale, principal, write, made });
+    if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
+    if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
     return { dataset_id: saved.id };
   }
 
-  async function receive(exchange: ApiExchange, how: 'create' | 'update'): Promise<void> {
-    const saved = await documents.receive(
+  const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
+    documents.receive(
       exchange,
       () => receiveDataset(exchange.request, maxDocument),
       (body) => save(exchange, how, body),
     );
-    sendData(exchange.response, saved);
-  }
 
   return {
     async exportDataset(exchange) {
@@ -82,7 +69,7 @@ export function createDatasetOperations(options: {
 
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      await receive(exchange, 'create');
+      return receive(exchange, 'create');
     },
 
     updateDataset: (exchange) => receive(exchange, 'update'),

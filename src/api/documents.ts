@@ -5,22 +5,27 @@ import { foldCase } from '../common/fold-case.ts';
 import { createGate, type Gate } from '../common/gate.ts';
 import { sendHead } from '../http/answers.ts';
 
-/**
- * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
- * 1 GiB of the largest by default, with what else is received and sent; and with more at one time none would be done
- * sooner on a small server.
- */
-const SLOTS = 4;
-/** Documents that come from their clients, or have come and are written; until then each is there once. */
-const RECEIVED = 8;
-/** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
-const SENT = 8;
-/** Documents that one user may have received, read, written or sent at one time. */
-const OWN = 2;
-/** Requests of one user that may wait for that; they keep no other user from waiting. */
-const QUEUE = 256;
-/** How long any request may wait, before its body is received and after it (ms): shorter than what clients usually wait for an answer. */
-const LONGEST_WAIT = 30_000;
+const LIMITS = {
+  /**
+   * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
+   * 1 GiB of the largest by default, with what else is received and sent; and with more at one time none would be done
+   * sooner on a small server.
+   */
+  slots: 4,
+  /** Documents that come from their clients, or have come and are written; until then each is there once. */
+  received: 8,
+  /** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
+  sent: 8,
+  /** Documents that one user may have received, read, written or sent at one time. */
+  own: 2,
+  /** Requests of one user that may wait for that; they keep no other user from waiting. */
+  queue: 256,
+  /**
+   * How long any request may wait, before its body is received and after it (ms): shorter than what clients usually
+   * wait for an answer.
+   */
+  wait: 30_000,
+};
 
 /** The user that asks, and the response of the client; when that is closed, the request waits no more. */
 interface Asker {
@@ -35,15 +40,9 @@ interface Asker {
  */
 export type DocumentGate = ReturnType<typeof createDocumentGate>;
 
-/** @param options.wait milliseconds */
-export function createDocumentGate({
-  slots = SLOTS,
-  received = RECEIVED,
-  sent = SENT,
-  own = OWN,
-  queue = QUEUE,
-  wait = LONGEST_WAIT,
-} = {}) {
+/** @param changed for tests, and {@link slotsBeside} */
+export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
+  const { slots, received, sent, own, queue, wait } = { ...LIMITS, ...changed };
   const held = createGate(slots);
   const receiving = createGate(received);
   const sending = createGate(sent);
@@ -56,15 +55,15 @@ export function createDocumentGate({
     gates: readonly Gate[],
     leave: (() => void)[],
   ): Promise<void> {
-    refuseGone(response);
     const patience = new AbortController();
     const goAway = () => patience.abort(clientGone());
     const timer = setTimeout(() => patience.abort(overloaded()), wait);
     response.once('close', goAway);
+    if (response.destroyed) goAway();
     try {
       for (const gate of gates) leave.unshift(await gate.enter(patience.signal));
       // The client may have gone in the very turn in which its slot came.
-      refuseGone(response);
+      patience.signal.throwIfAborted();
     } finally {
       clearTimeout(timer);
       response.off('close', goAway);
@@ -118,7 +117,7 @@ export function createDocumentGate({
 
 /** Each piece of a document takes a connection; one is left for what is short, if there is more than one. */
 export function slotsBeside(connections: number): number {
-  return Math.max(1, Math.min(SLOTS, connections - 1));
+  return Math.max(1, Math.min(LIMITS.slots, connections - 1));
 }
 
 function overloaded(): GatewayError {
@@ -127,10 +126,6 @@ function overloaded(): GatewayError {
     'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.',
     { retryAfter: 5 },
   );
-}
-
-function refuseGone({ destroyed }: ServerResponse): void {
-  if (destroyed) throw clientGone();
 }
 
 const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { scanJson } from '../datasets/json-text.ts';
+import { scanJson } from '../datasets/document.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import { sendWhole } from '../http/answers.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
@@ -25,8 +25,6 @@ const DATASET_PACE = 64 * 1024;
 /**
  * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
  * @param needed what the body must hold, for the message when there is none
- * @param limit largest body in bytes
- * @param options as for {@link receiveBody}
  * @returns throws `bad-request` for no body, beside what it says of itself
  * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
  *   send everything else without asking (Fetch, CORS-safelisted request headers)
@@ -35,8 +33,7 @@ const DATASET_PACE = 64 * 1024;
 async function receiveJson(
   request: IncomingMessage,
   needed: string,
-  limit: number,
-  options: { readonly limitName: string; readonly pace?: number },
+  { bytes, name, pace }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
     throw new ApiError(
@@ -45,7 +42,8 @@ async function receiveJson(
       { headers: { accept: 'application/json' } },
     );
   }
-  const received = await receiveBody(request, limit, options);
+  const options = { limitName: name, ...(pace !== undefined && { pace }) };
+  const received = await receiveBody(request, bytes, options);
   return async () => {
     const body = await received();
     if (body.length > 0) return body;
@@ -54,24 +52,24 @@ async function receiveJson(
 }
 
 /** The same for a dataset document, which must not come slowly. @param limit `limits.dataset` */
-export function receiveDataset(request: IncomingMessage, limit: number): Promise<ReceivedBody> {
-  const options = { limitName: 'limits.dataset', pace: DATASET_PACE };
-  return receiveJson(request, 'a dataset', limit, options);
+export function receiveDataset(request: IncomingMessage, bytes: number): Promise<ReceivedBody> {
+  return receiveJson(request, 'a dataset', { bytes, name: 'limits.dataset', pace: DATASET_PACE });
 }
 
 /** The bytes of a JSON body, not yet looked at. @throws as {@link receiveJson} and what it returns */
 export async function readJsonBytes(
   request: IncomingMessage,
   needed: string,
-  { bytes, name }: BodyLimit,
+  limit: BodyLimit,
 ): Promise<Buffer> {
-  return (await receiveJson(request, needed, bytes, { limitName: name }))();
+  return (await receiveJson(request, needed, limit))();
 }
 
-/** The largest body, and where that comes from. */
+/** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
 export interface BodyLimit {
   readonly bytes: number;
   readonly name: string;
+  readonly pace?: number;
 }
 
 /**

@@ -1,21 +1,25 @@
+import { once } from 'node:events';
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 import type { RemoteConfig } from '../config/config.ts';
-import { readDocument } from '../datasets/read-document.ts';
-import { carriesBody } from '../http/request-head.ts';
+import { readDocument } from '../datasets/dataset.ts';
+import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { invalidating, type Invalidate } from '../common/invalidation.ts';
+import { carriesBody } from '../http/request-head.ts';
 import {
-  createRemoteStorage,
-  refuseClimbing,
-  type HeldAnswer,
-  type RemoteRequest,
-} from '../storage/remote-storage.ts';
+  answerHead,
+  answerHeaders,
+  bodyUpTo,
+  breakOff,
+  parameterName,
+  refusedLogin,
+  requestHeaders,
+  serviceAuthorization,
+} from '../proxy/forwarded.ts';
+import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
+import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
-import {
-  API_OPERATIONS,
-  type ApiExchange,
-  type ApiHandlers,
-  type ApiOperation,
-} from './operations.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
@@ -25,9 +29,32 @@ const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly s
 };
 
 /**
+ * All that crosses, beside what is made anew. Who asks, what may be done and whether another site's page wants it
+ * were decided here, by login, method, path and host; no list of the headers that tell servers otherwise is complete.
+ */
+const SENT: ReadonlySet<string> = new Set([
+  'content-type',
+  'accept',
+  'accept-language',
+  'accept-encoding',
+  'user-agent',
+]);
+
+/** Bytes of the answer to a change: an id, or an error page. */
+const LONGEST_HELD = 1024 * 1024;
+
+/** The head of an answer as its client gets it. */
+interface AcceptedHead {
+  readonly status: number;
+  readonly statusMessage: string;
+  readonly headers: OutgoingHttpHeaders;
+}
+
+/**
  * The operations at a remote server that speaks the same interface. Login and permission are checked before, and at
  * the remote server by the login that it is sent. What it answers is passed on, its errors too. A dataset that it may
- * have changed is dropped from the cache before its answer goes out.
+ * have changed is dropped from the cache before its answer goes out. It is connected to anew for each request: on a kept
+ * connection it cannot be known whether a change was read.
  */
 export function createRemoteOperations(options: {
   readonly config: RemoteConfig;
@@ -36,8 +63,110 @@ export function createRemoteOperations(options: {
   /** Largest body of a role request, and largest dataset document, in bytes. */
   readonly limits: { readonly body: number; readonly dataset: number };
 }) {
-  const { invalidate, documents, limits } = options;
-  const remote = createRemoteStorage(options.config);
+  const { config, invalidate, documents, limits } = options;
+  const upstream = createUpstream(config, false);
+
+  /**
+   * Sends nothing of the request that came in but what is named here.
+   * @param body without content coding; undefined without a body
+   * @param take gets the answer with its head as a client may have it
+   * @throws StorageUnavailable also when the server refused a login that is not the client's, or points elsewhere:
+   *   the interface knows no redirects, and only the gateway could follow one
+   */
+  async function ask<T>(
+    { request, operation }: ApiExchange,
+    body: Buffer | undefined,
+    signal: AbortSignal | undefined,
+    take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
+  ): Promise<T> {
+    const { service, timeout, url, login } = config;
+    const { method } = request;
+    const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
+    const authorization =
+      service === undefined ? request.headers.authorization : serviceAuthorization(service);
+    const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
+    const headers = requestHeaders(request.headers, authorization, body?.length, SENT);
+    let answer: IncomingMessage | undefined;
+    try {
+      answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
+      const head = answerHead(answer);
+      if (head.status >= 300 && head.status < 400) {
+        const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
+        const what = 'The storage answers with a redirect; its operator must correct storage.url.';
+        throw new StorageUnavailable(outcome, undefined, `${what}${doubt}`);
+      }
+      if (refusedLogin(head.status, login)) {
+        const what = 'The storage refused the login of the gateway; its operator must correct';
+        throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
+      }
+      const allowed = { ...answerHeaders(head.headers), 'cache-control': 'no-store' };
+      return await take(answer, { ...head, headers: allowed });
+    } catch (error) {
+      answer?.destroy();
+      if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
+      const known = error instanceof NotConnected ? 'nothing-done' : outcome;
+      throw new StorageUnavailable(known, reasonOf(error));
+    }
+  }
+
+  /**
+   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
+   * client has it.
+   * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
+   * @throws GatewayError `client-gone`
+   */
+  async function read(exchange: ApiExchange): Promise<void> {
+    const { request, response } = exchange;
+    const gone = new AbortController();
+    const leave = () => gone.abort();
+    if (response.destroyed) leave();
+    response.once('close', leave);
+    try {
+      await ask(exchange, undefined, gone.signal, async (answer, head) => {
+        response.writeHead(head.status, head.statusMessage, head.headers);
+        await pipeline(answer, response, { end: false });
+        response.off('close', leave).end();
+        await once(response, 'close');
+        if (!response.writableFinished) leave();
+      });
+    } catch (error) {
+      if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
+      if (!gone.signal.aborted) throw error;
+    } finally {
+      response.off('close', leave);
+    }
+    // Its going away ends the request, which then fails in one way or another.
+    if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
+  }
+
+  /**
+   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of its
+   * client.
+   * @throws StorageUnavailable when no whole answer came
+   */
+  const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
+    ask(exchange, sent, undefined, async (answer, head) => {
+      const body = await bodyUpTo(answer, LONGEST_HELD);
+      if (body === undefined) throw new Error('the answer to a change is too long');
+      return { head, body };
+    });
+
+  async function changeDataset(exchange: ApiExchange, body: Buffer) {
+    const { document, ...read } = await readDocument(body);
+    const stale = read.ok ? { project: read.identity.project } : 'everything';
+    const principal = exchange.principal.name;
+    if (exchange.operation.name === 'updateDataset' && read.ok) {
+      // Before it too, so that fills of the old state end before the new one can be read.
+      await invalidate(stale, principal, 'before');
+    }
+    return invalidating({
+      invalidate,
+      stale,
+      principal,
+      write: () => change(exchange, document),
+      made: ({ head }) => changeBehind(head.status),
+    });
+  }
 
   /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
@@ -46,51 +175,28 @@ export function createRemoteOperations(options: {
     return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 
-  async function changeDataset(
-    { operation, principal }: ApiExchange,
-    sent: Omit<RemoteRequest, 'body'>,
-    body: Buffer,
-  ): Promise<HeldAnswer> {
-    const { document, ...read } = await readDocument(body);
-    const stale = read.ok ? { project: read.identity.project } : 'everything';
-    if (operation.name === 'updateDataset' && read.ok) {
-      // Before it too, so that fills of the old state end before the new one can be read.
-      await invalidate(stale, principal.name, 'before');
-    }
-    return invalidating({
-      invalidate,
-      stale,
-      principal: principal.name,
-      write: () => remote.change({ ...sent, body: document }),
-      made: ({ head }) => changeBehind(head.status),
-    });
-  }
-
   async function handle(exchange: ApiExchange): Promise<void> {
     const { request, response, operation } = exchange;
     refuseClimbing(exchange.parameters);
-    const { method, url: target, headers } = request;
-    const sent = { method, target, query: QUERY_PARAMETERS[operation.name] ?? [], headers };
-    if (operation.changes === undefined) {
-      return remote.read({ ...sent, body: undefined }, { request, response });
-    }
+    if (operation.changes === undefined) return read(exchange);
     const { head, body } =
       operation.changes === 'datasets'
         ? await documents.receive(
             exchange,
             async () => (carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING),
-            async (received) => changeDataset(exchange, sent, await received()),
+            async (received) => changeDataset(exchange, await received()),
           )
-        : await remote.change({ ...sent, body: await bodyOf(exchange) });
-    response.writeHead(head.status, head.statusMessage, head.headers);
-    response.end(body);
+        : await change(exchange, await bodyOf(exchange));
+    response.writeHead(head.status, head.statusMessage, head.headers).end(body);
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
   return {
     handlers: handlers as ApiHandlers,
-    reachable: remote.reachable,
-    close: remote.close,
+    /** Whether a connection to it can be made. Never rejects. */
+    reachable: upstream.reachable,
+    /** Breaks off what is under way. */
+    close: upstream.close,
   };
 }
 
@@ -106,4 +212,41 @@ const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 41
 function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
   if (status < 300 || status === 409) return 'yes';
   return NOT_BEGUN.has(status) ? 'no' : 'unknown';
+}
+
+/**
+ * The path and query under which a remote server is asked, spelt as the client sent them, less what the
+ * operation does not know: the server may read more than the interface names, such as another method or user.
+ * @param url `storage.url`
+ * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
+ * @param known names of the operation's query parameters
+ */
+function remoteTarget(url: string, below: string, known: readonly string[]): string {
+  const base = new URL(url).pathname.replace(/\/+$/, '');
+  const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
+  const [path = '', ...rest] = originForm.split('?');
+  const search = rest
+    .join('?')
+    .split('&')
+    .filter((parameter) => known.includes(parameterName(parameter)))
+    // To some servers it separates parameters.
+    .map((parameter) => parameter.replaceAll(';', '%3B'))
+    .join('&');
+  return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
+}
+
+/**
+ * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that
+ * decodes `%2F`, or leaves away what follows a semicolon, before it looks for dots.
+ * @param parameters of the path by name, decoded once
+ * @throws GatewayError `bad-request`
+ */
+function refuseClimbing(parameters: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(parameters)) {
+    if (!/(?:^|[/\\])\.\.?(?:$|[/\\;])/.test(value)) continue;
+    throw new GatewayError(
+      'bad-request',
+      `${name}: must not be "." or "..", nor hold them between slashes.`,
+    );
+  }
 }

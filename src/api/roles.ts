@@ -1,17 +1,17 @@
 import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { LEASE_MARGIN } from '../common/lease.ts';
-import { ADMIN_ROLE } from '../roles/role.ts';
 import {
+  ADMIN_ROLE,
   membershipBody,
   ROLE_FIELDS,
   roleBody,
   roleIdPath,
   roleListQuery,
-} from '../roles/role-body.ts';
-import type { RoleStore } from '../roles/role.ts';
-import { checked, readJson, sendData } from './json.ts';
-import type { ApiExchange, ApiHandlers } from './operations.ts';
+  type RoleStore,
+} from '../roles/role.ts';
+import type { ApiExchange, ApiHandlers } from './api.ts';
+import { checked, readJson } from './json.ts';
 
 const SUCCESS = 'success';
 
@@ -82,37 +82,33 @@ export function createRoleOperations(options: {
     return result;
   }
 
-  async function changeMember(
-    exchange: ApiExchange,
-    how: 'addMember' | 'removeMember',
-  ): Promise<void> {
-    const { request, response } = exchange;
+  async function changeMember(exchange: ApiExchange, how: 'addMember' | 'removeMember') {
     const id = roleIdOf(exchange);
     const needed = 'name and contains';
-    const body = await readJson(request, membershipBody, needed, ROLE_FIELDS, limit);
+    const body = await readJson(exchange.request, membershipBody, needed, ROLE_FIELDS, limit);
     await changing<'done' | Refused>(() => roles[how](id, body.roleName, body.member));
-    sendData(response, SUCCESS);
+    return SUCCESS;
   }
 
   return {
     async createRole(exchange) {
       const role = await readRole(exchange);
       const { id } = await changing(() => roles.create(role));
-      sendData(exchange.response, { role_id: id });
+      return { role_id: id };
     },
 
     async updateRole(exchange) {
       const id = roleIdOf(exchange);
       const role = await readRole(exchange);
       await changing(() => roles.update(id, role));
-      sendData(exchange.response, { role_id: id });
+      return { role_id: id };
     },
 
     async readRole(exchange) {
       const role = await roles.read(roleIdOf(exchange));
       if (role === undefined) throw refusal('no-such-role');
-      const { name, description, contains } = role;
-      sendData(exchange.response, { name, description, contains });
+      const { id: _, ...data } = role;
+      return data;
     },
 
     async deleteRole(exchange) {
@@ -121,23 +117,19 @@ export function createRoleOperations(options: {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
       await changing(() => roles.remove(id), REMOVED_ALREADY);
-      sendData(exchange.response, SUCCESS);
+      return SUCCESS;
     },
 
     addUser: (exchange) => changeMember(exchange, 'addMember'),
 
     removeUser: (exchange) => changeMember(exchange, 'removeMember'),
 
-    async listRoles({ request, response }) {
+    async listRoles({ request }) {
       const query = checked(roleListQuery, queryParameters(request));
       const { pageNum, pageSize, containsDesc, offset, nameContains } = query;
       const { roles: page, total } = await roles.list({ offset, limit: pageSize, nameContains });
-      const list = page.map(({ id, name, description }) => ({
-        id,
-        name,
-        description: containsDesc ? description : undefined,
-      }));
-      sendData(response, { pageNum, pageSize, list, total });
+      const list = containsDesc ? page : page.map(({ id, name }) => ({ id, name }));
+      return { pageNum, pageSize, list, total };
     },
   } satisfies Partial<ApiHandlers>;
 }

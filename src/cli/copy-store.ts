@@ -7,7 +7,7 @@ import { addAbortSignal, type Readable, type Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
-import { fromLines, toLines } from '../storage/dump-lines.ts';
+import { fromLines, toLines } from '../storage/dump.ts';
 import type { Storage, StorageRecord } from '../storage/storage.ts';
 
 /** Standard error. */

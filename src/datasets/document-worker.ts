@@ -1,6 +1,6 @@
-/** The other side of read-document.ts: checks one document and gives its bytes back. */
+/** The other side of readDocument: checks one document and gives its bytes back. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { checkDocument, type DocumentCheck } from './check-document.ts';
+import { checkDocument, type DocumentCheck } from './document.ts';
 
 export interface WorkerAnswer {
   readonly document: Uint8Array<ArrayBuffer>;

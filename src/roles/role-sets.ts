@@ -18,18 +18,7 @@ const MAX_READS = 2;
 const tooLate = () => new Error('the roles took too long');
 
 /** The users with whom a user with roles shares entries. */
-export interface RoleSets {
-  /**
-   * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
-   * the ids. Since the token is in it, an answer that was fetched under an earlier set is never found
-   * afterwards.
-   * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
-   *   rejects
-   */
-  nameFor(user: string): Promise<string | undefined>;
-  /** The same where it is known at this very moment; undefined also when it would have to be read. */
-  heldName(user: string): string | undefined;
-}
+export type RoleSets = ReturnType<typeof createRoleSets>;
 
 /** Where roles are not known, no user shares by them. */
 export const NO_ROLE_SETS: RoleSets = {
@@ -56,13 +45,15 @@ export function createRoleSets({
   isLookAlike: (user: string) => boolean;
   clock: Clock;
   onError: (error: unknown) => void;
-}): RoleSets {
-  const remembered = new LRUCache<
-    string,
-    { token: string; name: string | undefined; until: number }
-  >({ max: MAX_USERS });
+}) {
+  type RoleSet = {
+    readonly token: string;
+    readonly name: string | undefined;
+    readonly until: number;
+  };
+  const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let held: { readonly token: string; readonly since: LeaseStart } | undefined;
-  let reading: Promise<void> | undefined;
+  let reading: Promise<unknown> | undefined;
   let pausedUntil = -Infinity;
 
   const tokenNow = () =>
@@ -76,9 +67,7 @@ export function createRoleSets({
   /** Concurrent callers share one read of the token. */
   async function obtainToken(): Promise<string> {
     for (let reads = 0; reads < MAX_READS; reads += 1) {
-      reading ??= readToken().finally(() => {
-        reading = undefined;
-      });
+      reading ??= readToken().finally(() => (reading = undefined));
       await reading;
       const token = tokenNow();
       if (token !== undefined) return token;
@@ -108,8 +97,17 @@ export function createRoleSets({
   }
 
   return {
-    heldName: (user) => (isLookAlike(user) ? undefined : recall(user)?.name),
-    async nameFor(user) {
+    /** The same as `nameFor` where it is known at this very moment; undefined also when it would have to be read. */
+    heldName: (user: string): string | undefined =>
+      isLookAlike(user) ? undefined : recall(user)?.name,
+    /**
+     * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
+     * the ids. Since the token is in it, an answer that was fetched under an earlier set is never found
+     * afterwards.
+     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
+     *   rejects
+     */
+    async nameFor(user: string): Promise<string | undefined> {
       if (isLookAlike(user)) return undefined;
       const known = recall(user);
       if (known !== undefined) return known.name;

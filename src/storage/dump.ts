@@ -1,108 +1,224 @@
+/**
+ * What a storage dumped, as lines of JSON: one head, then one line for each role, and for each dataset one line
+ * that is followed by its document in parts. The last line holds a digest of all lines before it, so that a file
+ * that was cut short or changed is known. Each line ends with a line feed.
+ */
+
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { checkDocument } from '../datasets/document.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { ADMIN_ROLE, type Role } from '../roles/role.ts';
-import {
-  insertDataset,
-  insertRole,
-  only,
-  readRoles,
-  setRolesToken,
-  textOf,
-  type SqlDatabase,
-} from './sql-database.ts';
+import { roleBody } from '../roles/role.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
 import { OperatorError, type StorageRecord } from './storage.ts';
 
-/** Roles that a dump reads at one time. */
-const PAGE = 100;
+const FORMAT = 'mdx-gateway-store';
+/** Raise it with every change of what the lines mean. */
+const VERSION = 1;
 
-/** Everything in the storage, of one moment. */
-export async function* dumpRecords(
-  { dialect }: Pick<SqlDatabase, 'dialect'>,
-  begin: () => ReturnType<SqlDatabase['long']>,
-): AsyncGenerator<StorageRecord, void> {
-  const { tables, documents } = dialect;
-  const { session, end } = await begin();
-  try {
-    const head = only(await session.rows(dialect.head));
-    yield {
-      kind: 'head',
-      roles: Number(head['roles']),
-      datasets: Number(head['datasets']),
-      nextRoleId: Number(head['role']),
-      nextDatasetId: Number(head['dataset']),
-    };
-    for (let last = 0; ;) {
-      const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
-      const roles = await readRoles(dialect, session, which, [last, PAGE]);
-      for (const role of roles) yield { kind: 'role', role };
-      if (roles.length === 0) break;
-      last = roles.at(-1)?.id ?? last;
+/** Bytes of a document in one line. A whole document could be longer than a string may be. */
+const PART = 3 * 1024 * 1024;
+
+/** A head is short; what has no line feed early on is not an exported store. */
+const LONGEST_HEAD = 4 * 1024;
+const LONGEST_LINE = 256 * 1024 * 1024;
+const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
+
+const LINE_FEED = 0x0a;
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+const NO_HEAD = 'is not the head of an exported store';
+
+function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
+  const error = `must be a whole number between ${least} and ${most}`;
+  return z.int({ error }).min(least, { error }).max(most, { error });
+}
+
+const text = z.string({ error: 'must be a string' });
+const object = { error: 'must be an object' };
+const anyLine = z.looseObject({}, object);
+
+const headLine = z
+  .looseObject({})
+  .refine(({ format }) => format === FORMAT, { error: NO_HEAD, abort: true })
+  .refine(({ version }) => version === VERSION, {
+    error: ({ input }) =>
+      `the file is of version ${JSON.stringify((input as { version: unknown }).version)}; this program reads version ${VERSION} only`,
+    abort: true,
+  })
+  .pipe(
+    z.object({
+      roles: whole(0),
+      datasets: whole(0),
+      nextRoleId: whole(1),
+      nextDatasetId: whole(1),
+    }),
+  );
+
+/** What the API takes, and an id. */
+const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
+
+const identity = { project: text, name: text, type: text };
+const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
+const datasetLine = z.object({ dataset: z.object({ ...identity, ...numbers }, object) });
+
+/** The decoder passes over what is not base64. */
+const partLine = z.object({
+  part: z.custom<string>(
+    (part) => typeof part === 'string' && Buffer.from(part, 'base64').toString('base64') === part,
+    { error: 'must be base64' },
+  ),
+});
+
+/** @returns the lines as UTF-8, each with its end */
+export async function* toLines(
+  records: AsyncIterable<StorageRecord>,
+): AsyncGenerator<Buffer, void, undefined> {
+  const digest = createHash('sha256');
+  for await (const record of records) {
+    for (const value of valuesOf(record)) {
+      const line = Buffer.from(`${JSON.stringify(value)}\n`);
+      digest.update(line);
+      yield line;
     }
-    const columns = ['id', 'project', 'name', 'type', 'last_modified', ...documents.columns];
-    const next = `SELECT ${columns.join(', ')} FROM ${tables.datasets} WHERE id > ?1 ORDER BY id LIMIT 1`;
-    for (let last = 0; ;) {
-      const [row] = await session.rows(next, [last]);
-      if (row === undefined) return;
-      last = Number(row['id']);
-      yield {
-        kind: 'dataset',
-        id: last,
-        lastModified: Number(row['last_modified']),
-        dataset: {
-          project: textOf(row['project']),
-          name: textOf(row['name']),
-          type: textOf(row['type']),
-          document: await documents.load(session, row),
-        },
-      };
+  }
+  yield Buffer.from(endLine(digest.digest('hex')));
+}
+
+const endLine = (digest: string) => `{"end":"${digest}"}\n`;
+
+function* valuesOf(record: StorageRecord): Generator<object> {
+  if (record.kind === 'head') {
+    const { kind: _, ...head } = record;
+    yield { format: FORMAT, version: VERSION, ...head };
+  } else if (record.kind === 'role') {
+    yield { role: record.role };
+  } else {
+    const { id, lastModified, dataset } = record;
+    const { project, name, type, document } = dataset;
+    yield { dataset: { id, project, name, type, lastModified, bytes: document.length } };
+    for (let from = 0; from < document.length; from += PART) {
+      yield { part: document.subarray(from, from + PART).toString('base64') };
     }
-  } finally {
-    await end();
   }
 }
 
-/** @throws OperatorError when the storage holds something, or the records are not in order */
-export async function restoreRecords(
-  { dialect, long }: SqlDatabase,
-  records: AsyncIterable<StorageRecord>,
-  rolesToken: string,
-): Promise<void> {
-  const { session, end } = await long('write');
-  try {
-    // Held to the end, so that nothing is created beside it.
-    if (dialect.lockIds !== undefined) await session.rows(dialect.lockIds);
-    const head = only(await session.rows(dialect.head));
-    const others = Number(head['roles']) - 1;
-    const datasets = Number(head['datasets']);
-    if (others > 0 || datasets > 0) {
-      throw new OperatorError(
-        `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
-      );
-    }
-    await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
-    for await (const record of inOrder(records)) {
-      if (record.kind === 'head') {
-        await session.rows(dialect.advanceIds, [record.nextRoleId, record.nextDatasetId]);
-      } else if (record.kind === 'role') {
-        if ((await insertRole(dialect, session, record.role)) === 'done') continue;
-        throw new OperatorError(`role ${record.role.id} has the name of another one`);
-      } else {
-        const document = await dialect.documents.keep(session, record.dataset.document);
-        if ((await insertDataset(dialect, session, record, document)) === 'done') continue;
-        throw new OperatorError(`dataset ${record.id} has the project and name of another one`);
-      }
-    }
-    await setRolesToken(dialect, session, rolesToken);
-    await session.commit();
-  } finally {
-    await end();
+/**
+ * Reads what {@link toLines} wrote. The records that came before a mistake were given out already: what they
+ * are used for counts only when the last one was followed by the end. What the API refuses is refused here too.
+ * @param chunks bytes, cut anywhere
+ * @throws Error with one line that names the line of the file and what is wrong with it
+ */
+export async function* fromLines(
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<StorageRecord, void, undefined> {
+  const lines = readLines(chunks);
+  for await (const line of lines) {
+    if (line.number === 1) yield { kind: 'head', ...read(line, headLine) };
+    else if (line.value['role'] !== undefined) yield { kind: 'role', ...read(line, roleLine) };
+    else if (line.value['dataset'] !== undefined) yield await readDataset(line, lines);
+    else throw broken(line.number, 'must hold "role", "dataset" or "end"');
   }
+}
+
+/** A line, as the object that it holds. */
+interface Line {
+  readonly number: number;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** The lines but the last, which is checked when it is reached. */
+async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
+  const digest = createHash('sha256');
+  let number = 1;
+  let ended = false;
+  let pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    for (let from = 0; from < chunk.length;) {
+      if (ended) throw broken(number, 'nothing may follow the line "end"');
+      const feed = chunk.indexOf(LINE_FEED, from);
+      const to = feed === -1 ? chunk.length : feed + 1;
+      pieces.push(chunk.subarray(from, to));
+      length += to - from;
+      from = to;
+      if (number === 1 && length > LONGEST_HEAD) throw broken(number, NO_HEAD);
+      if (length > LONGEST_LINE) throw broken(number, 'is longer than 256MiB');
+      if (feed === -1) continue;
+      const bytes = Buffer.concat(pieces, length);
+      [pieces, length] = [[], 0];
+      ended = number > 1 && bytes.toString('latin1', 0, 7) === '{"end":';
+      if (!ended) {
+        digest.update(bytes);
+        yield { number, value: read({ number, value: jsonIn(bytes, number) }, anyLine) };
+      } else if (bytes.toString() !== endLine(digest.digest('hex'))) {
+        throw broken(number, 'the digest does not fit: the file was changed or is damaged');
+      }
+      number += 1;
+    }
+  }
+  if (length > 0) throw broken(number, 'the file ends within this line');
+  if (!ended) throw broken(number, 'the file ends before its line "end"');
+  return undefined;
+}
+
+function jsonIn(bytes: Buffer, number: number): unknown {
+  try {
+    return JSON.parse(UTF8.decode(bytes));
+  } catch {
+    throw broken(number, 'is not JSON');
+  }
+}
+
+/** @param lines stands behind the line of the dataset, and is moved on behind its document */
+async function readDataset(
+  line: Line,
+  lines: AsyncGenerator<Line, undefined>,
+): Promise<StorageRecord> {
+  const { number } = line;
+  const { id, lastModified, bytes, ...identity } = read(line, datasetLine).dataset;
+  const parts: Buffer[] = [];
+  for (let missing = bytes; missing > 0;) {
+    const { value: next } = await lines.next();
+    if (next === undefined) {
+      throw broken(number, `the last ${missing} bytes of the document are missing`);
+    }
+    const part = Buffer.from(read(next, partLine).part, 'base64');
+    if (part.length === 0 || part.length > missing) {
+      const what = `part: must hold between 1 and ${missing} bytes (got ${part.length})`;
+      throw broken(next.number, what);
+    }
+    parts.push(part);
+    missing -= part.length;
+  }
+  const document = Buffer.concat(parts, bytes);
+  const check = checkDocument(document);
+  if (!check.ok) throw broken(number, `the document is refused: ${check.problem}`);
+  for (const field of ['project', 'name', 'type'] as const) {
+    if (identity[field] === check.identity[field]) continue;
+    throw broken(number, `dataset.${field}: must be what the document says`);
+  }
+  return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
+}
+
+/** @throws Error with the first problem */
+function read<T>({ number, value }: { number: number; value: unknown }, schema: z.ZodType<T>): T {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  const [{ path, message } = { path: [], message: 'is not as it must be' }] = error.issues;
+  throw broken(number, path.length === 0 ? message : `${z.core.toDotPath(path)}: ${message}`);
+}
+
+function broken(number: number, what: string): Error {
+  return new Error(`line ${number}: ${what}`);
 }
 
 /**
  * The same records; fails when one is missing, too much or not where it should be.
  * @throws OperatorError
  */
-async function* inOrder(
+export async function* inOrder(
   records: AsyncIterable<StorageRecord>,
 ): AsyncGenerator<StorageRecord, void, undefined> {
   let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
@@ -110,26 +226,25 @@ async function* inOrder(
   const counted = { role: 0, dataset: 0 };
   for await (const record of records) {
     const { kind } = record;
-    if (kind === 'head') {
-      refuseUnless(head === undefined, 'the records hold two heads');
-      head = record;
-    } else {
-      if (head === undefined) throw new OperatorError('the records must begin with a head');
+    const first = head === undefined;
+    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
+    if (kind === 'head') head = record;
+    else {
       const id = kind === 'role' ? record.role.id : record.id;
-      const next = kind === 'role' ? head.nextRoleId : head.nextDatasetId;
+      const next = (kind === 'role' ? head?.nextRoleId : head?.nextDatasetId) ?? 0;
       refuseUnless(id > last[kind], `${kind} ${id} stands behind ${kind} ${last[kind]}`);
       refuseUnless(id < next, `${kind} ${id} is not below the next id, which is ${next}`);
-      if (kind === 'role') {
-        refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
-        refuseUnless(
-          counted.role > 0 || id === ADMIN_ROLE.id,
-          `the first role must be the built-in one, ${ADMIN_ROLE.id}`,
-        );
-        // Each driver would do something else with them.
-        refuseUnless(!hasRepeatedMember(record.role), `role ${id} has a member twice`);
-      }
       last[kind] = id;
       counted[kind] += 1;
+    }
+    if (kind === 'role') {
+      const { id, contains } = record.role;
+      const folded = new Set(contains.map(({ name }) => foldCase(name)));
+      const built = `the first role must be the built-in one, ${ADMIN_ROLE.id}`;
+      refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
+      refuseUnless(counted.role > 1 || id === ADMIN_ROLE.id, built);
+      // Each driver would do something else with them.
+      refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
     }
     yield record;
   }
@@ -142,8 +257,4 @@ async function* inOrder(
 
 function refuseUnless(holds: boolean, problem: string): void {
   if (!holds) throw new OperatorError(problem);
-}
-
-function hasRepeatedMember({ contains }: Role): boolean {
-  return new Set(contains.map(({ name }) => foldCase(name))).size < contains.length;
 }

@@ -1,9 +1,47 @@
+import { readFileSync } from 'node:fs';
+import { DatabaseError, Pool, type Client, type PoolClient, type PoolConfig } from 'pg';
 import type { PostgresConfig } from '../config/config.ts';
+import { StorageUnavailable } from '../common/errors.ts';
+import { inTime } from '../common/in-time.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
-import { connectPostgres, oneLine, sqlState } from './postgres-connections.ts';
-import { bringUpToDate, bytesOf, only, type Dialect, type Session } from './sql-database.ts';
+import {
+  bringUpToDate,
+  bytesOf,
+  only,
+  perform,
+  type Dialect,
+  type Kind,
+  type Session,
+} from './sql-database.ts';
 import { createSqlStorage } from './sql-storage.ts';
 import { OperatorError, type Storage, type StorageParts } from './storage.ts';
+
+/** What a statement that carries a piece of a document gets beside `timeout` (ms). */
+const PIECE_TIME = 1_000;
+/** A connection that says nothing is asked by the kernel whether it lives, first after this long (ms). */
+const KEEP_ALIVE = 10_000;
+/** An idle connection is closed after this long (ms). */
+const IDLE = 30_000;
+/** For how long the reader or the source of long work may stand still (ms). */
+const LONG_IDLE = 600_000;
+/** What the end of long work may take (ms). */
+const LONG_COMMIT = 30_000;
+/** What connections may take to close (ms). */
+const FAREWELL = 200;
+
+/** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
+const SCHEMA_GONE = /^(?:42P01|3F000)$/;
+
+/**
+ * Classes and codes of SQLSTATE (PostgreSQL manual, appendix A) that may be gone at the next try: connection,
+ * read-only (a standby, or maintenance), idle in a transaction, rolled back, out of resources, a lock that was not
+ * free in time, cancelled or shutting down, system error.
+ */
+const PASSING = /^(?:08|25006|25P03|40|53|55P03|57|58)/;
+/** With these the server says that it ends the connection. The severity does not tell: it may be translated. */
+const LAST_WORDS = /^(?:08|57P|25P03)/;
+
+const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
 /** Bytes. What is copied and decoded for one of them in one go keeps no other request waiting. */
 const PIECE = 1024 * 1024;
@@ -69,13 +107,16 @@ const MIGRATIONS = [FIRST_MIGRATION];
 const takeId = (kind: 'role' | 'dataset') =>
   `UPDATE mdx_gateway_counters SET next = next + 1 WHERE kind = '${kind}' RETURNING next - 1 AS id`;
 
+// A server may be told to acknowledge what it has not yet written; what is told to a client is kept.
+const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED;
+  SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`;
+
 const POSTGRES: Dialect = {
   migrations: MIGRATIONS,
   begin: {
     snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-    // A server may be told to acknowledge what it has not yet written; what is told to a client is kept.
-    write: `BEGIN ISOLATION LEVEL READ COMMITTED;
-      SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`,
+    write: BEGIN,
+    alone: `${BEGIN}; SELECT FROM mdx_gateway_counters ORDER BY kind FOR UPDATE`,
   },
   async version({ rows }) {
     // Before anything is looked up: PostgreSQL would go on believing that a table is not there.
@@ -102,7 +143,6 @@ const POSTGRES: Dialect = {
   forUpdate: ' FOR UPDATE',
   forShare: ' FOR SHARE',
   lockNames: `SELECT FROM mdx_gateway_counters WHERE kind = 'role' FOR UPDATE`,
-  lockIds: 'SELECT FROM mdx_gateway_counters ORDER BY kind FOR UPDATE',
   takeId: { role: takeId('role'), dataset: takeId('dataset') },
   head: `SELECT (SELECT count(*) FROM mdx_gateway_roles) AS roles,
     (SELECT count(*) FROM mdx_gateway_datasets) AS datasets,
@@ -112,7 +152,6 @@ const POSTGRES: Dialect = {
     SET next = greatest(next, CASE kind WHEN 'role' THEN ?1::bigint ELSE ?2::bigint END)`,
   // Bytes of UTF-8 are found in others only where the characters are.
   contains: 'position(?1::bytea IN folded) > 0',
-  greatest: 'greatest',
   moment: (milliseconds) => `clock_timestamp() + interval '${milliseconds} milliseconds'`,
   insertMembers: `INSERT INTO mdx_gateway_members (role, name, folded)
     SELECT ?1, decode(member ->> 0, 'hex'), decode(member ->> 1, 'hex')
@@ -126,7 +165,7 @@ const POSTGRES: Dialect = {
       const id = String(row?.['id']);
       for (let from = 0; from < document.length; from += PIECE) {
         const piece = document.subarray(from, from + PIECE);
-        await session.carry('INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)', [
+        await session.rows('INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)', [
           id,
           from / PIECE,
           piece,
@@ -138,7 +177,7 @@ const POSTGRES: Dialect = {
       const whole = Buffer.allocUnsafe(Number(octets));
       for (let from = 0; from < whole.length; from += PIECE) {
         // The result comes as hexadecimal text: pg reads binary results as if they were text.
-        const [row] = await session.carry(
+        const [row] = await session.rows(
           'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2',
           [String(document), from / PIECE],
         );
@@ -157,34 +196,235 @@ const POSTGRES: Dialect = {
   },
 };
 
+/** The SQLSTATE that PostgreSQL answered with; '' for every other error. */
+const sqlState = (error: unknown): string =>
+  error instanceof DatabaseError ? (error.code ?? '') : '';
+
+const noAnswer = () => new Error('PostgreSQL did not answer in time.');
+
+/** Whether the connection broke, or its end was announced: nothing more can be asked on it. */
+const isLost = (error: unknown): boolean =>
+  !(error instanceof DatabaseError) || LAST_WORDS.test(sqlState(error));
+
+/** The time that is left to an operation. @param timeout milliseconds */
+function createBudget(timeout: number) {
+  let deadline = performance.now() + timeout;
+  return {
+    left: (): number => deadline - performance.now(),
+    renew: () => void (deadline = performance.now() + timeout),
+  };
+}
+
+type Budget = ReturnType<typeof createBudget>;
+
 /**
  * Roles and datasets in a PostgreSQL that several gateways share, in tables `mdx_gateway_…` of the first schema of the
- * search path.
+ * search path. Each operation has `timeout` for all: to get a connection, and for all its statements but those that
+ * carry pieces of documents. Before the first one, the schema is brought up to date. Long work has a connection of its
+ * own, on which each statement has the time of an operation.
  * @throws Error when a PEM file cannot be read
  */
 export function createPostgresStorage({
   config,
   ...parts
 }: { readonly config: PostgresConfig } & StorageParts): Storage {
-  const database = connectPostgres({
-    config,
-    dialect: POSTGRES,
-    prepare: (session) => prepare(session, parts),
-    onError: parts.onError,
-  });
-  return createSqlStorage(database, parts);
+  const { timeout } = config;
+  const settings = clientSettings(config);
+  const open = new Set<Client>();
+  /** Those that have served before, so that the server may have closed them unnoticed. */
+  const used = new WeakSet<Client>();
+  let preparation: Promise<unknown> | undefined;
+
+  function createPool(max: number, idleInTransaction: number): Pool {
+    const pool = new Pool({
+      ...settings,
+      max,
+      idleTimeoutMillis: IDLE,
+      idle_in_transaction_session_timeout: idleInTransaction,
+    });
+    pool.on('connect', (client) => {
+      open.add(client);
+      client.once('end', () => open.delete(client));
+      // An error on a connection that works fails the statement too, and the pool hears of an idle one.
+      client.on('error', () => {});
+    });
+    pool.on('error', ({ message }) =>
+      parts.onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
+    );
+    return pool;
+  }
+  const pool = createPool(config.connections, timeout);
+  /** Its connections are never used again. */
+  const ofLongWork = createPool(Infinity, LONG_IDLE);
+
+  async function attempt<T>(
+    kind: Kind,
+    budget: Budget,
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
+    const client = await connection(pool, budget);
+    const first = !used.has(client);
+    used.add(client);
+    try {
+      const result = await perform(createSession(client, budget), kind, work);
+      client.release();
+      return result;
+    } catch (error) {
+      client.release(true);
+      const inVain = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+      // Nothing can have been done on a connection that was lost before its transaction was to be committed.
+      if (first || !inVain || !isLost(error.cause)) throw error;
+    }
+    return await attempt(kind, budget, work);
+  }
+
+  /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
+  async function prepare(): Promise<void> {
+    preparation ??= attempt('write', createBudget(timeout), (session) =>
+      bringUpToDate(session, parts),
+    ).catch((error: unknown) => {
+      preparation = undefined;
+      const problem = operatorProblem(error, settings);
+      throw problem === undefined ? error : new OperatorError(problem, { cause: error });
+    });
+    await preparation;
+  }
+
+  /** Waits for the schema before an operation. */
+  async function operate<T>(run: (budget: Budget) => Promise<T>): Promise<T> {
+    const budget = createBudget(timeout);
+    await prepare().catch((error: unknown) => {
+      // Whatever became of the schema: the operation itself was not begun.
+      const cause = error instanceof StorageUnavailable ? error.cause : error;
+      throw new StorageUnavailable('nothing-done', cause);
+    });
+    try {
+      return await run(budget);
+    } catch (error) {
+      if (!SCHEMA_GONE.test(sqlState(error))) throw error;
+      preparation = undefined;
+      throw new StorageUnavailable('nothing-done', error);
+    }
+  }
+
+  return createSqlStorage(
+    {
+      dialect: POSTGRES,
+      longestCheck: timeout,
+      open: prepare,
+      run: (kind, work) => operate((budget) => attempt(kind, budget, work)),
+      long: () =>
+        operate(async (budget) => {
+          const client = await connection(ofLongWork, budget);
+          return {
+            session: createSession(client, budget, true),
+            // Without a farewell where a statement is still under way.
+            end: async () => client.release(true),
+          };
+        }),
+      renewCertificates() {
+        // The connections to come are made with this very object.
+        if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readCertificates(config));
+      },
+      async close() {
+        const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
+        for (const one of [pool, ofLongWork]) void one.end();
+        await inTime(Promise.all(ends), FAREWELL, noAnswer).catch(() => {});
+        // Without a farewell, which a silent server would not hear.
+        for (const client of open) client.connection.stream.destroy();
+      },
+    },
+    parts,
+  );
 }
 
-/** @throws OperatorError */
-async function prepare(session: Session, parts: StorageParts): Promise<'done'> {
+async function connection(from: Pool, budget: Budget): Promise<PoolClient> {
+  const wanted = from.connect();
   try {
-    return await bringUpToDate(session, POSTGRES, parts);
+    return await inTime(wanted, budget.left(), noAnswer);
   } catch (error) {
-    // No right, or no schema in the search path.
-    if (!(error instanceof Error) || !/^(?:42501|3F000)$/.test(sqlState(error))) throw error;
-    throw new OperatorError(
-      `The PostgreSQL user of storage.url needs the right to make and use tables in its schema: ${oneLine(error.message)}`,
-      { cause: error },
-    );
+    wanted.then((client) => client.release()).catch(() => {});
+    throw new StorageUnavailable('nothing-done', error);
   }
+}
+
+/** @param patient whether each statement has the time of a whole operation */
+function createSession(client: Client, budget: Budget, patient = false): Session {
+  const rows: Session['rows'] = async (text, values, carries = false) => {
+    if (patient || carries) budget.renew();
+    const commits = text === 'COMMIT';
+    const time = patient && commits ? LONG_COMMIT : budget.left() + (carries ? PIECE_TIME : 0);
+    // A statement that is sent after its time could still be done.
+    if (time <= 0) throw new StorageUnavailable('nothing-done', noAnswer());
+    try {
+      const answer = client.query(text.replaceAll(/\?(?=\d)/g, '$'), values as unknown[]);
+      const { rows } = await inTime(answer, time, noAnswer);
+      if (carries) budget.renew();
+      return rows;
+    } catch (error) {
+      // Rather than asked something wrong, it cannot be used now.
+      if (!isLost(error) && !PASSING.test(sqlState(error))) throw error;
+      throw new StorageUnavailable(commits ? 'unknown' : 'nothing-done', error);
+    }
+  };
+  return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
+}
+
+/**
+ * Why only an operator can make the storage ready, in one line; undefined when that may become possible by itself. Never
+ * holds the password.
+ */
+function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
+  const away = error instanceof StorageUnavailable;
+  const { code = '', message } = (away ? error.cause : error) as DatabaseError;
+  const text = message.replaceAll(/\s+/g, ' ').trim();
+  const server = `PostgreSQL at ${host}:${port}`;
+  // No right, or no schema in the search path.
+  if (!away && /^(?:42501|3F000)$/.test(code)) {
+    return `The PostgreSQL user of storage.url needs the right to make and use tables in its schema: ${text}`;
+  }
+  if (!away) return undefined;
+  // 28: login refused, 3D000: no such database, 42501: no right to connect to it
+  if (/^28|^3D000$|^42501$/.test(code)) return `${server}: it refuses the login: ${text}`;
+  if (TLS_PROBLEM.test(code)) {
+    return `${server}: its certificate or the encryption does not fit: ${text}`;
+  }
+  return /\bSSL\b|\bSASL\b/.test(text) ? `${server}: ${text}` : undefined;
+}
+
+/**
+ * How connections are made. Nothing is left to the environment variables of libpq where the URL is silent. What
+ * the server is told to end by itself is what this side has given up before: it frees locks and memory when this
+ * process stands still or is gone without a farewell.
+ * @throws Error when a PEM file cannot be read
+ */
+function clientSettings(config: PostgresConfig): PoolConfig {
+  const url = new URL(config.url);
+  const password = decodeURIComponent(url.password);
+  const { timeout } = config;
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: Number(url.port === '' ? '5432' : url.port),
+    user: decodeURIComponent(url.username),
+    // As a function, since an empty text would be taken for none.
+    password: () => password,
+    database: decodeURIComponent(url.pathname.slice(1)),
+    ssl: config.tls && { rejectUnauthorized: true, ...readCertificates(config) },
+    sslnegotiation: 'postgres',
+    client_encoding: 'UTF8',
+    application_name: 'mdx-gateway',
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE,
+    connectionTimeoutMillis: timeout,
+    statement_timeout: timeout + PIECE_TIME,
+    lock_timeout: timeout,
+  };
+}
+
+function readCertificates({ ca, certificate, key }: PostgresConfig) {
+  return {
+    ...(ca !== undefined && { ca: readFileSync(ca) }),
+    ...(certificate !== undefined && { cert: readFileSync(certificate) }),
+    ...(key !== undefined && { key: readFileSync(key) }),
+  };
 }

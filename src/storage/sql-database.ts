@@ -1,5 +1,5 @@
 import { foldCase } from '../common/fold-case.ts';
-import { ADMIN_ROLE, type Member, type Role } from '../roles/role.ts';
+import { ADMIN_ROLE, type Member, type Role, type RoleSummary } from '../roles/role.ts';
 import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
 /** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
@@ -10,20 +10,20 @@ export type Row = Readonly<Record<string, unknown>>;
 
 /** One connection, for the time of one operation. */
 export interface Session {
+  readonly dialect: Dialect;
   /**
    * Runs one statement, whose values stand as `?1`, `?2` … in its text.
+   * @param carries whether it carries a piece of a document: it then gets more time, and the time of the operation
+   *   begins anew after it, since the connection has proved alive
    * @throws StorageUnavailable `nothing-done`: what it is part of is undone
    */
-  rows(text: string, values?: readonly Value[]): Promise<readonly Row[]>;
+  rows(text: string, values?: readonly Value[], carries?: boolean): Promise<readonly Row[]>;
   /**
-   * Runs a statement that carries a piece of a document. It gets more time, and the time of the operation
-   * begins anew after it: the connection has proved alive.
+   * Runs several statements that give nothing back, or one.
+   * @throws StorageUnavailable as {@link Session.rows}; `unknown` when `COMMIT` was sent, and it is not known what
+   *   became of it
    */
-  carry(text: string, values: readonly Value[]): Promise<readonly Row[]>;
-  /** Runs several statements that give nothing back. @throws as {@link Session.rows} */
   script(text: string): Promise<void>;
-  /** @throws StorageUnavailable `unknown` when it was sent, and it is not known what became of it */
-  commit(): Promise<void>;
 }
 
 /**
@@ -41,8 +41,8 @@ export interface SqlDatabase {
   open(): Promise<void>;
   /** The work may be done twice, if the first time was in vain. */
   run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
-  /** Begins long work on a connection of its own. What is not committed when it ends is undone. */
-  long(kind: 'snapshot' | 'write'): Promise<{ readonly session: Session; end(): Promise<void> }>;
+  /** A connection of its own for long work. What is not committed when it ends is undone. */
+  long(): Promise<{ readonly session: Session; end(): Promise<void> }>;
   /** As {@link Storage.renewCertificates}; left out where there are none. */
   renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
@@ -56,8 +56,8 @@ export interface Dialect {
    * released is never changed, a new version is added at the end.
    */
   readonly migrations: readonly string[];
-  /** Begins what sees one moment, and a transaction that writes. */
-  readonly begin: Readonly<Record<'snapshot' | 'write', string>>;
+  /** Begins what sees one moment, a transaction that writes, and one while which no other one makes ids. */
+  readonly begin: Readonly<Record<'snapshot' | 'write' | 'alone', string>>;
   /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
   version(session: Session): Promise<number>;
   setVersion(version: number): string;
@@ -73,8 +73,6 @@ export interface Dialect {
   readonly forShare: string;
   /** Waits until no other transaction gives a role a name; undefined where writes come one by one anyway. */
   readonly lockNames: string | undefined;
-  /** The same for everything that makes ids. */
-  readonly lockIds: string | undefined;
   /** Gives the next id away, as `id`. */
   readonly takeId: Readonly<Record<'role' | 'dataset', string>>;
   /** How many `roles` and `datasets` there are, and the ids that come next, `role` and `dataset`. */
@@ -83,8 +81,6 @@ export interface Dialect {
   readonly advanceIds: string;
   /** Whether the bytes ?1 stand in the column `folded`. */
   readonly contains: string;
-  /** The larger one of two numbers or moments. */
-  readonly greatest: string;
   /** The moment that many milliseconds from now, as `roles_shared_until` has it. */
   moment(milliseconds: number): string;
   /** Adds members at the end of role ?1, each once, and returns a row for each that was not there: ?2 as by {@link membersJson}. */
@@ -107,16 +103,14 @@ export const isRefusal = (result: unknown): boolean =>
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
 export async function perform<T>(
-  { begin }: Dialect,
   session: Session,
   kind: Kind,
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
   if (kind === 'read') return await work(session);
-  await session.script(begin[kind]);
+  await session.script(session.dialect.begin[kind]);
   const result = await work(session);
-  if (kind === 'write' && !isRefusal(result)) await session.commit();
-  else await session.script('ROLLBACK');
+  await session.script(kind === 'write' && !isRefusal(result) ? 'COMMIT' : 'ROLLBACK');
   return result;
 }
 
@@ -156,11 +150,8 @@ export function only(rows: readonly Row[]): Row {
  * so at one time.
  * @throws OperatorError
  */
-export async function bringUpToDate(
-  session: Session,
-  dialect: Dialect,
-  parts: StorageParts,
-): Promise<'done'> {
+export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+  const { dialect } = session;
   const latest = dialect.migrations.length;
   const version = await dialect.version(session);
   if (version === latest) return 'done';
@@ -169,39 +160,38 @@ export async function bringUpToDate(
   if (version === 0) {
     await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);
     const contains = parts.firstMembers.map((name) => ({ type: 'user' as const, name }));
-    await insertRole(dialect, session, { ...ADMIN_ROLE, contains });
+    await insertRole(session, { ...ADMIN_ROLE, contains });
   }
   await session.script(dialect.setVersion(latest));
   return 'done';
 }
 
 /** Adds a role with its members, each once. */
-export async function insertRole(
-  dialect: Dialect,
-  session: Session,
-  { id, name, description, contains }: Role,
-): Promise<'done' | 'name-taken'> {
+export async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
+  const { id, name, description, contains } = role;
+  const { tables, insertMembers } = session.dialect;
   const rows = await session.rows(
-    `INSERT INTO ${dialect.tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
+    `INSERT INTO ${tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
      ON CONFLICT (folded) DO NOTHING RETURNING id`,
     [id, toBytes(name), foldedBytes(name), toBytes(description)],
   );
   if (rows.length === 0) return 'name-taken';
-  await session.rows(dialect.insertMembers, [id, membersJson(contains)]);
+  await session.rows(insertMembers, [id, membersJson(contains)]);
   return 'done';
 }
 
 /** @param document the values of the columns of its document */
 export async function insertDataset(
-  { documents: { columns }, tables }: Dialect,
   session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
   document: readonly Value[],
 ): Promise<'done' | 'exists'> {
+  const { columns } = session.dialect.documents;
+  const { datasets } = session.dialect.tables;
   const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
   const texts = [dataset.project, dataset.name, dataset.type].map(toBytes);
   const rows = await session.rows(
-    `INSERT INTO ${tables.datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
+    `INSERT INTO ${datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
      VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
     [id, ...texts, lastModified, ...document],
   );
@@ -212,21 +202,17 @@ export async function insertDataset(
  * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
  * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
  */
-export async function setRolesToken(
-  { tables }: Dialect,
-  session: Session,
-  token: string,
-): Promise<void> {
-  await session.rows(`UPDATE ${tables.storage} SET roles_token = ?1`, [token]);
+export async function setRolesToken(session: Session, token: string): Promise<void> {
+  await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
 }
 
 /** Reads roles with their members. @param which conditions, order, limit */
 export async function readRoles(
-  { tables, roleOfMember }: Dialect,
   session: Session,
   which: string,
   values: readonly Value[],
 ): Promise<readonly Role[]> {
+  const { tables, roleOfMember } = session.dialect;
   const rows = await session.rows(
     `SELECT r.id, r.name, r.description, m.name AS member
      FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r
@@ -234,13 +220,16 @@ export async function readRoles(
      ORDER BY r.id, m.position`,
     values,
   );
-  return [...Map.groupBy(rows, ({ id }) => Number(id))].map(([id, [first, ...others]]) => ({
-    id,
-    name: textOf(first?.['name']),
-    description: textOf(first?.['description']),
+  return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
     // A role without members has one row, without a member.
-    contains: [first, ...others]
-      .filter((row) => row?.['member'] != null)
-      .map((row) => ({ type: 'user', name: textOf(row?.['member']) })),
-  }));
+    const named = ofRole.filter(({ member }) => member !== null);
+    const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
+    return Object.assign(summaryOf(only(ofRole)), { contains });
+  });
 }
+
+export const summaryOf = ({ id, name, description }: Row): RoleSummary => ({
+  id: Number(id),
+  name: textOf(name),
+  description: textOf(description),
+});

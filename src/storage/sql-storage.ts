@@ -2,8 +2,8 @@ import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { inTime } from '../common/in-time.ts';
-import { SHARED_AT_LEAST, SHARED_FOR, type RoleStore } from '../roles/role.ts';
-import { dumpRecords, restoreRecords } from './dump.ts';
+import { ADMIN_ROLE, SHARED_AT_LEAST, SHARED_FOR, type RoleStore } from '../roles/role.ts';
+import { inOrder } from './dump.ts';
 import {
   foldedBytes,
   insertDataset,
@@ -14,15 +14,17 @@ import {
   only,
   readRoles,
   setRolesToken,
+  summaryOf,
   textOf,
   toBytes,
-  type Dialect,
   type Row,
   type Session,
   type SqlDatabase,
   type Value,
 } from './sql-database.ts';
-import type { Storage, StorageParts } from './storage.ts';
+import { OperatorError, type Storage, type StorageParts, type StorageRecord } from './storage.ts';
+
+type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]>;
 
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
 export function createSqlStorage(
@@ -33,29 +35,29 @@ export function createSqlStorage(
   let closed: Promise<void> | undefined;
 
   /** Runs what must be finished before the end. */
-  function finishing<T>(work: () => Promise<T>): Promise<T> {
+  async function finishing<T>(work: () => Promise<T>): Promise<T> {
     if (closed !== undefined) {
-      const error = new Error('the storage is closed');
-      return Promise.reject(new StorageUnavailable('nothing-done', error));
+      throw new StorageUnavailable('nothing-done', new Error('the storage is closed'));
     }
     const running = work().finally(() => underWay.delete(running));
     underWay.add(running);
     return running;
   }
 
-  const { dialect } = given;
   const database: SqlDatabase = {
     ...given,
     run: (kind, work) => finishing(() => given.run(kind, work)),
+    long: () => finishing(given.long),
   };
+  /** One statement, so that all that it gives is of one moment. */
+  const query: Query = (text, values) =>
+    database.run('read', (session) => session.rows(text, values));
   const makeToken = () => newToken(parts);
-  const id = () =>
-    database.run('read', async (session) =>
-      String(only(await session.rows(`SELECT id FROM ${dialect.tables.storage}`))['id']),
-    );
+  const id = async () =>
+    String(only(await query(`SELECT id FROM ${given.dialect.tables.storage}`))['id']);
   return {
-    roles: createRoleStore(database, makeToken),
-    datasets: createDatasetStore(database, parts.wallClock),
+    roles: createRoleStore(database, query, makeToken),
+    datasets: createDatasetStore(database, query, parts.wallClock),
     open: () => finishing(given.open),
     id,
     reachable: () =>
@@ -63,13 +65,10 @@ export function createSqlStorage(
         () => true,
         () => false,
       ),
-    dump: () => dumpRecords(given, () => finishing(() => given.long('snapshot'))),
+    dump: () => dumpRecords(database),
     restore: (records) => finishing(() => restoreRecords(given, records, makeToken())),
     renewCertificates: () => given.renewCertificates?.(),
-    close() {
-      closed ??= Promise.allSettled(underWay).then(given.close);
-      return closed;
-    },
+    close: () => (closed ??= Promise.allSettled(underWay).then(given.close)),
   };
 }
 
@@ -77,18 +76,18 @@ export function createSqlStorage(
  * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
  * shared for a change of one member, alone for every other change; the row with the token, last.
  */
-function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string): RoleStore {
+function createRoleStore(
+  { dialect, run }: SqlDatabase,
+  query: Query,
+  makeToken: () => string,
+): RoleStore {
   const { storage, roles, members } = dialect.tables;
-
-  /** One statement, so that all that it gives is of one moment. */
-  const query = (text: string, values?: readonly Value[]) =>
-    run('read', (session) => session.rows(text, values));
 
   /** A change that succeeds makes the role sets that were read earlier stale. */
   const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
-      if (!isRefusal(result)) await setRolesToken(dialect, session, makeToken());
+      if (!isRefusal(result)) await setRolesToken(session, makeToken());
       return result;
     });
 
@@ -105,17 +104,13 @@ function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string)
   return {
     create: (role) =>
       changing(async (session) => {
-        const id = await takeId(dialect, session, 'role');
-        const result = await insertRole(dialect, session, { id, ...role });
+        const id = Number(only(await session.rows(dialect.takeId.role))['id']);
+        const result = await insertRole(session, { id, ...role });
         return result === 'done' ? { id } : result;
       }),
 
-    async read(id) {
-      const found = await run('read', (session) =>
-        readRoles(dialect, session, 'WHERE id = ?1', [id]),
-      );
-      return found[0];
-    },
+    read: (id) =>
+      run('read', async (session) => (await readRoles(session, 'WHERE id = ?1', [id]))[0]),
 
     update: (id, { name, description, contains }) =>
       changing(async (session) => {
@@ -169,15 +164,8 @@ function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string)
          ORDER BY page.id DESC`,
         [foldedBytes(nameContains), offset, limit],
       );
-      const listed = rows.filter((row) => row['id'] !== null);
-      return {
-        roles: listed.map(({ id, name, description }) => ({
-          id: Number(id),
-          name: textOf(name),
-          description: textOf(description),
-        })),
-        total: Number(rows[0]?.['total']),
-      };
+      const listed = rows.filter(({ id }) => id !== null);
+      return { roles: listed.map(summaryOf), total: Number(rows[0]?.['total']) };
     },
 
     async roleSet(userName) {
@@ -204,9 +192,9 @@ function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string)
       const renewed = await run('write', (session) =>
         session.rows(
           `UPDATE ${storage} SET
-             roles_lease = CASE WHEN roles_shared_until > ${dialect.moment(0)}
-               THEN ${dialect.greatest}(roles_lease, ?1) ELSE ?1 END,
-             roles_shared_until = ${dialect.greatest}(roles_shared_until, ${dialect.moment(SHARED_FOR)})
+             roles_lease = CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ?1
+               THEN roles_lease ELSE ?1 END,
+             roles_shared_until = ${dialect.moment(SHARED_FOR)}
            RETURNING roles_token AS token`,
           [lease],
         ),
@@ -215,10 +203,9 @@ function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string)
     },
 
     async lease() {
-      const rows = await query(
-        `SELECT CASE WHEN roles_shared_until > ${dialect.moment(0)} THEN roles_lease ELSE 0 END AS lease
-         FROM ${storage}`,
-      );
+      const rows =
+        await query(`SELECT CASE WHEN roles_shared_until > ${dialect.moment(0)} THEN roles_lease ELSE 0 END AS lease
+         FROM ${storage}`);
       return Number(only(rows)['lease']);
     },
   };
@@ -228,7 +215,11 @@ function createRoleStore({ dialect, run }: SqlDatabase, makeToken: () => string)
  * A document is kept before anything is locked, so that the locks, first those of the ids or the row of the dataset, are
  * held for a short time only.
  */
-function createDatasetStore({ dialect, run }: SqlDatabase, wallClock: () => number): DatasetStore {
+function createDatasetStore(
+  { dialect, run }: SqlDatabase,
+  query: Query,
+  wallClock: () => number,
+): DatasetStore {
   const { documents, tables } = dialect;
   const now = () => Math.floor(wallClock() / 1_000);
 
@@ -250,9 +241,9 @@ function createDatasetStore({ dialect, run }: SqlDatabase, wallClock: () => numb
       run('write', async (session) => {
         if ((await find(session, dataset, ['id'])) !== undefined) return 'exists';
         const document = await documents.keep(session, dataset.document);
-        const id = await takeId(dialect, session, 'dataset');
+        const id = Number(only(await session.rows(dialect.takeId.dataset))['id']);
         const entry = { id, lastModified: now(), dataset };
-        const result = await insertDataset(dialect, session, entry, document);
+        const result = await insertDataset(session, entry, document);
         return result === 'done' ? { id } : result;
       }),
 
@@ -281,11 +272,10 @@ function createDatasetStore({ dialect, run }: SqlDatabase, wallClock: () => numb
       }),
 
     async list(project) {
-      const rows = await run('read', (session) =>
-        session.rows(
-          `SELECT id, name, type, last_modified FROM ${tables.datasets} WHERE project = ?1 ORDER BY id`,
-          [toBytes(project)],
-        ),
+      const columns = 'id, name, type, last_modified';
+      const rows = await query(
+        `SELECT ${columns} FROM ${tables.datasets} WHERE project = ?1 ORDER BY id`,
+        [toBytes(project)],
       );
       return rows.map((row) => ({
         id: Number(row['id']),
@@ -297,11 +287,86 @@ function createDatasetStore({ dialect, run }: SqlDatabase, wallClock: () => numb
   };
 }
 
-/** The next id. It is rolled back with its transaction: so ids are consecutive. */
-async function takeId(
-  dialect: Dialect,
-  session: Session,
-  kind: 'role' | 'dataset',
-): Promise<number> {
-  return Number(only(await session.rows(dialect.takeId[kind]))['id']);
+/** Roles that a dump reads at one time. */
+const PAGE = 100;
+
+/** Everything in the storage, of one moment. */
+async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<StorageRecord, void> {
+  const { tables, documents } = dialect;
+  const { session, end } = await long();
+  try {
+    await session.script(dialect.begin.snapshot);
+    const head = only(await session.rows(dialect.head));
+    yield {
+      kind: 'head',
+      roles: Number(head['roles']),
+      datasets: Number(head['datasets']),
+      nextRoleId: Number(head['role']),
+      nextDatasetId: Number(head['dataset']),
+    };
+    for (let last = 0; ;) {
+      const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
+      const roles = await readRoles(session, which, [last, PAGE]);
+      for (const role of roles) yield { kind: 'role', role };
+      if (roles.length === 0) break;
+      last = roles.at(-1)?.id ?? last;
+    }
+    const columns = ['id', 'project', 'name', 'type', 'last_modified', ...documents.columns];
+    const next = `SELECT ${columns.join(', ')} FROM ${tables.datasets} WHERE id > ?1 ORDER BY id LIMIT 1`;
+    for (let last = 0; ;) {
+      const [row] = await session.rows(next, [last]);
+      if (row === undefined) return;
+      last = Number(row['id']);
+      yield {
+        kind: 'dataset',
+        id: last,
+        lastModified: Number(row['last_modified']),
+        dataset: {
+          project: textOf(row['project']),
+          name: textOf(row['name']),
+          type: textOf(row['type']),
+          document: await documents.load(session, row),
+        },
+      };
+    }
+  } finally {
+    await end();
+  }
+}
+
+/** @throws OperatorError when the storage holds something, or the records are not in order */
+async function restoreRecords(
+  { dialect, long }: SqlDatabase,
+  records: AsyncIterable<StorageRecord>,
+  rolesToken: string,
+): Promise<void> {
+  const { session, end } = await long();
+  try {
+    await session.script(dialect.begin.alone);
+    const head = only(await session.rows(dialect.head));
+    const others = Number(head['roles']) - 1;
+    const datasets = Number(head['datasets']);
+    if (others > 0 || datasets > 0) {
+      throw new OperatorError(
+        `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
+      );
+    }
+    await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
+    for await (const record of inOrder(records)) {
+      if (record.kind === 'head') {
+        await session.rows(dialect.advanceIds, [record.nextRoleId, record.nextDatasetId]);
+      } else if (record.kind === 'role') {
+        if ((await insertRole(session, record.role)) === 'done') continue;
+        throw new OperatorError(`role ${record.role.id} has the name of another one`);
+      } else {
+        const document = await dialect.documents.keep(session, record.dataset.document);
+        if ((await insertDataset(session, record, document)) === 'done') continue;
+        throw new OperatorError(`dataset ${record.id} has the project and name of another one`);
+      }
+    }
+    await setRolesToken(session, rolesToken);
+    await session.script('COMMIT');
+  } finally {
+    await end();
+  }
 }

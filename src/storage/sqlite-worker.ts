@@ -1,15 +1,5 @@
 /** The thread of one connection to a file of SQLite: node:sqlite waits for the disk, and no other work shall wait with it. */
-import {
-  accessSync,
-  chmodSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  statSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -30,33 +20,20 @@ export interface Call {
 /** From the thread, one for each statement, in their order. */
 export type Reply = { readonly rows: readonly Readonly<Record<string, unknown>>[] } | Failure;
 
-export type Failure =
-  /** Only an operator can mend it; the message goes on behind the name of the file. */
-  | { readonly failure: 'operator'; readonly message: string }
-  /** The file, its disk or its other users are in the way; `busy` when another process held its lock too long. */
-  | {
-      readonly failure: 'unavailable';
-      readonly outcome: 'nothing-done' | 'unknown';
-      readonly busy: boolean;
-      readonly cause: unknown;
-    }
-  /** A fault of this program. */
-  | { readonly failure: 'bug'; readonly cause: unknown };
+export interface Failure {
+  /**
+   * `operator`: only an operator can mend it, and the message goes on behind the name of the file. `busy`: another
+   * process held its lock too long. `nothing-done`, `unknown`: the file, its disk or its other users are in the way, and
+   * what became of the statement. `bug`: a fault of this program.
+   */
+  readonly failure: 'operator' | 'busy' | 'nothing-done' | 'unknown' | 'bug';
+  readonly cause: unknown;
+}
 
 /** Primary result codes of SQLite, https://sqlite.org/rescode.html. */
 const [BUSY, FULL, CANTOPEN, NOTADB] = [5, 13, 14, 26] as const;
-/** LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they too tell of the file, its disk or its users. */
-const OF_THE_STORAGE: ReadonlySet<number | undefined> = new Set([
-  BUSY,
-  FULL,
-  6,
-  7,
-  8,
-  9,
-  10,
-  11,
-  15,
-]);
+/** With LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they tell of the file, its disk or its users. */
+const OF_THE_STORAGE = new Set<number | undefined>([5, 6, 7, 8, 9, 10, 11, 13, 15]);
 
 /** With these there is no file that can be used; what an operator is told behind its name. */
 const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
@@ -108,7 +85,7 @@ const MOVED =
 
 /** Which file it is, whatever its name. */
 function fileAt(): string {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  const found = fs.statSync(path, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? 'none' : `${found.dev}:${found.ino}`;
 }
 
@@ -117,8 +94,8 @@ function openDatabase(): DatabaseSync {
   const folder = dirname(path);
   makeFolder(folder);
   // The WAL and its index stand beside the file.
-  accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-  const isNew = !existsSync(path);
+  fs.accessSync(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
+  const isNew = !fs.existsSync(path);
   const database = new DatabaseSync(path, {
     timeout: patience,
     enableForeignKeyConstraints: true,
@@ -126,7 +103,7 @@ function openDatabase(): DatabaseSync {
   });
   try {
     if (isNew) protect(folder);
-    accessSync(path, constants.R_OK | constants.W_OK);
+    fs.accessSync(path, fs.constants.R_OK | fs.constants.W_OK);
   } catch (error) {
     database.close();
     throw error;
@@ -136,14 +113,12 @@ function openDatabase(): DatabaseSync {
 
 /** Not by `recursive`, which tries for ever where a folder is there but takes no other, as /proc. */
 function makeFolder(folder: string): void {
+  if (fs.existsSync(folder)) return;
+  makeFolder(dirname(folder));
   try {
-    mkdirSync(folder, 0o700);
+    fs.mkdirSync(folder, 0o700);
   } catch (error) {
-    const { code } = error as ErrorWithCodes;
-    if (code === 'EEXIST') return;
-    if (code !== 'ENOENT' || existsSync(dirname(folder))) throw error;
-    makeFolder(dirname(folder));
-    makeFolder(folder);
+    if ((error as ErrorWithCodes).code !== 'EEXIST') throw error;
   }
 }
 
@@ -152,12 +127,12 @@ function makeFolder(folder: string): void {
  * again would drop the locks that SQLite holds for this process.
  */
 function protect(folder: string): void {
-  chmodSync(path, 0o600);
-  const opened = openSync(folder, 'r');
+  fs.chmodSync(path, 0o600);
+  const opened = fs.openSync(folder, 'r');
   try {
-    fsyncSync(opened);
+    fs.fsyncSync(opened);
   } finally {
-    closeSync(opened);
+    fs.closeSync(opened);
   }
 }
 
@@ -178,13 +153,14 @@ function failureOf(error: unknown, text: string): Failure {
   else if (syscall !== undefined && !passes) {
     problem = `cannot be used (${system}); file and folder must be readable and writable, or possible to make`;
   }
-  if (problem !== undefined) return { failure: 'operator', message: problem };
+  if (problem !== undefined) return { failure: 'operator', cause: new Error(problem) };
   // Properties of an error do not cross to another thread, its message does.
   if (code !== undefined && error instanceof Error) error.message += ` (SQLite ${code})`;
   if (!passes) return { failure: 'bug', cause: error };
-  // With these codes it is certain that COMMIT did not write its last frame, which a crash could bring back.
-  const outcome = text !== 'COMMIT' || code === BUSY || code === FULL ? 'nothing-done' : 'unknown';
-  return { failure: 'unavailable', outcome, busy: code === BUSY, cause: error };
+  if (code === BUSY) return { failure: 'busy', cause: error };
+  // With FULL too it is certain that COMMIT did not write its last frame, which a crash could bring back.
+  const isKnown = text !== 'COMMIT' || code === FULL;
+  return { failure: isKnown ? 'nothing-done' : 'unknown', cause: error };
 }
 
 /** What the system calls of Node.js and node:sqlite tell beside the message. */

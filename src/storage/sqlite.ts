@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { StorageUnavailable } from '../common/errors.ts';
@@ -13,6 +14,7 @@ import {
   type Row,
   type Session,
   type SqlDatabase,
+  type Value,
 } from './sql-database.ts';
 import { createSqlStorage } from './sql-storage.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
@@ -82,21 +84,17 @@ const FIRST_MIGRATION = `
 const takeId = (column: string) =>
   `UPDATE storage SET ${column} = ${column} + 1 RETURNING ${column} - 1 AS id`;
 
-/** @param documents copies of documents, which are handed over to the thread */
-function sqliteDialect(
-  { path, wallClock }: SqliteStorageOptions,
-  documents: WeakSet<Uint8Array>,
-): Dialect {
+function sqliteDialect({ path, wallClock }: SqliteStorageOptions): Dialect {
   const migrations = [FIRST_MIGRATION];
   return {
     migrations,
-    begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE' },
+    begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE', alone: 'BEGIN IMMEDIATE' },
     async version({ rows }) {
-      const version = Number(only(await rows('PRAGMA user_version'))['user_version']);
-      const application = Number(only(await rows('PRAGMA application_id'))['application_id']);
-      const tables = Number(only(await rows('SELECT count(*) AS n FROM sqlite_schema'))['n']);
+      const asked = `SELECT application_id AS application, user_version AS version,
+        (SELECT count(*) FROM sqlite_schema) AS tables FROM pragma_application_id, pragma_user_version`;
+      const { application, version, tables } = only(await rows(asked));
       const empty = application === 0 && version === 0 && tables === 0;
-      if (application === APPLICATION_ID || empty) return version;
+      if (application === APPLICATION_ID || empty) return Number(version);
       const what = 'is a database of another program; it must be one of this program';
       throw new OperatorError(`storage.path: ${path} ${what}`);
     },
@@ -112,14 +110,12 @@ function sqliteDialect(
     forUpdate: '',
     forShare: '',
     lockNames: undefined,
-    lockIds: undefined,
     takeId: { role: takeId('next_role_id'), dataset: takeId('next_dataset_id') },
     head: `SELECT (SELECT count(*) FROM role) AS roles, (SELECT count(*) FROM dataset) AS datasets,
       next_role_id AS role, next_dataset_id AS dataset FROM storage`,
     advanceIds: `UPDATE storage
       SET next_role_id = max(next_role_id, ?1), next_dataset_id = max(next_dataset_id, ?2)`,
     contains: 'instr(folded, ?1) > 0',
-    greatest: 'max',
     moment: (milliseconds) => String(Math.floor(wallClock()) + milliseconds),
     insertMembers: `INSERT INTO member (role_id, position, name, folded)
       SELECT ?1, key + 1 + (SELECT coalesce(max(position), 0) FROM member WHERE role_id = ?1),
@@ -135,7 +131,6 @@ function sqliteDialect(
           if (from > 0) await setImmediate();
           copy.set(document.subarray(from, from + COPIED_AT_ONCE), from);
         }
-        documents.add(copy);
         return [copy];
       },
       load: async (_session, { document }) => bytesOf(document),
@@ -151,82 +146,81 @@ interface Connection extends Session {
   close(): Promise<void>;
 }
 
+/** Another process held its lock too long. */
+class Busy extends StorageUnavailable {}
+
 /**
  * Roles and datasets in a file of SQLite. While one thread writes another one reads, so that a question about
  * roles never waits for a document that is being written; a dump or restore has a thread for itself.
  */
 export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const { path, onError, start = (file, setup) => new Worker(file, setup) } = options;
-  const documents = new WeakSet<Uint8Array>();
-  const dialect = sqliteDialect(options, documents);
+  const dialect = sqliteDialect(options);
   const latest = dialect.migrations.length;
 
   /** While no statement waits for it, the thread does not keep the process. */
   function createConnection(): Connection {
     const setup: WorkerSetup = { path, patience: PATIENCE };
     const worker = start(WORKER, { name: 'sqlite', workerData: setup });
-    let waiting: PromiseWithResolvers<Reply> | undefined;
-    let ended: unknown;
+    let waits = false;
     let closing = false;
-    const end = new Promise<void>((resolve) => {
+    /** Aborted when the thread has broken down. */
+    const end = new AbortController();
+    const fail = (error: unknown) => {
+      if (!end.signal.aborted && !waits && !closing) onError(error);
+      end.abort(error);
+    };
+    worker.on('error', fail);
+    const exit = new Promise<void>((resolve) => {
       worker.once('exit', (code) => {
-        ended ??= new Error(`the thread of the storage ended with code ${code}`);
-        waiting?.reject(ended);
-        if (waiting === undefined && !closing) onError(ended);
+        fail(new Error(`the thread of the storage ended with code ${code}`));
         resolve();
       });
     });
-    worker.on('error', (error) => (ended = error));
-    worker.on('message', (reply: Reply) => waiting?.resolve(reply));
 
-    async function ask(call: Call): Promise<readonly Row[]> {
-      const { text, values = [] } = call;
-      if (ended !== undefined) throw new StorageUnavailable('nothing-done', ended);
-      const given = values.filter((value) => documents.has(value as Uint8Array)) as Uint8Array[];
-      waiting = Promise.withResolvers();
+    async function ask(text: string, values?: readonly Value[]): Promise<readonly Row[]> {
+      if (end.signal.aborted) throw new StorageUnavailable('nothing-done', end.signal.reason);
+      const answer = once(worker, 'message', { signal: end.signal });
+      waits = true;
       worker.ref();
-      worker.postMessage(call, given.map(({ buffer }) => buffer) as ArrayBuffer[]);
+      worker.postMessage({ text, values } as Call, (values ?? []).flatMap(givenAway));
       let reply: Reply;
       try {
-        reply = await inTime(waiting.promise, LONGEST_STATEMENT, diskHangs);
+        [reply] = (await inTime(answer, LONGEST_STATEMENT, diskHangs)) as [Reply];
       } catch (error) {
-        ended ??= error;
+        end.abort(error);
         void worker.terminate();
-        throw new StorageUnavailable(text === 'COMMIT' ? 'unknown' : 'nothing-done', error);
+        const outcome = text === 'COMMIT' ? 'unknown' : 'nothing-done';
+        throw new StorageUnavailable(outcome, end.signal.reason);
       } finally {
-        waiting = undefined;
+        waits = false;
         if (!closing) worker.unref();
       }
       if ('failure' in reply) throw errorOf(reply);
       return reply.rows;
     }
 
-    const rows: Session['rows'] = (text, values = []) =>
-      ask({ text, values: values as Call['values'] });
     return {
+      dialect,
       get ended() {
-        return closing || ended !== undefined;
+        return closing || end.signal.aborted;
       },
-      rows,
-      carry: rows,
-      script: async (text) => void (await ask({ text })),
-      commit: async () => void (await ask({ text: 'COMMIT' })),
+      rows: (text, values = []) => ask(text, values),
+      script: async (text) => void (await ask(text)),
       close() {
         closing = true;
         worker.ref();
-        worker.postMessage(END, []);
-        return end;
+        worker.postMessage({} satisfies Call, []);
+        return exit;
       },
     };
   }
 
-  function errorOf(reply: Failure): unknown {
-    if (reply.failure === 'operator') {
-      return new OperatorError(`storage.path: ${path} ${reply.message}`);
-    }
-    if (reply.failure === 'bug') return reply.cause;
-    const error = new StorageUnavailable(reply.outcome, reply.cause);
-    return reply.busy ? Object.assign(error, { busy: true }) : error;
+  function errorOf({ failure, cause }: Failure): unknown {
+    if (failure === 'bug') return cause;
+    if (failure === 'busy') return new Busy('nothing-done', cause);
+    if (failure !== 'operator') return new StorageUnavailable(failure, cause);
+    return new OperatorError(`storage.path: ${path} ${(cause as Error).message}`);
   }
 
   /** Makes a connection that can be used. @throws OperatorError for a file that is left as it is */
@@ -234,7 +228,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     const connection = createConnection();
     try {
       // Before anything is written: a file of another program stays as it is.
-      const version = await perform(dialect, connection, 'snapshot', dialect.version);
+      const version = await dialect.version(connection);
       if (version > latest) throw new OperatorError(dialect.newer(version));
       await switchToWal(connection);
       await connection.script(`
@@ -243,9 +237,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         PRAGMA journal_size_limit = ${KEPT_OF_WAL};
       `);
       if (version < latest) {
-        await perform(dialect, connection, 'write', (session) =>
-          bringUpToDate(session, dialect, options),
-        );
+        await perform(connection, 'write', (session) => bringUpToDate(session, options));
       }
       return connection;
     } catch (error) {
@@ -264,7 +256,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         const what = 'is on a file system without shared memory; it must be a local one';
         throw new OperatorError(`storage.path: ${path} ${what}`);
       } catch (error) {
-        if (!isBusy(error) || left <= 0) throw error;
+        if (!(error instanceof Busy) || left <= 0) throw error;
         await setTimeout(PAUSE);
       }
     }
@@ -285,7 +277,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
         } catch (error) {
           // One that cannot be undone ends with its connection.
           await connection?.script('ROLLBACK').catch(() => void connection?.close());
-          if (isBusy(error)) {
+          if (error instanceof Busy) {
             // What came while this operation waited for the lock has waited already.
             patience.abort(error);
             patience = new AbortController();
@@ -308,36 +300,34 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     open: () => writer.use(async () => {}),
     run: (kind, work) => {
       const line = kind === 'write' || !writer.isBusy() ? writer : reader;
-      return line.use((connection) => perform(dialect, connection, kind, work)).catch(unavailable);
+      return line.use((connection) => perform(connection, kind, work)).catch(unavailable);
     },
-    async long(kind) {
+    async long() {
       const session = await connect().catch(unavailable);
       long.add(session);
-      const end = async () => {
-        long.delete(session);
-        await session.close();
+      return {
+        session,
+        async end() {
+          long.delete(session);
+          await session.close();
+        },
       };
-      try {
-        await session.script(dialect.begin[kind]);
-      } catch (error) {
-        await end();
-        throw error;
-      }
-      return { session, end };
     },
     async close() {
-      for (const connection of long) await connection.close();
-      await reader.close();
-      await writer.close();
+      for (const one of [...long, reader, writer]) await one.close();
     },
   };
   return createSqlStorage(database, options);
 }
 
-const END: Call = {};
-const diskHangs = () => new Error('the disk hangs');
+/** A document, which is copied for the thread; all other bytes are buffers of Node.js. */
+function givenAway(value: Value): ArrayBuffer[] {
+  return value instanceof Uint8Array && !Buffer.isBuffer(value)
+    ? [value.buffer as ArrayBuffer]
+    : [];
+}
 
-const isBusy = (error: unknown): boolean => error instanceof StorageUnavailable && 'busy' in error;
+const diskHangs = () => new Error('the disk hangs');
 
 /** A storage that cannot be opened is told to clients as one that cannot be reached. */
 function unavailable(error: unknown): never {

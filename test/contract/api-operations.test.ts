@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
-import { API_OPERATIONS } from '../../src/api/operations.ts';
+import { API_OPERATIONS } from '../../src/api/api.ts';
 import { send } from '../support/http-client.ts';
 import { closeDrivers, DRIVERS, startDriver } from '../support/storage-drivers.ts';
 import { basic, type TestGateway } from '../support/test-gateway.ts';

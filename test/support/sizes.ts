@@ -21,6 +21,8 @@ interface Sizes {
   readonly roleMembers: number;
   /** Roles, and datasets, in the long dump of the storage contract. */
   readonly dumpedRoles: number;
+  /** How often a document is replaced while it is read. */
+  readonly replacements: number;
   /** How often a process is killed while it writes to a storage. */
   readonly storageKills: number;
   /** Processes that open one empty storage at one time. */
@@ -121,10 +123,11 @@ const SMALL: Sizes = {
   fuzzedAnswers: 1_000,
   cutStep: 101,
   propertyRuns: 50,
-  storageRuns: 3,
+  storageRuns: 2,
   largeDocument: 3_000_000,
   roleMembers: 500,
   dumpedRoles: 100,
+  replacements: 4,
   storageKills: 2,
   storageProcesses: 4,
   stalledDocument: 32 * 1024 * 1024,
@@ -188,6 +191,7 @@ const CHAOS: Sizes = {
   largeDocument: 3_000_000,
   roleMembers: 500,
   dumpedRoles: 300,
+  replacements: 10,
   storageKills: 2,
   storageProcesses: 4,
   stalledDocument: 32 * 1024 * 1024,
@@ -251,6 +255,7 @@ const FULL: Sizes = {
   largeDocument: 20_000_000,
   roleMembers: 20_000,
   dumpedRoles: 3_000,
+  replacements: 10,
   storageKills: 20,
   storageProcesses: 8,
   stalledDocument: 256 * 1024 * 1024,

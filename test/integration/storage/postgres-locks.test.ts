@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import type { Storage } from '../../../src/storage/storage.ts';
 import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
+import { sizes } from '../../support/sizes.ts';
 import { storageAt } from './postgres-house.ts';
 
 let server: PostgresServer;
@@ -122,7 +123,7 @@ test('a document that is replaced again and again is always read whole, and leav
   await storage.datasets.create(dataset('d', 2_500_000));
   const state = { done: false };
   const replacing = (async () => {
-    for (let fill = 1; fill <= 10; fill += 1) {
+    for (let fill = 1; fill <= sizes.replacements; fill += 1) {
       await storage.datasets.update(dataset('d', 1_500_000 + fill * 200_000, fill));
     }
     state.done = true;
@@ -137,5 +138,28 @@ test('a document that is replaced again and again is always read whole, and leav
   };
   await Promise.all([replacing, reading(), reading()]);
   const pieces = `SELECT count(*), count(DISTINCT document) AS documents FROM ${house.name}.mdx_gateway_pieces`;
-  expect(await server.ask(pieces)).toEqual([{ count: '4', documents: '1' }]);
+  const count = Math.ceil((1_500_000 + sizes.replacements * 200_000) / 1024 / 1024);
+  expect(await server.ask(pieces)).toEqual([{ count: `${count}`, documents: '1' }]);
+});
+
+test('what is acknowledged was written to the disk, also where the server is told not to wait', async () => {
+  const { name } = house;
+  await server.ask(`ALTER ROLE ${name} SET synchronous_commit = 'off'`);
+  await storage.close();
+  storage = storageAt(house.url);
+  await server.ask(`
+    CREATE TABLE ${name}.seen (setting text);
+    CREATE FUNCTION ${name}.note() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO ${name}.seen VALUES (current_setting('synchronous_commit'));
+        RETURN NEW;
+      END $$;
+    CREATE TRIGGER note AFTER INSERT OR UPDATE ON ${name}.mdx_gateway_roles
+      FOR EACH ROW EXECUTE FUNCTION ${name}.note()`);
+  await storage.roles.create({ name: 'a', description: '', contains: [] });
+  await storage.roles.update(2, { name: 'b', description: '', contains: [] });
+  expect(await server.ask(`SELECT setting FROM ${name}.seen`)).toEqual([
+    { setting: 'on' },
+    { setting: 'on' },
+  ]);
 });

@@ -5,8 +5,7 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { AddressInfo } from 'node:net';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createApiRouter } from '../../../src/api/api.ts';
-import { API_OPERATIONS, type ApiHandler } from '../../../src/api/operations.ts';
+import { API_OPERATIONS, createApiRouter, type ApiHandler } from '../../../src/api/api.ts';
 import { createGate, settle } from '../auth/support.ts';
 
 /** A server whose operations are all done by `handler`, and the answer to one request. */

@@ -4,7 +4,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { API_OPERATIONS } from '../../../src/api/operations.ts';
+import { API_OPERATIONS } from '../../../src/api/api.ts';
 import { throttled } from '../../../src/auth/authenticator.ts';
 import { basic } from '../auth/support.ts';
 import { createTestApi, dataOf, failureOf } from './support-api.ts';

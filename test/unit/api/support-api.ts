@@ -6,7 +6,7 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
 import { createDatasetOperations } from '../../../src/api/datasets.ts';
 import { createDocumentGate, type DocumentGate } from '../../../src/api/documents.ts';
-import { API_ERROR_CODES } from '../../../src/api/operations.ts';
+import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
 import { createRoleOperations } from '../../../src/api/roles.ts';
 import type { Invalidate } from '../../../src/common/invalidation.ts';
 import { storageModel } from '../../contract/storage-model.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { checkDocument } from '../../../src/datasets/check-document.ts';
+import { checkDocument } from '../../../src/datasets/document.ts';
 import { INJECTION_STRINGS } from '../../support/injection-strings.ts';
 import { sizes } from '../../support/sizes.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { scanJson } from '../../../src/datasets/json-text.ts';
+import { scanJson } from '../../../src/datasets/document.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const scan = (text: string | Uint8Array) =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { readDocument } from '../../../src/datasets/read-document.ts';
+import { readDocument } from '../../../src/datasets/dataset.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const IDENTITY = { project: 'p', name: 'd', type: 'MDX' };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { API_ERROR_CODES } from '../../../src/api/operations.ts';
+import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import {
   API_REASONS,

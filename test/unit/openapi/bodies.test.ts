@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { checkDocument } from '../../../src/datasets/check-document.ts';
+import { checkDocument } from '../../../src/datasets/document.ts';
 import { describedInterface } from '../../support/openapi-types.ts';
-import { membershipBody, roleBody, roleListQuery } from '../../../src/roles/role-body.ts';
+import { membershipBody, roleBody, roleListQuery } from '../../../src/roles/role.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const { components, paths } = describedInterface('0');

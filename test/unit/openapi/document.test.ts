@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { readFileSync } from 'node:fs';
 import { renderOpenApi } from '../../../scripts/generate-openapi.ts';
 import { API_STATUS, GATEWAY_STATUS } from '../../../src/common/errors.ts';
-import { API_OPERATIONS } from '../../../src/api/operations.ts';
+import { API_OPERATIONS } from '../../../src/api/api.ts';
 import {
   type Answer,
   type Answers,

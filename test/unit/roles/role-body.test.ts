@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { foldCase } from '../../../src/common/fold-case.ts';
-import { membershipBody, roleBody } from '../../../src/roles/role-body.ts';
+import { membershipBody, roleBody } from '../../../src/roles/role.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const ROLE = { name: 'Sales', description: '', contains: [] };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { roleIdPath, roleListQuery } from '../../../src/roles/role-body.ts';
+import { roleIdPath, roleListQuery } from '../../../src/roles/role.ts';
 
 describe('a role id', () => {
   test.each([

@@ -9,11 +9,9 @@ function house() {
   const database = new DatabaseSync(':memory:');
   const rows: Session['rows'] = async (text, values = []) =>
     database.prepare(text).all(...(values as readonly SQLInputValue[]));
-  const session: Session = {
+  const session: Omit<Session, 'dialect'> = {
     rows,
-    carry: rows,
     script: async (text) => database.exec(text),
-    commit: async () => {},
   };
   const ran: string[] = [];
   const version = () =>
@@ -30,12 +28,13 @@ function house() {
     } as unknown as Dialect;
     const watched: Session = {
       ...session,
+      dialect,
       script: async (text) => {
         if (migrations.includes(text)) ran.push(text);
         await session.script(text);
       },
     };
-    return bringUpToDate(watched, dialect, PARTS);
+    return bringUpToDate(watched, PARTS);
   };
   return { database, ran, version, upgrade };
 }

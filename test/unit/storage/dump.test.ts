@@ -2,8 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { foldCase } from '../../../src/common/fold-case.ts';
-import { roleBody } from '../../../src/roles/role-body.ts';
-import { fromLines, toLines } from '../../../src/storage/dump-lines.ts';
+import { roleBody } from '../../../src/roles/role.ts';
+import { fromLines, toLines } from '../../../src/storage/dump.ts';
 import type { StorageRecord } from '../../../src/storage/storage.ts';
 import { sizes } from '../../support/sizes.ts';
 

@@ -1,4 +1,64 @@
 import { isUtf8 } from 'node:buffer';
+import type { DatasetIdentity } from './dataset.ts';
+
+/** What a document says of itself, or everything that is wrong with it. */
+export type DocumentCheck =
+  | { readonly ok: true; readonly identity: DatasetIdentity }
+  | { readonly ok: false; readonly problem: string };
+
+const FIELDS = ['project', 'dataset_name', 'type'] as const;
+
+const LONGEST = 255;
+/** A string this long in bytes has more than {@link LONGEST} characters, even if each is two escapes. */
+const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
+/** More than any document has. */
+const DEEPEST = 100_000;
+
+/**
+ * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type.
+ * All else in it is the business of its readers. A field that is repeated with another value is refused,
+ * since readers differ in which of the two they take.
+ */
+export function checkDocument(bytes: Uint8Array): DocumentCheck {
+  /** By field: its value, where it can be one, or what is wrong with it. */
+  const found = new Map<string, ReturnType<typeof readValue>>();
+  const scanned = scanJson(bytes, {
+    maxDepth: DEEPEST,
+    fields: FIELDS,
+    onField(name, span) {
+      const read = readValue(bytes, span);
+      const { value, problem } = found.get(name) ?? read;
+      const alike = value === read.value && problem === read.problem;
+      found.set(name, alike ? read : { problem: 'is given more than once, with different values' });
+    },
+  });
+  if (!scanned.ok) return refused(`The document cannot be read as JSON: ${scanned.mistake}.`);
+  if (!scanned.isObject) return refused('The document must be a JSON object.');
+  const problems = FIELDS.flatMap((field) => {
+    const { problem } = found.get(field) ?? { problem: 'is missing' };
+    return problem === undefined ? [] : [`${field}: ${problem}`];
+  });
+  if (problems.length > 0) return refused(`${problems.join('; ')}.`);
+  const [project, name, type] = FIELDS.map((field) => found.get(field)?.value ?? '');
+  return { ok: true, identity: { project, name, type } as DatasetIdentity };
+}
+
+function refused(problem: string): DocumentCheck {
+  return { ok: false, problem };
+}
+
+function readValue(
+  bytes: Uint8Array,
+  { from, to }: Span,
+): { readonly value?: string; readonly problem?: string } {
+  if (bytes[from] !== 0x22) return { problem: 'must be a string' };
+  const value =
+    to - from > LONGEST_VALUE
+      ? ''
+      : (JSON.parse(Buffer.from(bytes.subarray(from, to)).toString()) as string);
+  if (!/^[^]{1,255}$/u.test(value)) return { problem: `must have 1 to ${LONGEST} characters` };
+  return value.isWellFormed() ? { value } : { problem: 'must not hold halves of surrogate pairs' };
+}
 
 /** From the first byte to the one after the last. */
 export interface Span {
@@ -35,17 +95,14 @@ const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
  */
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonScan {
   const from = [0xef, 0xbb, 0xbf].every((byte, index) => bytes[index] === byte) ? 3 : 0;
-  const problem = isUtf8(bytes)
-    ? undefined
-    : new Mistake(invalidUtf8At(bytes), 'the bytes are not UTF-8');
   try {
-    if (problem !== undefined) throw problem;
+    if (!isUtf8(bytes)) throw mistake(invalidUtf8At(bytes), 'the bytes are not UTF-8');
     return { ok: true, isObject: scan(bytes, from, options) };
   } catch (error) {
-    if (!(error instanceof Mistake)) throw error;
+    if (!(error instanceof SyntaxError)) throw error;
     // Both count from 1, columns in characters: each has one byte that does not go on with another.
     let [line, column] = [1, 1];
-    for (let at = from; at < error.at; at += 1) {
+    for (let at = from; at < Number(error.cause); at += 1) {
       if (bytes[at] === 0x0a) [line, column] = [line + 1, 1];
       else if (((bytes[at] ?? 0) & 0xc0) !== 0x80) column += 1;
     }
@@ -53,14 +110,7 @@ export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonScan 
   }
 }
 
-class Mistake extends Error {
-  readonly at: number;
-
-  constructor(at: number, message: string) {
-    super(message);
-    this.at = at;
-  }
-}
+const mistake = (at: number, what: string) => new SyntaxError(what, { cause: at });
 
 /** @returns whether the text is an object */
 function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boolean {
@@ -81,8 +131,8 @@ function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boole
     return pattern.test(text) ? pattern.lastIndex : from;
   }
 
-  function expected(what: string): Mistake {
-    return new Mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
+  function expected(what: string): SyntaxError {
+    return mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
   }
 
   function passString(): void {
@@ -91,19 +141,12 @@ function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boole
       at = after(PLAIN, at);
       if (text[at] === '"') break;
       if (at >= text.length) throw expected('the end of a string');
-      if (text[at] !== '\\') throw new Mistake(at, 'a string holds a control character as it is');
+      if (text[at] !== '\\') throw mistake(at, 'a string holds a control character as it is');
       const end = after(ESCAPE, at);
-      if (end === at) throw new Mistake(at, 'a string holds a backslash that begins no escape');
+      if (end === at) throw mistake(at, 'a string holds a backslash that begins no escape');
       at = end;
     }
     at += 1;
-  }
-
-  function passScalar(): void {
-    if (text[at] === '"') return passString();
-    const end = after(SCALAR, at);
-    if (end === at) throw expected('a value');
-    at = end;
   }
 
   /** Passes over the name of a member and the colon. */
@@ -111,21 +154,21 @@ function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boole
     const from = at;
     if (text[at] !== '"') throw expected('a property name in double quotes');
     passString();
-    if (ends.length === 1 && at - from <= longestKey) {
-      const name = JSON.parse(text.slice(from, at)) as string;
-      field = fields.includes(name) ? name : undefined;
-    } else if (ends.length === 1) field = undefined;
+    const to = at;
     at = after(BLANKS, at);
     if (text[at] !== ':') throw expected('":"');
     at = after(BLANKS, at + 1);
-    if (ends.length === 1) valueFrom = at;
+    if (ends.length > 1) return;
+    const name = to - from <= longestKey ? (JSON.parse(text.slice(from, to)) as string) : '';
+    field = fields.includes(name) ? name : undefined;
+    valueFrom = at;
   }
 
   for (;;) {
     const first = text[at];
     if (first === '{' || first === '[') {
       if (ends.length >= maxDepth) {
-        throw new Mistake(at, `arrays and objects are nested more than ${maxDepth} deep`);
+        throw mistake(at, `arrays and objects are nested more than ${maxDepth} deep`);
       }
       ends.push(first === '{' ? '}' : ']');
       at = after(BLANKS, at + 1);
@@ -135,8 +178,11 @@ function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boole
       }
       ends.pop();
       at += 1;
-    } else {
-      passScalar();
+    } else if (first === '"') passString();
+    else {
+      const end = after(SCALAR, at);
+      if (end === at) throw expected('a value');
+      at = end;
     }
     // After a value: ends of what holds it, until the next value begins.
     for (;;) {
