@@ -1,6 +1,6 @@
 import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
-import { LEASE_MARGIN } from '../common/lease.ts';
+import { LEASE_MARGIN } from '../common/clock.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   membershipBody,

@@ -4,7 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
 import type { ClearEngines } from '../cache/purge/engine-clear.ts';
 import { projectScope } from '../cache/purge/scopes.ts';
-import type { ChosenEngine, EngineOf } from '../line/query.ts';
+import type { ChosenEngine, EngineOf } from '../line/understand.ts';
 import type { Parts } from './parts.ts';
 
 /** What can be reached at this moment. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Client, DatabaseError, Pool, type ClientConfig, type PoolClient } from 'pg';
 import type { PostgresConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
-import { inTime } from '../common/in-time.ts';
+import { inTime } from '../common/clock.ts';
 import {
   perform,
   type Dialect,

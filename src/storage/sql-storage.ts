@@ -1,7 +1,7 @@
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { inTime } from '../common/in-time.ts';
+import { inTime } from '../common/clock.ts';
 import { SHARED_AT_LEAST, SHARED_FOR, type RoleStore } from '../roles/role.ts';
 import { dumpRecords, restoreRecords } from './dump.ts';
 import {

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { aloneStore, createMemoryStore } from '../../src/freshness/memory-store.ts';
 import { createOwnedTable } from '../../src/common/owned-table.ts';
-import { sessionName } from '../../src/sessions/session-name.ts';
+import { sessionName } from '../../src/sessions/digests.ts';
 import { sessionFace, sessionRecord } from '../support/session-face.ts';
 import { workerHouse } from '../support/worker-house.ts';
 import { handClock, quiet } from './cache/fakes.ts';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Engine, Touch } from '../../../src/engine/engine.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { createSessions } from '../../../src/sessions/registry.ts';
-import { createKeepAlive } from '../../../src/line/keep-alive.ts';
+import { createSessions } from '../../../src/sessions/sessions.ts';
+import { createKeepAlive } from '../../../src/line/session-step.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 const IDLE = 3_600_000;
@@ -59,9 +59,9 @@ async function house() {
       replica: undefined,
     };
     const destination = { engine, addressee, settings: { session_idle: IDLE } };
-    void keepAlive
-      .before({ destination, name: NAME, record: known })
-      .then((answer) => told.push(answer ?? 'nothing'));
+    void keepAlive({ name: NAME, record: known }, destination).then((answer) =>
+      told.push(answer ?? 'nothing'),
+    );
     await quiet();
     return told;
   }
