@@ -1,6 +1,5 @@
 import type { Request, Response } from 'express';
 import type { Principal } from '../auth/authenticator.ts';
-import { API_STATUS, GATEWAY_STATUS } from '../common/errors.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../common/reasons.ts';
 
 /** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
@@ -67,15 +66,9 @@ export interface ErrorCode {
 }
 
 /** Every error that the gateway itself answers below /api, by status. */
-export const API_ERROR_CODES: readonly ErrorCode[] = [
-  ...COMMON.map((code) => ({
-    code,
-    status: GATEWAY_STATUS[code],
-    meaning: GATEWAY_REASONS[code],
-  })),
-  ...Object.entries(API_REASONS).map(([code, meaning]) => ({
-    code,
-    status: API_STATUS[code as keyof typeof API_STATUS],
-    meaning,
-  })),
-].sort((a, b) => a.status - b.status);
+export const API_ERROR_CODES: readonly ErrorCode[] = Object.entries({
+  ...Object.fromEntries(COMMON.map((code) => [code, GATEWAY_REASONS[code]] as const)),
+  ...API_REASONS,
+})
+  .map(([code, [status, meaning]]) => ({ code, status, meaning }))
+  .sort((a, b) => a.status - b.status);

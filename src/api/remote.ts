@@ -1,13 +1,14 @@
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/read-document.ts';
 import { carriesBody } from '../http/request-head.ts';
-import { invalidating, type Invalidate } from '../common/invalidation.ts';
+import type { Invalidate } from '../common/events.ts';
 import {
   createRemoteStorage,
   refuseClimbing,
   type HeldAnswer,
   type RemoteRequest,
 } from '../storage/remote-storage.ts';
+import { invalidating } from './datasets.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
 import {

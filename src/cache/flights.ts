@@ -1,5 +1,5 @@
 import { leaseHolds, leaseStart, type Clock, type LeaseStart } from '../common/clock.ts';
-import { createGate, type Gate } from '../common/gate.ts';
+import { createGate, type Gate } from '../common/body-account.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** What a flight brought for those who wait for it. */

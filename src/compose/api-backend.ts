@@ -7,7 +7,7 @@ import { createRoleOperations } from '../api/roles.ts';
 import type { Permissions } from '../auth/permissions.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { Login } from '../http/login.ts';
-import type { Invalidate } from '../common/invalidation.ts';
+import type { Invalidate } from '../common/events.ts';
 import type { Storage } from '../storage/storage.ts';
 import { newToken, type Parts } from './parts.ts';
 

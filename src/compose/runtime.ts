@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { createLogin } from '../http/login.ts';
 import { clientAddressReader } from '../http/request-head.ts';
-import type { Invalidate } from '../common/invalidation.ts';
+import type { Invalidate } from '../common/events.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { createGzipMaker, makeGzip } from '../cache/gzip.ts';

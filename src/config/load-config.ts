@@ -1,7 +1,7 @@
 /** Reads and checks the configuration, and fills in what it leaves out. */
 
 import { dirname, resolve } from 'node:path';
-import { engineTraits } from '../common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../common/engine-kinds.ts';
 import type { CheckedFile, Config, EngineConfig, StorageConfig } from './config.ts';
 import type { Reading } from './kinds.ts';
 import { readErrorText, type ReadFile } from './named-files.ts';
@@ -110,7 +110,7 @@ function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): Chec
 
 function fillInEngine(engine: CheckedEngine): EngineConfig {
   const { login, kind, delegation, session_idle } = engine;
-  const idle = session_idle ?? engineTraits(kind).sessionIdle;
+  const idle = session_idle ?? ENGINE_KINDS[kind].sessionIdle;
   return {
     ...engine,
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),

@@ -2,7 +2,7 @@ import type { Principal } from '../auth/authenticator.ts';
 import { tellBegun } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Invalidate, Stale } from '../common/invalidation.ts';
+import type { Invalidate, Stale } from '../common/events.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/engine.ts';
 import type { Sessions } from '../sessions/sessions.ts';

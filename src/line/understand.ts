@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
 import { projectScope } from '../cache/purge/scopes.ts';
-import { engineTraits, type EngineTraits } from '../common/engine-kinds.ts';
+import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
@@ -150,7 +150,7 @@ export function destinationOf(
 
 /** An engine that gets one login for all users cannot tell whose a session is: then the gateway must. */
 function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
-  const traits = engineTraits(kind);
+  const traits = ENGINE_KINDS[kind];
   if (login === 'forward' || !traits.checksSessionOwner) return traits;
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
 }

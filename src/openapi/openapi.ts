@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { API_STATUS, GATEWAY_STATUS } from '../common/errors.ts';
 import {
   API_REASONS,
   BYPASS_REASONS,
@@ -46,8 +45,8 @@ interface WrittenDocument extends Json {
 
 const SOURCE = new URL('./openapi.yaml', import.meta.url);
 
-const STATUS: Readonly<Record<Reason, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
-const MEANING: Readonly<Record<Reason, string>> = { ...GATEWAY_REASONS, ...API_REASONS };
+/** Status and meaning of each. */
+const REASONS = { ...GATEWAY_REASONS, ...API_REASONS };
 
 /** What `${NAME}` in a pattern stands for: the closed words of one table, as alternatives. */
 const WORDS = new Map(
@@ -61,7 +60,7 @@ const WORDS = new Map(
 
 /**
  * The whole HTTP surface in OpenAPI 3.1, as openapi.yaml tells it. Words, statuses and meanings of failures come from
- * src/common/reasons.ts and src/common/errors.ts; every answer in the tests is compared with the document.
+ * src/common/reasons.ts; every answer in the tests is compared with the document.
  */
 export function openApiDocument({ version }: { readonly version: string }): Json {
   const written = parse(readFileSync(SOURCE, 'utf8')) as WrittenDocument;
@@ -117,7 +116,7 @@ function failureAnswers(
   const orEngine = as.endsWith('-or-engine');
   const shape = as.replace('-or-engine', '') as Shape;
   const usual = shape === 'api' ? usualTexts : {};
-  const textOf = (word: Reason) => texts[word] ?? usual[word] ?? MEANING[word];
+  const textOf = (word: Reason) => texts[word] ?? usual[word] ?? REASONS[word][1];
 
   function problem(group: readonly Reason[]): Json {
     const plain = group.filter((word) => schemas[word] === undefined);
@@ -182,10 +181,10 @@ function failureAnswers(
     return Object.keys(all).length === 0 ? undefined : all;
   }
 
-  const groups = Map.groupBy(words, (word) => STATUS[word]);
+  const groups = Map.groupBy(words, (word) => REASONS[word][0]);
   return Object.fromEntries(
     [...groups].map(([status, group]) => {
-      const meanings = group.map((word) => `\`${word}\`: ${MEANING[word]}`);
+      const meanings = group.map((word) => `\`${word}\`: ${REASONS[word][1]}`);
       const meaning =
         meanings.length === 1 ? meanings.join('') : meanings.map((one) => `- ${one}`).join('\n');
       const ofEngine = orEngine
@@ -212,8 +211,8 @@ function fault(group: readonly Reason[]): Json {
   return {
     schema: { $ref: '#/components/schemas/SoapFault' },
     examples: examples(group, (word) => {
-      const side = STATUS[word] < 500 ? 'Client' : 'Server';
-      return soapFault({ side, message: MEANING[word] }).toString();
+      const side = REASONS[word][0] < 500 ? 'Client' : 'Server';
+      return soapFault({ side, message: REASONS[word][1] }).toString();
     }),
   };
 }

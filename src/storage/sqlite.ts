@@ -1,7 +1,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { StorageUnavailable } from '../common/errors.ts';
-import { createGate } from '../common/gate.ts';
+import { createGate } from '../common/body-account.ts';
 import { inTime } from '../common/clock.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {

@@ -4,12 +4,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createPermissions } from '../../../src/auth/permissions.ts';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { RemoteConfig } from '../../../src/config/config.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { type Login, loginError } from '../../../src/http/login.ts';
 import { createDocumentGate } from '../../../src/api/documents.ts';
 import { createRemoteOperations } from '../../../src/api/remote.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
-import type { Invalidate } from '../../../src/common/invalidation.ts';
 import { send, type Answer, type Message } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
 

@@ -2,14 +2,13 @@ import { expect } from '@jest/globals';
 import express from 'express';
 import request from 'supertest';
 import { createPermissions } from '../../../src/auth/permissions.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
 import { createDatasetOperations } from '../../../src/api/datasets.ts';
 import { createDocumentGate, type DocumentGate } from '../../../src/api/documents.ts';
 import { API_ERROR_CODES } from '../../../src/api/operations.ts';
 import { createRoleOperations } from '../../../src/api/roles.ts';
 import { type Login, loginError } from '../../../src/http/login.ts';
-import type { Invalidate } from '../../../src/common/invalidation.ts';
 import { storageModel } from '../../contract/storage-model.ts';
 import { basic } from '../auth/support.ts';
 

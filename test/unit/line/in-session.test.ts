@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
-import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { inSession, provenTemplate, templateOf } from '../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';
 import { IGNORED_PROPERTIES } from '../../../src/xmla/request/property-policy.ts';
@@ -9,7 +9,7 @@ import { fuzzSeed, mutate, randomFrom } from '../../support/mutate.ts';
 import { sizes } from '../../support/sizes.ts';
 
 const ENGINE = {
-  traits: engineTraits('generic'),
+  traits: ENGINE_KINDS.generic,
   settings: { delegation: 'forward' } as never,
 };
 const read = (body: Buffer): Promise<UnderstoodRequest> =>

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
-import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { understand } from '../../../src/line/understand.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
@@ -13,7 +13,7 @@ import { handClock, keyParts } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {
-  traits: engineTraits('mondrian'),
+  traits: ENGINE_KINDS.mondrian,
   settings: { delegation: 'forward', session_idle: 1_000 } as never,
   place: 'engine',
 };

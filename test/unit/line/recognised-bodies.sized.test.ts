@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { asksTheSame, provenTemplate, templateOf } from '../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';
 import { discover, execute } from '../../support/envelopes.ts';
@@ -9,7 +9,7 @@ import { sizes } from '../../support/sizes.ts';
 
 const HEADERS = { 'content-type': 'text/xml' };
 const ENGINE = {
-  traits: engineTraits('mondrian'),
+  traits: ENGINE_KINDS.mondrian,
   settings: { delegation: 'forward' } as never,
 };
 const read = (body: Buffer): Promise<UnderstoodRequest> => understand(HEADERS, body, ENGINE);

@@ -1,7 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { API_STATUS, GATEWAY_STATUS } from '../../../src/common/errors.ts';
 import { API_OPERATIONS } from '../../../src/api/operations.ts';
 import {
   type Answer,
@@ -134,10 +133,13 @@ describe('failures', () => {
   });
 
   test('stand under the status of their words', () => {
-    const statuses: Readonly<Record<string, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
+    const reasons: Readonly<Record<string, readonly [number, string]>> = {
+      ...GATEWAY_REASONS,
+      ...API_REASONS,
+    };
     for (const [where, status, answer] of told) {
       for (const word of wordsOf(answer)) {
-        expect([where, word, statuses[word]]).toEqual([where, word, Number(status)]);
+        expect([where, word, reasons[word]?.[0]]).toEqual([where, word, Number(status)]);
       }
     }
   });
