@@ -1,4 +1,3 @@
-import type { Permissions } from '../auth/permissions.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { KnownNames } from '../cache/known-names.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -7,7 +6,7 @@ import { refuseDelegation } from '../http/request-checks.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { QueryOf } from './query.ts';
-import { isPurgedAfter, judgeSession } from './session-step.ts';
+import { isPurgedAfter, judgeSession, type PurgeOptions } from './session-step.ts';
 import {
   destinationOf,
   projectsNamed,
@@ -22,22 +21,26 @@ import {
  * Explains what would become of a request by the steps of the handler, less those that change a session, ask an engine
  * or answer.
  */
-export function createExplanation(options: {
-  engineOf: EngineOf;
-  cache: Pick<QueryCache, 'explain'>;
-  names: Pick<KnownNames, 'wouldAdmit'>;
-  sessions: Sessions;
-  permissions: Permissions;
-  purgeOnRefresh: boolean;
-  queryOf: QueryOf;
-}): ExplainXmla {
+export function createExplanation(
+  options: PurgeOptions & {
+    engineOf: EngineOf;
+    cache: Pick<QueryCache, 'explain'>;
+    names: Pick<KnownNames, 'wouldAdmit'>;
+    sessions: Sessions;
+    queryOf: QueryOf;
+  },
+): ExplainXmla {
   const { names, queryOf, cache, sessions } = options;
 
   return async function explain({ headers, body, project, search, principal }) {
     refuseDelegation(headers, search);
     const user = principal.name;
-    const to = { project, search, user, authorization: () => undefined };
-    const destination = destinationOf(options.engineOf(project), to);
+    const destination = destinationOf(
+      options.engineOf(project),
+      { project, search },
+      user,
+      undefined,
+    );
     let asked: UnderstoodRequest;
     try {
       asked = await understand(headers, body, destination);

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
-import { canonicalAuthorization } from '../auth/basic-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { KnownNames } from '../cache/known-names.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
@@ -105,7 +104,7 @@ export function createXmlaHandler(
         const { signal } = client;
         const body = await readBody(request, options.maxBody, { room, signal, taken });
         known ??= memo.recognise(head, body);
-        await answerBody({ client, address, principal, body, known });
+        await answerBody(client, address, principal, body, known);
       } finally {
         room.release();
       }
@@ -142,20 +141,16 @@ export function createXmlaHandler(
     return brought !== undefined && !client.isGone && replayKnown(known, client, brought);
   }
 
-  async function answerBody(request: {
-    client: XmlaClient;
-    address: Handled['address'];
-    principal: Principal;
-    body: Buffer;
-    known: Known | undefined;
-  }): Promise<void> {
-    const { client, address, principal, body, known } = request;
+  async function answerBody(
+    client: XmlaClient,
+    address: Handled['address'],
+    principal: Principal,
+    body: Buffer,
+    known: Known | undefined,
+  ): Promise<void> {
     const { headers, method } = client.request;
-    const destination = destinationOf(options.engineOf(address.project), {
-      ...address,
-      user: principal.name,
-      authorization: () => canonicalAuthorization(headers.authorization),
-    });
+    const engine = options.engineOf(address.project);
+    const destination = destinationOf(engine, address, principal.name, headers.authorization);
     const toEngine = { client, principal, destination };
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
@@ -178,13 +173,13 @@ export function createXmlaHandler(
     await enterSession(asked, step, sessions);
     const passing = { ...toEngine, asked, body, step, purges };
     const control = clientControl(headers, permissions.mayControlCache(principal));
-    const bypass = method === 'POST' ? (step.reason ?? asked.bypass) : 'method';
+    const unwanted = control === 'no-store' ? control : undefined;
+    const bypass = method === 'POST' ? (step.reason ?? asked.bypass ?? unwanted) : 'method';
     if (bypass !== undefined) return pass(passing, bypass);
-    if (control === 'no-store') return pass(passing, 'no-store');
 
     const session = step.known;
-    const source = { ...toEngine, asked, body, session, facts: client.facts };
-    const query = await queryOf({ ...source, fresh: control === 'no-cache' });
+    const fresh = control === 'no-cache';
+    const query = await queryOf({ ...toEngine, asked, body, session, fresh });
     if (typeof query === 'string') return pass(passing, query);
     const gone = session && (await keepAlive(session, destination));
     if (gone !== undefined) {

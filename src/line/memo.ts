@@ -363,23 +363,8 @@ const MAX_KEPT = 4_096;
  * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts: a
  * head that is refused, such as one that another site forged, is never known.
  */
-const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
-  'content-length',
-  'x-as-activityid',
-  'x-as-requestid',
-  'x-request-id',
-  'x-correlation-id',
-  'traceparent',
-  'tracestate',
-  'baggage',
-  'b3',
-  'x-b3-traceid',
-  'x-b3-spanid',
-  'x-b3-parentspanid',
-  'x-amzn-trace-id',
-  'x-cloud-trace-context',
-  'sentry-trace',
-]);
+const WITHOUT_EFFECT =
+  /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 
 /** The head of a request, as it came. */
 type Head = Pick<IncomingMessage, 'method' | 'url' | 'httpVersion' | 'rawHeaders' | 'socket'>;
@@ -408,7 +393,7 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
-      parts.push(name, hasEffect(name) ? rawHeaders[i + 1] : '');
+      parts.push(name, WITHOUT_EFFECT.test(name) ? '' : rawHeaders[i + 1]);
     }
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
@@ -451,11 +436,7 @@ function isSameHead<T>(
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (name !== rawHeaders[i]) return false;
-    if (headers[i + 1] !== rawHeaders[i + 1] && hasEffect(name)) return false;
+    if (headers[i + 1] !== rawHeaders[i + 1] && !WITHOUT_EFFECT.test(name)) return false;
   }
   return true;
-}
-
-function hasEffect(name: string): boolean {
-  return !WITHOUT_EFFECT.has(name.toLowerCase());
 }

@@ -10,7 +10,7 @@ import type { Principal } from '../auth/authenticator.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
-import type { RequestFacts } from './client.ts';
+import type { XmlaClient } from './client.ts';
 import { noteBegun, type KnownSession } from './session-step.ts';
 import { projectsNamed, type Destination, type UnderstoodRequest } from './understand.ts';
 
@@ -28,7 +28,7 @@ interface QuerySource {
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
   /** Told what the engine took; undefined where it is not asked. */
-  readonly facts?: RequestFacts;
+  readonly client?: Pick<XmlaClient, 'engineAnswered'>;
 }
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
@@ -62,7 +62,7 @@ export function createQueryOf(options: {
     body,
     session,
     fresh,
-    facts,
+    client,
   }: QuerySource): Promise<SharedQuery | BypassReason> {
     const { request, forwarded, named } = asked;
     const { engine, traits, addressee, settings } = destination;
@@ -121,10 +121,7 @@ export function createQueryOf(options: {
         const since = clock.now();
         const answer = await engine.ask(to, forwarded, body, signal, unwanted);
         replica = answer.replica;
-        if (facts !== undefined) {
-          const began = answer.began.now;
-          facts.engine = { waited: began - since, began, first: clock.now() - began };
-        }
+        client?.engineAnswered(since, answer.began.now);
         return answer;
       },
     };

@@ -36,18 +36,20 @@ export interface SessionStep {
   readonly replica: string | undefined;
 }
 
+export interface PurgeOptions {
+  readonly permissions: Permissions;
+  /** Whether REFRESH CUBE purges. */
+  readonly purgeOnRefresh: boolean;
+}
+
 /** Whether what a request changes is purged, unless the engine did nothing. */
 export function isPurgedAfter(
   { change }: UnderstoodRequest,
   principal: Principal,
-  options: {
-    readonly permissions: Permissions;
-    /** Whether REFRESH CUBE purges. */
-    readonly purgeOnRefresh: boolean;
-  },
+  { permissions, purgeOnRefresh }: PurgeOptions,
 ): boolean {
-  if (change === undefined || !options.permissions.mayPurge(principal)) return false;
-  return !change.refresh || options.purgeOnRefresh;
+  if (change === undefined || !permissions.mayPurge(principal)) return false;
+  return !change.refresh || purgeOnRefresh;
 }
 
 /** Of what runs in no session that is known. */

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { canonicalAuthorization } from '../auth/basic-credentials.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
 import { projectScope } from '../cache/purge/scopes.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
@@ -124,19 +125,15 @@ export interface Destination extends ChosenEngine {
   readonly place: string;
 }
 
+/** @param login the header Authorization of its client */
 export function destinationOf(
   { engine, settings }: ChosenEngine,
-  to: {
-    readonly project: string | undefined;
-    readonly search: string;
-    readonly user: string;
-    /** Asked where the engine gets the login of the client. */
-    readonly authorization: () => string | undefined;
-  },
+  { project, search }: XmlaAddress,
+  user: string,
+  login: string | undefined,
 ): Destination {
-  const { project, search, user } = to;
   const query = search === '' ? [] : forwardedQuery(search);
-  const authorization = settings.login === 'forward' ? to.authorization() : undefined;
+  const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
   return {
