@@ -271,31 +271,28 @@ interface Template {
  * What looks like a gap may stand anywhere: see {@link provenTemplate}.
  */
 const GAP = new RegExp(
-  `(SessionId=["'])([\\w{}-]{1,128})(?=["'])|>(?:([0-9]{1,10})|([0-9A-Fa-f{}-]{8,128}))(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
   'g',
 );
-
-/** Every gap of a text, with something else in it. */
-function withGaps(text: string, put: (value: string, kind: 'id' | 'number' | 'other') => string) {
-  return text.replace(
-    GAP,
-    (_gap, opens: string | undefined, id: string, number: string | undefined, other: string) =>
-      opens === undefined
-        ? `>${number === undefined ? put(other, 'other') : put(number, 'number')}`
-        : `${opens}${put(id, 'id')}`,
-  );
-}
+const NUMBER = /^[0-9]{1,10}$/;
 
 /** Takes out of a body what stands in its gaps; undefined where that cannot be told for certain. */
 export function templateOf(body: Buffer): Template | undefined {
   // Which would be taken for a gap.
   if (body.includes(0)) return undefined;
-  const sessions: string[] = [];
-  const text = withGaps(body.toString('latin1'), (value, kind) => {
-    if (kind === 'id') sessions.push(value);
-    return kind === 'number' ? '\0\0' : `\0${String.fromCharCode(value.length)}`;
-  });
-  return sessions.length > 1 ? undefined : { text, session: sessions[0] };
+  const whole = body.toString('latin1');
+  let [text, behind] = ['', 0];
+  let session: string | undefined;
+  GAP.lastIndex = 0;
+  for (let gap = GAP.exec(whole); gap !== null; gap = GAP.exec(whole)) {
+    const [, id, value = id ?? ''] = gap;
+    if (id !== undefined && session !== undefined) return undefined;
+    session ??= id;
+    const length = id === undefined && NUMBER.test(value) ? 0 : value.length;
+    text += `${whole.slice(behind, GAP.lastIndex - value.length)}\0${String.fromCharCode(length)}`;
+    behind = GAP.lastIndex;
+  }
+  return { text: text + whole.slice(behind), session };
 }
 
 /** In these every byte of ASCII is its letter, wherever it stands. */
@@ -321,11 +318,14 @@ export async function provenTemplate(
   const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
   if (template === undefined || !isRead || template.session !== sessionIdOf(asked))
     return undefined;
-  const other = withGaps(body.toString('latin1'), (value, kind) => {
-    const [letter, instead] = kind === 'number' ? '12' : 'ab';
-    const changed = Array.from(value, (one) => (one === letter ? instead : letter)).join('');
-    return kind === 'number' ? `${changed}1` : changed;
-  });
+  const other = body
+    .toString('latin1')
+    .replace(GAP, (gap, id?: string, value: string = id ?? '') => {
+      const isNumber = id === undefined && NUMBER.test(value);
+      const [letter, instead] = isNumber ? '12' : 'ab';
+      const changed = Array.from(value, (one) => (one === letter ? instead : letter)).join('');
+      return `${gap.slice(0, -value.length)}${changed}${isNumber ? '1' : ''}`;
+    });
   const bytes = Buffer.from(other, 'latin1');
   const otherAsked = await read(bytes);
   const isInGap = templateOf(bytes)?.session === sessionIdOf(otherAsked);
