@@ -35,12 +35,7 @@ export function createExplanation(
   return async function explain({ headers, body, project, search, principal }) {
     refuseDelegation(headers, search);
     const user = principal.name;
-    const destination = destinationOf(
-      options.engineOf(project),
-      { project, search },
-      user,
-      undefined,
-    );
+    const destination = destinationOf(options.engineOf(project), { project, search }, user);
     let asked: UnderstoodRequest;
     try {
       asked = await understand(headers, body, destination);

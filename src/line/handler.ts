@@ -15,13 +15,7 @@ import { createExplanation } from './explain.ts';
 import { createMemo, inSession, type Handled, type Known, type KnownHead } from './memo.ts';
 import { createPass } from './pass.ts';
 import { createQueryOf } from './query.ts';
-import {
-  createKeepAlive,
-  enterSession,
-  isPurgedAfter,
-  judgeSession,
-  unknownSession,
-} from './session-step.ts';
+import { createKeepAlive, enterSession, isPurgedAfter, judgeSession } from './session-step.ts';
 import {
   checkHead,
   checkRequest,
@@ -168,9 +162,8 @@ export function createXmlaHandler(
     const admitted = names.admit(principal.name, projectsNamed(read, address.project));
     const asked = admitted ? read : withTooManyNames(read);
     const purges = isPurgedAfter(asked, principal, options);
-    const step = await judgeSession(asked, destination, principal, { sessions, purges });
-    if (step === 'refuse') throw unknownSession();
-    await enterSession(asked, step, sessions);
+    const judged = await judgeSession(asked, destination, principal, { sessions, purges });
+    const step = await enterSession(asked, judged, sessions);
     const passing = { ...toEngine, asked, body, step, purges };
     const control = clientControl(headers, permissions.mayControlCache(principal));
     const unwanted = control === 'no-store' ? control : undefined;

@@ -55,15 +55,8 @@ export function createQueryOf(options: {
     return shared ?? ownIdentity(provider, name);
   }
 
-  return async function queryOf({
-    asked,
-    destination,
-    principal,
-    body,
-    session,
-    fresh,
-    client,
-  }: QuerySource): Promise<SharedQuery | BypassReason> {
+  return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
+    const { asked, destination, principal, body, session, fresh, client } = source;
     const { request, forwarded, named } = asked;
     const { engine, traits, addressee, settings } = destination;
     if (request === undefined || forwarded === undefined || named === undefined) {

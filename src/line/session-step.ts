@@ -113,15 +113,27 @@ function replicaOf(found: readonly FoundSession[]): string | undefined {
   return replicas.size === 1 ? replica : undefined;
 }
 
+/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
+const UNKNOWN_SESSION = '3238789130';
+
 /**
  * Does what must be done before the request goes on.
- * @throws GatewayError `session-unavailable` when other gateways could not be told that a session changes
+ * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told that a
+ *   session changes
  */
 export async function enterSession(
   asked: UnderstoodRequest,
-  { before, names, known }: SessionStep,
+  step: SessionStep | 'refuse',
   sessions: Sessions,
-): Promise<void> {
+): Promise<SessionStep> {
+  if (step === 'refuse') {
+    throw new GatewayError(
+      'unknown-session',
+      'The session is not known here, or another user began it. Begin a new one.',
+      { faultCode: UNKNOWN_SESSION },
+    );
+  }
+  const { before, names, known } = step;
   if (before === 'dirty') {
     const done = names === 'all' ? sessions.dirtyAll() : sessions.dirty(names);
     if (!(await done)) throw sessionUnavailable();
@@ -129,10 +141,11 @@ export async function enterSession(
   const [name] = names === 'all' ? [] : names;
   if (before === 'end' && name !== undefined) await sessions.end(name);
   const { catalog } = catalogOf(asked);
-  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return;
+  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
   const profile = extendProfile(known.record.profile, catalog);
   const found = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
   if (found.kind === 'unavailable') throw sessionUnavailable();
+  return step;
 }
 
 /**
@@ -191,18 +204,6 @@ function catalogOf({ request, unkept }: UnderstoodRequest): {
 
 function namesCatalog({ name, value }: Property): boolean {
   return name === 'Catalog' && value !== '';
-}
-
-/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
-const UNKNOWN_SESSION = '3238789130';
-
-/** What a request is refused with whose session is not known. */
-export function unknownSession(): GatewayError {
-  return new GatewayError(
-    'unknown-session',
-    'The session is not known here, or another user began it. Begin a new one.',
-    { faultCode: UNKNOWN_SESSION },
-  );
 }
 
 function sessionUnavailable(): GatewayError {

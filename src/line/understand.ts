@@ -22,17 +22,8 @@ import { forwardedQuery, nameAsRead } from '../proxy/forwarded.ts';
 import { MAX_DEPTH } from '../xml/read-tree.ts';
 import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
-import {
-  namedCatalogs,
-  namedCubes,
-  type NamedCatalogs,
-  type NamedCubes,
-} from '../xmla/request/named-objects.ts';
-import {
-  NOT_UNDERSTOOD,
-  passingChange,
-  type PassingChange,
-} from '../xmla/request/passing-changes.ts';
+import { namedCatalogs, namedCubes } from '../xmla/request/named-objects.ts';
+import { NOT_UNDERSTOOD, passingChange } from '../xmla/request/passing-changes.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
@@ -130,7 +121,7 @@ export function destinationOf(
   { engine, settings }: ChosenEngine,
   { project, search }: XmlaAddress,
   user: string,
-  login: string | undefined,
+  login?: string,
 ): Destination {
   const query = search === '' ? [] : forwardedQuery(search);
   const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
@@ -150,6 +141,11 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   const traits = ENGINE_KINDS[kind];
   if (login === 'forward' || !traits.checksSessionOwner) return traits;
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
+}
+
+interface NamedObjects {
+  readonly catalogs: ReturnType<typeof namedCatalogs>;
+  readonly cubes: ReturnType<typeof namedCubes>;
 }
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
@@ -173,9 +169,9 @@ export interface UnderstoodRequest {
   /** Whether it may leave something behind in the session in which it runs. */
   readonly leavesState: boolean;
   /** What of the engine's data it changes when it succeeds. */
-  readonly change: PassingChange | undefined;
+  readonly change: ReturnType<typeof passingChange>;
   /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
-  readonly named: { readonly catalogs: NamedCatalogs; readonly cubes: NamedCubes } | undefined;
+  readonly named: NamedObjects | undefined;
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept: Extract<BypassReason, 'long-name' | 'many-catalogs' | 'many-names'> | undefined;
   /** Whether it asks for the rights of another identity, or may, where that is refused (`engine.delegation`). */
