@@ -260,7 +260,7 @@ describe('an ACL user with the rights that are needed and no other', () => {
   });
 
   test('may do every command that the sources name', () => {
-    const folder = new URL('../../src/redis', import.meta.url);
+    const folder = new URL('../../src/redis/', import.meta.url);
     const sources = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'));
     const called = sources.flatMap((text) =>
       [...text.matchAll(/redis\.call\('([A-Z]+)'/gu)].map(([, name]) => String(name).toLowerCase()),
