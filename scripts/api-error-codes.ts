@@ -1,6 +1,5 @@
 /** What docs/API.md tells of errors: every code that the gateway itself answers below /api, by status. */
 
-import { API_STATUS, GATEWAY_STATUS } from '../src/common/errors.ts';
 import { API_REASONS, GATEWAY_REASONS } from '../src/common/reasons.ts';
 
 /** The reasons of the gateway that can end a request below /api. */
@@ -27,14 +26,8 @@ interface ErrorCode {
 }
 
 export const API_ERROR_CODES: readonly ErrorCode[] = [
-  ...COMMON.map((code) => ({
-    code,
-    status: GATEWAY_STATUS[code],
-    meaning: GATEWAY_REASONS[code],
-  })),
-  ...Object.entries(API_REASONS).map(([code, meaning]) => ({
-    code,
-    status: API_STATUS[code as keyof typeof API_STATUS],
-    meaning,
-  })),
-].sort((a, b) => a.status - b.status);
+  ...COMMON.map((code) => [code, GATEWAY_REASONS[code]] as const),
+  ...Object.entries(API_REASONS),
+]
+  .map(([code, [status, meaning]]) => ({ code, status, meaning }))
+  .sort((a, b) => a.status - b.status);

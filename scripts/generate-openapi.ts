@@ -1,11 +1,10 @@
 /**
  * Makes src/http/docs/openapi.json, which the gateway serves, from docs/openapi.yaml: writes its short forms out. Run it
- * after every change of that file, or of src/common/reasons.ts and src/common/errors.ts; a test fails while they differ.
+ * after every change of that file, or of src/common/reasons.ts; a test fails while they differ.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { API_STATUS, GATEWAY_STATUS } from '../src/common/errors.ts';
 import {
   API_REASONS,
   BYPASS_REASONS,
@@ -52,8 +51,8 @@ interface WrittenDocument extends Json {
 const SOURCE = new URL('../docs/openapi.yaml', import.meta.url);
 const SERVED = new URL('../src/http/docs/openapi.json', import.meta.url);
 
-const STATUS: Readonly<Record<Reason, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
-const MEANING: Readonly<Record<Reason, string>> = { ...GATEWAY_REASONS, ...API_REASONS };
+/** Status and meaning of each. */
+const REASONS = { ...GATEWAY_REASONS, ...API_REASONS };
 
 /** What `${NAME}` in a pattern stands for: the closed words of one table, as alternatives. */
 const WORDS = new Map(
@@ -67,7 +66,7 @@ const WORDS = new Map(
 
 /**
  * The text of the whole HTTP surface in OpenAPI 3.1. Words, statuses and meanings of failures come from
- * src/common/reasons.ts and src/common/errors.ts; every answer in the tests is compared with the document. The version is
+ * src/common/reasons.ts; every answer in the tests is compared with the document. The version is
  * that of the program which serves it.
  */
 export function renderOpenApi(): string {
@@ -125,7 +124,7 @@ function failureAnswers(
   const orEngine = as.endsWith('-or-engine');
   const shape = as.replace('-or-engine', '') as Shape;
   const usual = shape === 'api' ? usualTexts : {};
-  const textOf = (word: Reason) => texts[word] ?? usual[word] ?? MEANING[word];
+  const textOf = (word: Reason) => texts[word] ?? usual[word] ?? REASONS[word][1];
 
   function problem(group: readonly Reason[]): Json {
     const plain = group.filter((word) => schemas[word] === undefined);
@@ -190,10 +189,10 @@ function failureAnswers(
     return Object.keys(all).length === 0 ? undefined : all;
   }
 
-  const groups = Map.groupBy(words, (word) => STATUS[word]);
+  const groups = Map.groupBy(words, (word) => REASONS[word][0]);
   return Object.fromEntries(
     [...groups].map(([status, group]) => {
-      const meanings = group.map((word) => `\`${word}\`: ${MEANING[word]}`);
+      const meanings = group.map((word) => `\`${word}\`: ${REASONS[word][1]}`);
       const meaning =
         meanings.length === 1 ? meanings.join('') : meanings.map((one) => `- ${one}`).join('\n');
       const ofEngine = orEngine
@@ -220,8 +219,8 @@ function fault(group: readonly Reason[]): Json {
   return {
     schema: { $ref: '#/components/schemas/SoapFault' },
     examples: examples(group, (word) => {
-      const side = STATUS[word] < 500 ? 'Client' : 'Server';
-      return soapFault({ side, message: MEANING[word] }).toString();
+      const side = REASONS[word][0] < 500 ? 'Client' : 'Server';
+      return soapFault({ side, message: REASONS[word][1] }).toString();
     }),
   };
 }

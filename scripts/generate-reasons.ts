@@ -31,8 +31,12 @@ function errorTable(): string {
   return ['| code | status | meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
-function wordTable(words: Readonly<Record<string, string>>): string {
-  const rows = Object.entries(words).map(([word, meaning]) => `| \`${word}\` | ${meaning} |`);
+function wordTable(
+  words: Readonly<Record<string, string | readonly [status: number, meaning: string]>>,
+) {
+  const rows = Object.entries(words).map(
+    ([word, meaning]) => `| \`${word}\` | ${typeof meaning === 'string' ? meaning : meaning[1]} |`,
+  );
   return ['| word | meaning |', '|---|---|', ...rows].join('\n');
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createVerifiedCredentials } from '../../src/auth/authenticator.ts';
 import { systemClock } from '../../src/common/clock.ts';
-import { engineTraits } from '../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../src/common/engine-kinds.ts';
 import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.ts';
 import { queryKey, type KeyParts } from '../../src/cache/key.ts';
 import { cutSession } from '../../src/cache/answer-sessions.ts';
@@ -27,7 +27,7 @@ const SESSION = '3a7f7b1e-0000-4000-8000-20260101aaaa';
 const body = Buffer.from(
   filled(template({ size: 2048, session: '@SESSION@', freshIds: true }), { session: SESSION }),
 );
-const traits = engineTraits('mondrian');
+const traits = ENGINE_KINDS.mondrian;
 const read = () => readRequest(body, 'text/xml');
 const reading = read();
 if (reading.kind !== 'understood') throw new Error('the request is not understood');

@@ -1,11 +1,11 @@
-import { exportQuery, importQuery, readDocument, type DatasetStore } from '../datasets/dataset.ts';
-import { ApiError, GatewayError } from '../common/errors.ts';
+import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
+import type { Invalidate, Stale } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
+import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
-import { invalidating, type Invalidate } from '../common/invalidation.ts';
-import { sendDocument, type DocumentGate } from './documents.ts';
 import type { ApiExchange, ApiHandlers } from './api.ts';
+import { type DocumentGate, sendDocument } from './documents.ts';
 import { checked, receiveDataset, sendValue } from './json.ts';
 
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
@@ -88,4 +88,34 @@ export function createDatasetOperations(options: {
       });
     },
   } satisfies Partial<ApiHandlers>;
+}
+
+/**
+ * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which it is
+ * not known whether it was done is taken for done.
+ * @param options.made what a result says of the change
+ * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
+ */
+export async function invalidating<T>(options: {
+  readonly invalidate: Invalidate;
+  readonly stale: Stale;
+  readonly principal: string;
+  readonly write: () => Promise<T>;
+  readonly made: (result: T) => 'yes' | 'no' | 'unknown';
+}): Promise<T> {
+  const { invalidate, stale, principal } = options;
+  let result: T;
+  try {
+    result = await options.write();
+  } catch (error) {
+    const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+    if (!nothingDone) await invalidate(stale, principal, 'unknown');
+    throw error;
+  }
+  const made = options.made(result);
+  if (made === 'no') return result;
+  const cleared = await invalidate(stale, principal, made === 'yes' ? 'after' : 'unknown');
+  if (cleared || made === 'unknown') return result;
+  const what = typeof stale === 'string' ? stale : stale.project;
+  throw new ApiError('not-cleared', `saved; cache of ${what} not yet cleared`, { retryAfter: 5 });
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { createGate, type Gate } from '../common/gate.ts';
+import { createGate, type Gate } from '../common/body-account.ts';
 import { sendHead } from '../http/answers.ts';
 
 const LIMITS = {

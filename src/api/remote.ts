@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { GatewayError, StorageUnavailable } from '../common/errors.ts';
+import type { Invalidate } from '../common/events.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
-import { GatewayError, StorageUnavailable } from '../common/errors.ts';
-import { invalidating, type Invalidate } from '../common/invalidation.ts';
 import { carriesBody } from '../http/request-head.ts';
 import {
   answerHead,
@@ -18,6 +18,7 @@ import {
 } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
+import { invalidating } from './datasets.ts';
 import type { DocumentGate } from './documents.ts';
 import { readJsonBytes, receiveDataset } from './json.ts';
 

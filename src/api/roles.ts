@@ -1,6 +1,6 @@
+import { LEASE_MARGIN } from '../common/clock.ts';
 import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
-import { LEASE_MARGIN } from '../common/lease.ts';
 import {
   ADMIN_ROLE,
   membershipBody,

@@ -13,7 +13,7 @@ export const SESSION_HEADER = 'x-as-sessionid';
  *
  * @returns to be called with every id that is found; undefined when there is nothing new to tell
  */
-export function tellEach(
+function tellEach(
   begun: (id: string, before: readonly string[]) => Promise<unknown>,
 ): (id: string | undefined) => Promise<unknown> | undefined {
   const told: string[] = [];
@@ -151,7 +151,7 @@ export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'eleme
 }
 
 /** The session that the head of an answer names; several, which no engine sends, as one that no client has. */
-export function sessionHeader(head: AnswerHead): string | undefined {
+function sessionHeader(head: AnswerHead): string | undefined {
   const value = head.headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;
 }

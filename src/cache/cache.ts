@@ -1,8 +1,7 @@
-import type { BodyAccount } from '../common/body-account.ts';
+import type { BodyAccount, Gate } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
-import type { Gate } from '../common/gate.ts';
 import type { OwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { BodiesInUse } from './bodies-in-use.ts';

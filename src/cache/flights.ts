@@ -1,6 +1,5 @@
-import type { Clock } from '../common/clock.ts';
-import { createGate, type Gate } from '../common/gate.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from '../common/lease.ts';
+import { leaseHolds, leaseStart, type Clock, type LeaseStart } from '../common/clock.ts';
+import { createGate, type Gate } from '../common/body-account.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** What a flight brought for those who wait for it. */

@@ -55,12 +55,11 @@ interface Charge {
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }): KnownNames {
   let limit = Infinity;
   let configured: ReadonlyMap<Scope, KnownName> = new Map();
-  const named = createOwnedTable<Named>(MAX_BYTES, {
-    sizeOf: (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
-  });
-  const charges = createOwnedTable<Charge>(MAX_BYTES, {
-    sizeOf: (user) => 2 * user.length + ENTRY_OVERHEAD,
-  });
+  const named = createOwnedTable<Named>(
+    MAX_BYTES,
+    (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
+  );
+  const charges = createOwnedTable<Charge>(MAX_BYTES, (user) => 2 * user.length + ENTRY_OVERHEAD);
 
   function newOnes(names: readonly string[]): readonly Scope[] {
     const scopes = [...new Set(names.map(projectScope))];

@@ -1,7 +1,6 @@
-import type { BodyAccount, Share } from '../common/body-account.ts';
+import { type BodyAccount, createGate, type Share } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
-import { createGate } from '../common/gate.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { decodeEntry, encodeEntry, type Decoded } from './entry-codec.ts';
 import type { OrderedFill } from './fill-order.ts';

@@ -1,11 +1,86 @@
 import { systemClock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 
+export type Gate = ReturnType<typeof createGate>;
+
+/** Lets a bounded number in at one time; the others wait in the order they came. */
+export function createGate(places: number) {
+  let inside = 0;
+  const queue = new Set<Waiting>();
+
+  /** @returns gives the place back; calling it twice does no harm */
+  function entered(): () => void {
+    let left = false;
+    return () => {
+      if (left) return;
+      left = true;
+      const [next] = queue;
+      if (next === undefined) inside -= 1;
+      else next.enter();
+    };
+  }
+
+  /** {@link enter} without a promise, where there is a place now; undefined where there is none. */
+  function tryEnter(): (() => void) | undefined {
+    // None waits then.
+    if (inside >= places) return undefined;
+    inside += 1;
+    return entered();
+  }
+
+  return {
+    tryEnter,
+    /**
+     * Resolves, when there is a place, to the function that gives it back. Rejects with the signal's reason when that
+     * aborts first.
+     */
+    async enter(signal: AbortSignal): Promise<() => void> {
+      signal.throwIfAborted();
+      const now = tryEnter();
+      if (now !== undefined) return now;
+      await waitIn(queue, {}, signal);
+      return entered();
+    },
+    /** How many are in, and how many wait. */
+    usage: () => ({ inside, waiting: queue.size }),
+  };
+}
+
+/** Stands in a queue. */
+interface Waiting {
+  /** Lets it go on. */
+  readonly enter: () => void;
+}
+
 /**
- * What bodies are in memory for: requests; answers that are fetched; values of tier 2 and compressed variants on their
- * way; answers that are sent and that tier 1 does not count.
+ * Waits in a queue until it is let in; leaves it when the signal aborts, or after so many milliseconds.
+ * @param given what else is known of it
+ * @returns rejects with the signal's reason, or with the error of one that came too late
  */
-type BodyUse = 'request' | 'fill' | 'value' | 'sending';
+function waitIn<T extends object>(
+  queue: Set<T & Waiting>,
+  given: T,
+  signal: AbortSignal,
+  late?: { readonly after: number; readonly error: () => Error; readonly gaveUp: () => void },
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const waiting = { ...given, enter: () => leave(resolve) };
+  const giveUp = (reason: unknown) => {
+    leave(() => reject(reason));
+    late?.gaveUp();
+  };
+  const onAbort = () => giveUp(signal.reason);
+  const timer = late && setTimeout(() => giveUp(late.error()), late.after);
+  function leave(settle: () => void): void {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+    queue.delete(waiting);
+    settle();
+  }
+  signal.addEventListener('abort', onAbort, { once: true });
+  queue.add(waiting);
+  return promise;
+}
 
 /** Requests may always have this part of the limit, whatever else is under way. */
 const OF_REQUESTS = 1 / 4;
@@ -21,31 +96,27 @@ const OF_ONE = 3 / 4;
  */
 const LONGEST_WAIT = 30_000;
 
-/** What one body takes of the account. */
-export interface Share {
-  /** Takes room for so many bytes more. False when there is none: then nothing has changed. */
-  grow(bytes: number): boolean;
-  /** Gives so many bytes back. */
-  shrink(bytes: number): void;
-  /** Gives everything back; calling it twice does no harm. */
-  release(): void;
+/** Bytes of requests: in the part for small ones, and outside. */
+interface Held {
+  small: number;
+  large: number;
+}
+interface User extends Held {
+  requests: number;
+  /** In their order; with the room that they want. */
+  readonly queue: Set<Waiting & Wish>;
+}
+interface Wish {
+  /** What its request has already. */
+  readonly own: Held;
+  readonly bytes: number;
 }
 
+/** What one body takes of the account. */
+export type Share = ReturnType<BodyAccount['open']>;
 /** What the body of one request takes. */
-export interface RequestShare {
-  /**
-   * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is.
-   * Rejects with GatewayError `overloaded` when too many wait already or it has waited too long, and with the signal's
-   * reason when that aborts.
-   */
-  grow(bytes: number, signal: AbortSignal): Promise<void> | undefined;
-  /** Keeps no more than so many bytes. */
-  shrinkTo(bytes: number): void;
-  /** Gives everything back. Not while it waits. */
-  release(): void;
-  /** Whether another request waits for room that this one could give. */
-  isInTheWay(): boolean;
-}
+export type RequestShare = ReturnType<BodyAccount['request']>;
+export type BodyAccount = ReturnType<typeof createBodyAccount>;
 
 /**
  * The memory that bodies under way take, beside tier 1.
@@ -58,55 +129,29 @@ export interface RequestShare {
  *
  * Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait with
  * a part of their body in memory do not wait for each other: there is always one that gets on.
+ *
+ * @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait
  */
-export interface BodyAccount {
-  /** @param announced how long its body is, as far as it says so (bytes) */
-  request(user: string, announced?: number): RequestShare;
-  /** For what can be done without. */
-  open(use: 'fill' | 'value'): Share;
-  /** Counts what is in memory already, or no longer (a negative number of bytes), whether there is room or not. */
-  countSending(bytes: number): void;
-  /** Bytes now and the limit, and how many requests wait for room. */
-  usage(): {
-    readonly bytes: Readonly<Record<BodyUse, number>>;
-    readonly limit: number;
-    readonly waiting: number;
-  };
-}
-
-/** Bytes of requests: in the part for small ones, and outside. */
-interface Held {
-  small: number;
-  large: number;
-}
-interface User extends Held {
-  requests: number;
-  readonly queue: Set<Waiting>;
-}
-interface Waiting {
-  readonly share: RequestShare;
-  readonly bytes: number;
-  /** Takes the room. */
-  readonly enter: () => void;
-}
-
-/** @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait */
 export function createBodyAccount(
   limits: () => { readonly in_flight: number; readonly queue: number },
-): BodyAccount {
+) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
   /** In the order of their turns. */
   const users = new Map<string, User>();
-  let waiting = 0;
   /** The request that may go beyond the limit. */
-  let beyond: { readonly share: RequestShare; readonly user: User } | undefined;
+  let beyond: { readonly own: Held; readonly user: User } | undefined;
 
   const part = (of: number) => limits().in_flight * of;
   const ofOthers = () => others.fill + others.value + others.sending;
   /** All but the part for small requests. */
   const total = () => requests.large + ofOthers();
   const fitsUser = (user: User, more: number) => user.large + more <= part(1 - OF_SMALL) * OF_ONE;
+  const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.size, 0);
+
+  function take(own: Held, user: User, where: keyof Held, more: number): void {
+    for (const held of [own, user, requests]) held[where] += more;
+  }
 
   function hasSmallRoom(user: User, more: number): boolean {
     return requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
@@ -119,153 +164,135 @@ export function createBodyAccount(
   }
 
   /** Makes it the one that may go beyond the limit, where it needs that and there is none. */
-  function isLetIn(share: RequestShare, user: User, more: number): boolean {
+  function isLetIn(own: Held, user: User, more: number): boolean {
     if (hasRoom(user, more)) return true;
-    beyond ??= { share, user };
-    return beyond.share === share;
+    beyond ??= { own, user };
+    return beyond.own === own;
   }
 
   /** After bytes were given back. */
   function serve(): void {
     if (beyond !== undefined && hasRoom(beyond.user, 0)) beyond = undefined;
-    for (const [name, user] of waiting === 0 ? [] : users) {
+    for (const [name, user] of users) {
       const [next] = user.queue;
-      if (next === undefined || !isLetIn(next.share, user, next.bytes)) continue;
+      if (next === undefined || !isLetIn(next.own, user, next.bytes)) continue;
       next.enter();
+      take(next.own, user, 'large', next.bytes);
       // Its next turn is after those of all others; this loop comes to it again.
       users.delete(name);
       users.set(name, user);
     }
   }
 
-  /** Why one more request of the user may not wait. */
-  function crowd({ queue: own }: User): GatewayError | undefined {
+  /** @throws GatewayError `overloaded` when one more request of the user may not wait */
+  function refuseCrowd({ queue: own }: User): void {
     const { queue } = limits();
-    if (waiting >= queue) return overloaded('Too many requests wait for memory; try again.');
-    const isFair = own.size < queue - Math.floor(queue * (1 - OF_ONE));
-    return isFair ? undefined : overloaded('Too many of your requests wait for memory; try again.');
+    if (waiting() >= queue) throw overloaded('Too many requests wait for memory; try again.');
+    if (own.size < queue - Math.floor(queue * (1 - OF_ONE))) return;
+    throw overloaded('Too many of your requests wait for memory; try again.');
   }
 
-  function wait(
-    user: User,
-    { share, bytes, enter }: Waiting,
-    patience: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const refusal = crowd(user);
-    if (refusal !== undefined) return Promise.reject(refusal);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    function leave(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-      user.queue.delete(next);
-      waiting -= 1;
-    }
-    function refuse(reason: unknown): void {
-      leave();
-      reject(reason);
-      serve();
-    }
-    const onAbort = () => refuse(signal.reason);
-    const late = () => refuse(overloaded('No memory came free in time; try again.'));
-    const timer = setTimeout(late, patience);
-    signal.addEventListener('abort', onAbort, { once: true });
-    const next: Waiting = {
-      share,
-      bytes,
-      enter() {
-        leave();
-        enter();
-        resolve();
-      },
-    };
-    user.queue.add(next);
-    waiting += 1;
-    return promise;
-  }
-
-  function request(name: string, announced = 0): RequestShare {
+  function request(name: string, announced = 0) {
     const user = users.get(name) ?? { requests: 0, small: 0, large: 0, queue: new Set() };
     users.set(name, user);
     user.requests += 1;
     const own: Held = { small: 0, large: 0 };
     let patience = LONGEST_WAIT;
 
-    function take(where: keyof Held, more: number): void {
-      for (const held of [own, user, requests]) held[where] += more;
+    async function wait(bytes: number, signal: AbortSignal): Promise<void> {
+      refuseCrowd(user);
+      const since = systemClock.now();
+      await waitIn(user.queue, { own, bytes }, signal, {
+        after: patience,
+        error: () => overloaded('No memory came free in time; try again.'),
+        gaveUp: serve,
+      });
+      patience -= systemClock.now() - since;
     }
 
-    const share: RequestShare = {
-      grow(more, signal) {
+    /** Keeps no more than so many bytes. */
+    function shrinkTo(left: number): void {
+      const less = Math.max(0, own.small + own.large - left);
+      const ofLarge = Math.min(less, own.large);
+      take(own, user, 'large', -ofLarge);
+      take(own, user, 'small', ofLarge - less);
+      serve();
+    }
+
+    return {
+      /**
+       * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is.
+       * Rejects with GatewayError `overloaded` when too many wait already or it has waited too long, and with the
+       * signal's reason when that aborts.
+       */
+      grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
         const isSmall = Math.max(announced, own.small + own.large + more) <= SMALL;
-        if (isSmall && hasSmallRoom(user, more)) return void take('small', more);
-        const isNext = user.queue.size === 0 || beyond?.share === share;
-        if (isNext && isLetIn(share, user, more)) return void take('large', more);
-        const since = systemClock.now();
-        const enter = () => {
-          patience -= systemClock.now() - since;
-          take('large', more);
-        };
-        return wait(user, { share, bytes: more, enter }, patience, signal);
+        const fitsSmall = isSmall && hasSmallRoom(user, more);
+        const isNext = user.queue.size === 0 || beyond?.own === own;
+        if (!fitsSmall && !(isNext && isLetIn(own, user, more))) return wait(more, signal);
+        take(own, user, fitsSmall ? 'small' : 'large', more);
+        return undefined;
       },
-      shrinkTo(left) {
-        const less = Math.max(0, own.small + own.large - left);
-        const ofLarge = Math.min(less, own.large);
-        take('large', -ofLarge);
-        take('small', ofLarge - less);
-        serve();
-      },
-      release() {
-        if (beyond?.share === share) beyond = undefined;
+      shrinkTo,
+      /** Gives everything back. Not while it waits. */
+      release(): void {
+        if (beyond?.own === own) beyond = undefined;
         user.requests -= 1;
         if (user.requests === 0) users.delete(name);
-        share.shrinkTo(0);
+        shrinkTo(0);
       },
-      isInTheWay() {
-        if (beyond?.share === share) return waiting > 0;
+      /** Whether another request waits for room that this one could give. */
+      isInTheWay(): boolean {
+        if (beyond?.own === own) return waiting() > 0;
         return [...users.values()].some((other) => {
-          const next = other.queue.values().find((one) => one.share !== share);
+          const next = other.queue.values().find((one) => one.own !== own);
           // Where it is the part of another user that is used up, what this one gives back is of no use.
           return next !== undefined && (other === user || fitsUser(other, next.bytes));
         });
       },
     };
-    return share;
   }
 
-  function open(use: 'fill' | 'value'): Share {
+  /** For what can be done without. */
+  function open(use: 'fill' | 'value') {
     let own = 0;
-    const share: Share = {
-      grow(more) {
+    /** Gives so many bytes back. */
+    function shrink(less: number): void {
+      const given = Math.min(less, own);
+      own -= given;
+      others[use] -= given;
+      serve();
+    }
+    return {
+      /** Takes room for so many bytes more. False when there is none: then nothing has changed. */
+      grow(more: number): boolean {
         const fits = ofOthers() + more <= part(1 - OF_REQUESTS);
         if (!fits || total() + more > part(1 - OF_SMALL)) return false;
         others[use] += more;
         own += more;
         return true;
       },
-      shrink(less) {
-        const given = Math.min(less, own);
-        own -= given;
-        others[use] -= given;
-        serve();
-      },
-      release: () => share.shrink(own),
+      shrink,
+      /** Gives everything back; calling it twice does no harm. */
+      release: () => shrink(own),
     };
-    return share;
   }
 
   return {
+    /** @param announced how long its body is, as far as it says so (bytes) */
     request,
     open,
-    countSending(more) {
+    /** Counts what is in memory already, or no longer (a negative number of bytes), whether there is room or not. */
+    countSending(more: number): void {
       others.sending += more;
       if (more < 0) serve();
     },
+    /** Bytes now and the limit, and how many requests wait for room. */
     usage: () => ({
       bytes: { request: requests.small + requests.large, ...others },
       limit: limits().in_flight,
-      waiting,
+      waiting: waiting(),
     }),
   };
 }

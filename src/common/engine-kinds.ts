@@ -37,56 +37,50 @@ export interface EngineTraits {
   readonly successHeader: string | undefined;
 }
 
+/** The safe side of each. */
+const GENERIC: EngineTraits = {
+  strangeSessions: 'refuse',
+  checksSessionOwner: false,
+  keepsProperties: true,
+  sessionIdle: undefined,
+  forwardedDiscovers: [],
+  readsUserAgent: true,
+  errorsAsData: ['java-exception', 'error-dataset'],
+  successHeader: 'success',
+};
+
+/** Each row says what is known for certain to be otherwise than in the first. */
 export const ENGINE_KINDS = {
-  generic: {
-    strangeSessions: 'refuse',
-    checksSessionOwner: false,
-    keepsProperties: true,
-    sessionIdle: undefined,
-    forwardedDiscovers: [],
-    readsUserAgent: true,
-    errorsAsData: ['java-exception', 'error-dataset'],
-    successHeader: 'success',
-  },
+  generic: GENERIC,
   mondrian: {
+    ...GENERIC,
     strangeSessions: 'pass',
-    checksSessionOwner: false,
     keepsProperties: false,
-    sessionIdle: undefined,
-    forwardedDiscovers: [],
     readsUserAgent: false,
     errorsAsData: ['java-exception'],
     successHeader: undefined,
   },
   emondrian: {
-    strangeSessions: 'refuse',
-    checksSessionOwner: false,
-    keepsProperties: true,
+    ...GENERIC,
     sessionIdle: 3_600 * SECOND,
-    forwardedDiscovers: [],
     readsUserAgent: false,
     errorsAsData: ['java-exception'],
     successHeader: undefined,
   },
+  // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
   kylin: {
+    ...GENERIC,
     strangeSessions: 'pass',
-    checksSessionOwner: false,
     keepsProperties: false,
-    sessionIdle: undefined,
     // Asking for its catalogs makes it read datasets and permissions anew.
     forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
-    readsUserAgent: true,
-    errorsAsData: ['java-exception', 'error-dataset'],
-    // On its second path, /mdx/xmla_server, which an engine URL may name.
-    successHeader: 'success',
   },
   ssas: {
+    ...GENERIC,
     strangeSessions: 'pass',
     checksSessionOwner: true,
-    keepsProperties: true,
     // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
     sessionIdle: 2_700 * SECOND,
-    forwardedDiscovers: [],
     readsUserAgent: false,
     errorsAsData: [],
     successHeader: undefined,
@@ -97,7 +91,3 @@ export const ENGINE_KINDS = {
 export type EngineKind = keyof typeof ENGINE_KINDS;
 
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];
-
-export function engineTraits(kind: EngineKind): EngineTraits {
-  return ENGINE_KINDS[kind];
-}

@@ -1,4 +1,3 @@
-import type { Stale } from './invalidation.ts';
 import type {
   ApiReason,
   BypassReason,
@@ -24,6 +23,29 @@ export interface EngineTimes {
   /** And to its end; undefined where none came. */
   readonly last: number | undefined;
 }
+
+/** What a change made stale in the query cache. */
+export type Stale = { readonly project: string } | 'everything';
+
+/**
+ * What is known of the change: it will be made (`before`), it was made (`after`), or it is not known whether it was
+ * made, or will be made yet (`unknown`).
+ */
+export type ChangeState = 'before' | 'after' | 'unknown';
+
+/**
+ * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
+ * replica answers from it any more, as an acknowledgement must. What is unknown is dropped again later.
+ * @param principal who makes the change; for the log
+ * @param cause what changed it; `change`, of a dataset, when it is not said
+ * @returns false when that could not be done; it then stays owed
+ */
+export type Invalidate = (
+  stale: Stale,
+  principal: string,
+  state: ChangeState,
+  cause?: PurgeCause,
+) => Promise<boolean>;
 
 /**
  * Why something was purged: a user called clearCache, which may be repeated after a while, changed datasets, or sent

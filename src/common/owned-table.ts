@@ -1,60 +1,31 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from './clock.ts';
 
 /** The part of a table that one owner may take. */
 const SHARE = 1 / 4;
 
 /** Values by name, each of an owner. */
-export interface OwnedTable<V> {
-  get(name: string): V | undefined;
-  /** In the place of what stood under the name, of whichever owner. */
-  set(name: string, owner: string, value: V): void;
-  delete(name: string): void;
-  values(): Iterable<V>;
-  /** Drops what was not used for `unusedFor`, which is not found any more as it is. */
-  dropUnused(): void;
-}
-
-interface Kept<V> {
-  readonly value: V;
-  readonly owner: string;
-  readonly size: number;
-}
+export type OwnedTable<V> = ReturnType<typeof createOwnedTable<V>>;
 
 /**
  * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that
  * has more than a quarter of the table; else of all. So no owner drops what others use by taking ever more.
  *
  * @param max of all sizes together: places, where `sizeOf` is left out
- * @param options.sizeOf the bytes that a value takes with its name
- * @param options.unusedFor milliseconds after which what was not used is dropped
- * @param options.dropped told of each value that leaves the table, for whatever reason
+ * @param sizeOf the bytes that a value takes with its name
  */
 export function createOwnedTable<V>(
   max: number,
-  options: {
-    readonly sizeOf?: (name: string, value: V) => number;
-    readonly unusedFor?: { readonly milliseconds: number; readonly clock: Pick<Clock, 'now'> };
-    readonly dropped?: (name: string, value: V) => void;
-  } = {},
-): OwnedTable<V> {
-  const { sizeOf = () => 1, unusedFor, dropped } = options;
+  sizeOf: (name: string, value: V) => number = () => 1,
+) {
   /** The sizes of what each owner has, by name. */
   const owners = new Map<string, LRUCache<string, number>>();
-  const all = new LRUCache<string, Kept<V>>({
+  const all = new LRUCache<string, { value: V; owner: string; size: number }>({
     maxSize: max,
     sizeCalculation: ({ size }) => size,
-    ...(unusedFor && {
-      ttl: unusedFor.milliseconds,
-      updateAgeOnGet: true,
-      ttlResolution: 0,
-      perf: unusedFor.clock,
-    }),
-    disposeAfter({ owner, value }, name) {
+    disposeAfter({ owner }, name) {
       const names = owners.get(owner);
       names?.delete(name);
       if (names?.size === 0) owners.delete(owner);
-      dropped?.(name, value);
     },
   });
 
@@ -73,13 +44,13 @@ export function createOwnedTable<V>(
   }
 
   return {
-    get(name) {
+    get(name: string): V | undefined {
       const kept = all.get(name);
-      if (kept === undefined) return undefined;
-      owners.get(kept.owner)?.get(name);
-      return kept.value;
+      if (kept !== undefined) owners.get(kept.owner)?.get(name);
+      return kept?.value;
     },
-    set(name, owner, value) {
+    /** In the place of what stood under the name, of whichever owner. */
+    set(name: string, owner: string, value: V): void {
       all.delete(name);
       const size = sizeOf(name, value);
       all.set(name, { value, owner, size });
@@ -89,10 +60,7 @@ export function createOwnedTable<V>(
       if (!names.has(name)) all.delete(name);
       if (names.size === 0) owners.delete(owner);
     },
-    delete: (name) => void all.delete(name),
-    *values() {
-      for (const { value } of all.values()) yield value;
-    },
-    dropUnused: () => void all.purgeStale(),
+    delete: (name: string): void => void all.delete(name),
+    values: (): Iterable<V> => all.values().map(({ value }) => value),
   };
 }

@@ -61,44 +61,57 @@ export const REFUSAL_REASONS = {
   'no-room': 'So many bodies are under way that limits.in_flight is used up.',
 } as const;
 
-/** Why the gateway answered by itself, without engine or cache. */
+/** Why the gateway answered by itself, without engine or cache: the HTTP status of that, and what it means. */
 export const GATEWAY_REASONS = {
-  unauthenticated: 'No valid Basic credentials.',
-  throttled: 'Too many failed logins.',
-  'bad-request': 'The request cannot be understood or must not be forwarded.',
-  'not-found': 'Nothing is served under this path.',
-  forbidden: 'The user may not do this, or the request comes from another site.',
-  'purge-failed': 'Redis did not confirm the purge.',
-  'engine-not-cleared': 'A replica of the engine did not clear its own cache.',
-  'identity-refused': 'The request asks for the rights of another user.',
-  'unknown-session':
+  unauthenticated: [401, 'No valid Basic credentials.'],
+  throttled: [429, 'Too many failed logins.'],
+  'bad-request': [400, 'The request cannot be understood or must not be forwarded.'],
+  'not-found': [404, 'Nothing is served under this path.'],
+  forbidden: [403, 'The user may not do this, or the request comes from another site.'],
+  'purge-failed': [503, 'Redis did not confirm the purge.'],
+  'engine-not-cleared': [502, 'A replica of the engine did not clear its own cache.'],
+  'identity-refused': [403, 'The request asks for the rights of another user.'],
+  // Engines send a Fault with 200, and clients look for it there.
+  'unknown-session': [
+    200,
     'The session is not known here, or another user began it; the client begins anew.',
-  'session-unavailable':
+  ],
+  'session-unavailable': [
+    503,
     'Redis cannot be reached, so other gateways cannot be told that the session changes.',
-  'method-not-allowed': 'The HTTP method has no meaning here.',
-  'too-big': 'The body is larger than limits.body, or a dataset than limits.dataset.',
-  'content-coding': 'The content coding of the body is neither gzip nor deflate.',
-  overloaded:
+  ],
+  'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
+  'too-big': [413, 'The body is larger than limits.body, or a dataset than limits.dataset.'],
+  'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],
+  overloaded: [
+    503,
     'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',
-  'engine-unreachable': 'The engine refused the connection or broke it off.',
-  'engine-login': 'The engine refused the login of the gateway itself.',
-  'engine-timeout': 'The engine did not answer in time.',
-  'client-gone': 'The client went away before it had its answer.',
-  internal: 'The gateway itself failed.',
+  ],
+  'engine-unreachable': [502, 'The engine refused the connection or broke it off.'],
+  'engine-login': [502, 'The engine refused the login of the gateway itself.'],
+  'engine-timeout': [504, 'The engine did not answer in time.'],
+  'client-gone': [499, 'The client went away before it had its answer.'],
+  internal: [500, 'The gateway itself failed.'],
 } as const;
 
-/** Why an operation of the role and dataset API was not done, beside the reasons of the gateway above. */
+/**
+ * Why an operation of the role and dataset API was not done, beside the reasons of the gateway
+ * above: the HTTP status of that, and what it means.
+ */
 export const API_REASONS = {
-  'media-type': 'The Content-Type of the request is not application/json in UTF-8.',
-  'no-such-role': 'There is no role with this id.',
-  'not-a-member': 'The user is not in the role.',
-  'no-such-dataset': 'The project has no dataset with this name (for an export: and type).',
-  'name-taken': 'Another role has this name; letter case does not count.',
-  'already-member': 'The user is in the role already; letter case does not count.',
-  'dataset-exists': 'The project has a dataset with this name already.',
-  'built-in-role': 'The built-in role cannot be deleted.',
-  'storage-unavailable': 'The storage cannot be reached or did not answer in time.',
-  'not-cleared': 'The change is saved, but the cache is not yet cleared of what it made stale.',
+  'media-type': [415, 'The Content-Type of the request is not application/json in UTF-8.'],
+  'no-such-role': [404, 'There is no role with this id.'],
+  'not-a-member': [404, 'The user is not in the role.'],
+  'no-such-dataset': [404, 'The project has no dataset with this name (for an export: and type).'],
+  'name-taken': [409, 'Another role has this name; letter case does not count.'],
+  'already-member': [409, 'The user is in the role already; letter case does not count.'],
+  'dataset-exists': [409, 'The project has a dataset with this name already.'],
+  'built-in-role': [409, 'The built-in role cannot be deleted.'],
+  'storage-unavailable': [503, 'The storage cannot be reached or did not answer in time.'],
+  'not-cleared': [
+    503,
+    'The change is saved, but the cache is not yet cleared of what it made stale.',
+  ],
 } as const;
 
 /** Where a hit came from. */

@@ -1,12 +1,4 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  hkdfSync,
-  randomBytes,
-  type KeyObject,
-  createSecretKey,
-} from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 /**
  * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
@@ -83,18 +75,17 @@ export function createSealer(secret: string): Sealer {
   };
 }
 
-function derivedKey(secret: string, purpose: string): KeyObject {
-  const bytes = hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32);
-  return createSecretKey(Buffer.from(bytes));
+function derivedKey(secret: string, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32));
 }
 
-function encrypt(key: KeyObject, nonce: Buffer, plain: Buffer, context: Buffer | string): Buffer {
+function encrypt(key: Buffer, nonce: Buffer, plain: Buffer, context: Buffer | string): Buffer {
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG });
   cipher.setAAD(Buffer.from(context));
   return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
-function decrypt(key: KeyObject, sealed: Buffer, context: Buffer | string): Buffer | undefined {
+function decrypt(key: Buffer, sealed: Buffer, context: Buffer | string): Buffer | undefined {
   if (sealed.length < NONCE + TAG) return undefined;
   const nonce = sealed.subarray(0, NONCE);
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG });

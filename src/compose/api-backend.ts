@@ -1,12 +1,12 @@
 import type { RequestHandler } from 'express';
-import { createApiRouter, type ApiFront } from '../api/api.ts';
+import { type ApiFront, createApiRouter } from '../api/api.ts';
 import { createDatasetOperations } from '../api/datasets.ts';
 import { createDocumentGate, slotsBeside } from '../api/documents.ts';
 import { createRemoteOperations } from '../api/remote.ts';
 import { createRoleOperations } from '../api/roles.ts';
 import type { Login, Permissions } from '../auth/authenticator.ts';
-import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import type { Invalidate } from '../common/invalidation.ts';
+import type { Invalidate } from '../common/events.ts';
+import { type Config, LEASE_LIMITS } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
 import { newToken, type Parts } from './parts.ts';
 

@@ -3,7 +3,7 @@ import { createAdmission } from '../engine/admission.ts';
 import { createHttpEngine, type Engine } from '../engine/http-engine.ts';
 import type { ClearEngines } from '../cache/purge/engine-clear.ts';
 import { projectScope } from '../cache/purge/scopes.ts';
-import type { ChosenEngine, EngineOf } from '../line/query.ts';
+import type { ChosenEngine, EngineOf } from '../line/understand.ts';
 import type { Parts } from './parts.ts';
 
 /** What can be reached at this moment. */

@@ -1,4 +1,4 @@
-import type { Invalidate, Stale } from '../common/invalidation.ts';
+import type { Invalidate, Stale } from '../common/events.ts';
 import type { Purges } from '../cache/purge/purge.ts';
 import { purgedScopes } from '../cache/purge/scopes.ts';
 

@@ -1,5 +1,4 @@
-import type { Emit } from '../common/events.ts';
-import type { Stale } from '../common/invalidation.ts';
+import type { Emit, Stale } from '../common/events.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 
 /** So many purges may wait for their repetition. */

@@ -4,7 +4,7 @@ import { createPermissions, type Login } from '../auth/authenticator.ts';
 import type { Config } from '../config/config.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
-import type { Invalidate } from '../common/invalidation.ts';
+import type { Invalidate } from '../common/events.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { createGzipMaker, makeGzip } from '../cache/gzip.ts';

@@ -4,12 +4,12 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { engineTraits } from '../common/engine-kinds.ts';
-import { schema, type CheckedFile, type Config } from './config.ts';
+import { ENGINE_KINDS } from '../common/engine-kinds.ts';
+import { type CheckedFile, type Config, schema } from './config.ts';
 import type { ReadFile } from './kinds.ts';
 import { configError, type Problem } from './problems.ts';
 import { checkRules, readErrorText } from './rules.ts';
-import { readYaml, type Environment } from './yaml-text.ts';
+import { type Environment, readYaml } from './yaml-text.ts';
 
 export interface LoadOptions {
   /** As named on the command line, relative to `workingFolder`; undefined takes the default of every key. */
@@ -119,7 +119,7 @@ function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): Chec
 
 function fillInEngine(engine: CheckedEngine) {
   const { login, kind, delegation, session_idle } = engine;
-  const idle = session_idle ?? engineTraits(kind).sessionIdle;
+  const idle = session_idle ?? ENGINE_KINDS[kind].sessionIdle;
   return {
     ...engine,
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),

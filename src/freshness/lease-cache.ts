@@ -1,5 +1,4 @@
-import type { Clock } from '../common/clock.ts';
-import { leaseHolds, leaseStart, type Lease } from '../common/lease.ts';
+import { leaseHolds, leaseStart, type Clock, type Lease } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
 /** How often a question is sent again because a renewal, or its slowness, made its reply worthless. */

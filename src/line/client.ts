@@ -3,15 +3,13 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Clock } from '../common/clock.ts';
 import type { PassThroughClient } from '../engine/engine.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, EngineTimes, Outcome } from '../common/events.ts';
+import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
 import { asGatewayError, sendError, type ErrorShape } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { answerHeaders, breakOff } from '../proxy/forwarded.ts';
 import type { BodiesInUse } from '../cache/bodies-in-use.ts';
-import type { GzipMaker } from '../cache/gzip.ts';
-import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../cache/gzip.ts';
-import { withSession } from '../cache/stored-answer.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../cache/stored-answer.ts';
+import { GZIP_FROM, gzipWithSession, type GzipMaker, type GzipVariant } from '../cache/gzip.ts';
+import { HEADER_VALUE, withSession, type StoredAnswer } from '../cache/stored-answer.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
@@ -31,36 +29,21 @@ const NO_BODY = Buffer.alloc(0);
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
-const GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
+
+export type Wishes = ReturnType<typeof wishesOf>;
 
 /** What a request says of how it wants to be answered, and who it is. */
-export interface Wishes {
-  readonly takesGzip: boolean;
-  /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
-  readonly asksForCaps: boolean;
-  /** The class of the client program, `other` for one that is not known; '' where it names none. */
-  readonly program: string;
-}
-
-export function wishesOf(headers: IncomingHttpHeaders): Wishes {
+export function wishesOf(headers: IncomingHttpHeaders) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
+    /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
     asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
+    /** The class of the client program, `other` for one that is not known; '' where it names none. */
     program: clientProgram(headers['user-agent']),
-  };
+  } as const;
 }
 
-/** What the event of an answered request says; filled in as the request becomes known. */
-export interface RequestFacts {
-  readonly id: string;
-  principal: string;
-  project: string;
-  subject: string;
-  why: string;
-  named: UnderstoodRequest['named'];
-  /** Of a request that the engine was asked for, by a query. */
-  engine: (Omit<EngineTimes, 'last'> & { readonly began: number; last?: number }) | undefined;
-}
+type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 
 /** What clients share. */
 export interface ClientServices {
@@ -83,16 +66,14 @@ export interface ClientServices {
 export class XmlaClient implements Client {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly facts: RequestFacts;
+  /** The one event of the request, filled in as that becomes known. */
+  readonly facts: { -readonly [Fact in keyof Answered]: Answered[Fact] };
   readonly wishes: Wishes;
   readonly #services: ClientServices;
   readonly #began: number;
-  readonly #address: string;
+  #engineBegan = 0;
   #gone: AbortController | undefined;
   readonly #whenOver: (() => void)[] = [];
-  #outcome: Outcome = GONE;
-  #bytes = 0;
-  #saved = 0;
   #told = false;
 
   /** @param wishes those of its head; undefined: as its headers say, which are changed on the way to an engine */
@@ -107,15 +88,24 @@ export class XmlaClient implements Client {
     this.#services = services;
     this.wishes = wishes ?? wishesOf(request.headers);
     this.#began = services.clock.now();
-    this.#address = services.addressOf(request);
     this.facts = {
+      type: 'xmla-answered',
       id: services.newId(),
       principal: '',
+      address: services.addressOf(request),
+      program: this.wishes.program,
       project: '',
+      catalogs: [],
+      cubes: '?',
       subject: '',
       why: '',
-      named: undefined,
+      outcome: { kind: 'gateway', detail: 'client-gone' },
+      status: 499,
+      bytes: 0,
+      milliseconds: 0,
       engine: undefined,
+      saved: 0,
+      complete: false,
     };
   }
 
@@ -154,25 +144,28 @@ export class XmlaClient implements Client {
   asks({ subject, why, named }: UnderstoodRequest): void {
     this.facts.subject = subject;
     this.facts.why = why;
-    this.facts.named = named;
+    if (named === undefined) return;
+    this.facts.catalogs = named.catalogs.catalogs;
+    this.facts.cubes = named.cubes.certain ? named.cubes.cubes : '?';
   }
 
-  replay(answer: StoredAnswer, { outcome, ttl, age, sessionId, gzip }: Replay): void {
+  /** @param asked and `began`: when the engine was to be asked, and when it was handed the first byte */
+  engineAnswered(asked: number, began: number): void {
+    this.#engineBegan = began;
+    const first = this.#services.clock.now() - began;
+    this.facts.engine = { waited: began - asked, first, last: undefined };
+  }
+
+  replay(answer: StoredAnswer, reply: Replay): void {
     if (this.isGone) return;
-    const { response } = this;
-    const { takesGzip, asksForCaps } = this.wishes;
-    const wantsGzip = gzip !== undefined && takesGzip && answer.body.length >= GZIP_FROM;
+    const { response, facts } = this;
+    const { gzip } = reply;
+    const isLong = answer.body.length >= GZIP_FROM;
+    const wantsGzip = gzip !== undefined && this.wishes.takesGzip && isLong;
     const variant = wantsGzip ? gzip.variant : undefined;
-    this.#bytes = sendStored(response, answer, {
-      outcome,
-      ttl,
-      age,
-      sessionId,
-      variant,
-      asksForCaps,
-    });
-    this.#outcome = outcome;
-    this.#saved = answer.engineMilliseconds;
+    facts.bytes = sendStored(response, answer, reply, variant, this.wishes);
+    facts.outcome = reply.outcome;
+    facts.saved = answer.engineMilliseconds;
     if (this.#gone === undefined && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       this.#tell(true);
@@ -190,7 +183,7 @@ export class XmlaClient implements Client {
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
     const { response } = this;
     if (this.isGone || response.headersSent) return;
-    this.#outcome = outcome;
+    this.facts.outcome = outcome;
     const headers = Object.assign(answerHeaders(head.headers), this.#gatewayHeaders());
     if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
@@ -198,7 +191,7 @@ export class XmlaClient implements Client {
 
   write(chunk: Buffer): boolean {
     if (this.isGone) return true;
-    this.#bytes += chunk.length;
+    this.facts.bytes += chunk.length;
     return this.response.write(chunk);
   }
 
@@ -209,7 +202,8 @@ export class XmlaClient implements Client {
 
   end(): void {
     const { engine } = this.facts;
-    if (engine !== undefined) engine.last = this.#services.clock.now() - engine.began;
+    const last = this.#services.clock.now() - this.#engineBegan;
+    if (engine !== undefined) this.facts.engine = { ...engine, last };
     if (this.isGone) return;
     this.response.end();
     this.#watchStall();
@@ -238,7 +232,7 @@ export class XmlaClient implements Client {
     // What was ended is whole: only the storing of it failed.
     if (response.writableEnded) return;
     if (response.headersSent) return breakOff(request, response);
-    this.#outcome = { kind: 'gateway', detail: failure.reason };
+    facts.outcome = { kind: 'gateway', detail: failure.reason };
     sendError(response, failure, shape, facts.id, this.#gatewayHeaders());
   }
 
@@ -249,7 +243,7 @@ export class XmlaClient implements Client {
       response: this.response,
       signal: this.signal,
       open: (head) => this.open(head, outcome, undefined),
-      sent: (count) => void (this.#bytes += count),
+      sent: (count) => void (this.facts.bytes += count),
       fail: (error) => this.fail(error),
     };
   }
@@ -257,7 +251,7 @@ export class XmlaClient implements Client {
   /** Those of an answer that does not come from the cache. */
   #gatewayHeaders(): Record<string, string> {
     const headers: Record<string, string> = {
-      'cache-status': cacheStatus(this.#outcome),
+      'cache-status': cacheStatus(this.facts.outcome),
       age: '0',
     };
     if (this.wishes.asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
@@ -287,33 +281,13 @@ export class XmlaClient implements Client {
     if (this.#told) return;
     this.#told = true;
     const { response, facts } = this;
-    const { catalogs, cubes } = facts.named ?? NOTHING_NAMED;
-    this.#services.emit({
-      type: 'xmla-answered',
-      id: facts.id,
-      principal: facts.principal,
-      address: this.#address,
-      program: this.wishes.program,
-      project: facts.project,
-      catalogs: catalogs.catalogs,
-      cubes: cubes.certain ? cubes.cubes : '?',
-      subject: facts.subject.slice(0, LONGEST_TOLD),
-      why: facts.why.slice(0, LONGEST_TOLD),
-      outcome: this.#outcome,
-      status: response.headersSent ? response.statusCode : 499,
-      bytes: this.#bytes,
-      milliseconds: this.#services.clock.now() - this.#began,
-      engine: facts.engine && timesOf(facts.engine),
-      saved: this.#saved,
-      complete,
-    });
+    if (response.headersSent) facts.status = response.statusCode;
+    facts.subject = facts.subject.slice(0, LONGEST_TOLD);
+    facts.why = facts.why.slice(0, LONGEST_TOLD);
+    facts.milliseconds = this.#services.clock.now() - this.#began;
+    facts.complete = complete;
+    this.#services.emit(facts);
   }
-}
-
-const NOTHING_NAMED = { catalogs: { catalogs: [] }, cubes: { cubes: [], certain: false } } as const;
-
-function timesOf({ waited, first, last }: NonNullable<RequestFacts['engine']>): EngineTimes {
-  return { waited, first, last };
 }
 
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
@@ -324,24 +298,25 @@ const PLAIN_ID = /^[\w-]+$/;
  */
 const SHORT = 3 * 1024;
 
-/** How a stored answer is given to one client. */
-type StoredReply = Pick<Replay, 'outcome' | 'ttl' | 'age' | 'sessionId'> & {
-  /** The compressed variant, for a client that takes it. */
-  readonly variant: GzipVariant | undefined;
-  readonly asksForCaps: boolean;
-};
-
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response. The bytes of a long one are
  * not copied.
+ * @param variant the compressed one, for a client that takes it
  * @returns the bytes of the body
  * @throws as `withSession` does: then nothing was sent
  */
-function sendStored(response: ServerResponse, answer: StoredAnswer, reply: StoredReply): number {
-  const { sessionId, variant } = reply;
+function sendStored(
+  response: ServerResponse,
+  answer: StoredAnswer,
+  reply: Replay,
+  variant: GzipVariant | undefined,
+  wishes: Wishes,
+): number {
+  const { sessionId } = reply;
+  const headOf = (bytes: number) => storedHead(answer, bytes, reply, variant, wishes);
   const text = variant === undefined ? shortText(answer, sessionId) : undefined;
   if (text !== undefined) {
-    response.writeHead(200, headOf(answer, text.length, reply));
+    response.writeHead(200, headOf(text.length));
     response.end(text, 'latin1');
     return text.length;
   }
@@ -352,7 +327,7 @@ function sendStored(response: ServerResponse, answer: StoredAnswer, reply: Store
       : gzipWithSession(variant, answer, sessionId);
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
-  response.writeHead(200, headOf(answer, bytes, reply));
+  response.writeHead(200, headOf(bytes));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return bytes;
@@ -368,8 +343,13 @@ function shortText({ body, session }: StoredAnswer, id: string | undefined): str
 }
 
 /** Names and values in turn. */
-function headOf(answer: StoredAnswer, bytes: number, reply: StoredReply): string[] {
-  const { outcome, ttl, age, sessionId, variant, asksForCaps } = reply;
+function storedHead(
+  answer: StoredAnswer,
+  bytes: number,
+  { outcome, ttl, age, sessionId }: Replay,
+  variant: GzipVariant | undefined,
+  { asksForCaps }: Wishes,
+): string[] {
   const head = ['content-type', answer.contentType, 'content-length', String(bytes)];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
   if (variant !== undefined) head.push('content-encoding', 'gzip');
@@ -388,17 +368,9 @@ function headOf(answer: StoredAnswer, bytes: number, reply: StoredReply): string
  * @param ttl milliseconds for which a hit may still be used
  */
 export function cacheStatus(outcome: Outcome, ttl = 0): string {
-  switch (outcome.kind) {
-    case 'hit':
-      return `mdx-gateway; hit; ttl=${Math.floor(ttl / 1000)}; detail=${outcome.detail}`;
-    case 'miss': {
-      const stored = outcome.stored === true ? '; stored' : '';
-      const detail = outcome.detail === undefined ? '' : `; detail=${outcome.detail}`;
-      return `mdx-gateway; fwd=miss${stored}${detail}`;
-    }
-    case 'bypass':
-      return `mdx-gateway; fwd=bypass; detail=${outcome.detail}`;
-    case 'gateway':
-      return `mdx-gateway; detail=${outcome.detail}`;
-  }
+  const detail = outcome.detail === undefined ? '' : `; detail=${outcome.detail}`;
+  if (outcome.kind === 'hit') return `mdx-gateway; hit; ttl=${Math.floor(ttl / 1000)}${detail}`;
+  if (outcome.kind === 'gateway') return `mdx-gateway${detail}`;
+  const stored = outcome.kind === 'miss' && outcome.stored === true ? '; stored' : '';
+  return `mdx-gateway; fwd=${outcome.kind}${stored}${detail}`;
 }

@@ -1,25 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { canonicalAuthorization, type Login, type Principal } from '../auth/authenticator.ts';
+import type { Login, Principal } from '../auth/authenticator.ts';
+import type { QueryCache } from '../cache/cache.ts';
+import type { KnownNames } from '../cache/known-names.ts';
+import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import type { ExplainXmla } from '../http/admin.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
-import type { KnownNames } from '../cache/known-names.ts';
-import type { StoredAnswer } from '../cache/stored-answer.ts';
-import type { QueryCache } from '../cache/cache.ts';
-import { checkHead, checkOrigin, checkRequest, errorShape, type AskedPath } from './checks.ts';
-import { XmlaClient, type ClientServices } from './client.ts';
+import { type ClientServices, XmlaClient } from './client.ts';
 import { createExplanation } from './explain.ts';
-import { createKeepAlive } from './keep-alive.ts';
-import { createMemo, inSession, type Handled, type Known, type KnownHead } from './memo.ts';
+import { createMemo, type Handled, inSession, type Known, type KnownHead } from './memo.ts';
 import { createPass } from './pass.ts';
-import { createQueryOf, destinationOf, type EngineOf } from './query.ts';
-import { createContextOf, enterSession, judgeSession } from './session-step.ts';
+import { createQueryOf } from './query.ts';
+import { createKeepAlive, enterSession, isPurgedAfter, judgeSession } from './session-step.ts';
 import {
+  type AskedPath,
+  checkHead,
+  checkRequest,
   createOwnTurns,
+  destinationOf,
+  errorShape,
   projectsNamed,
   refuseOtherIdentity,
   understand,
@@ -35,12 +37,11 @@ export function createXmlaHandler(
     Parameters<typeof createQueryOf>[0] &
     Parameters<typeof createPass>[0] &
     Parameters<typeof createKeepAlive>[0] &
-    Parameters<typeof createContextOf>[0] & {
+    Omit<Parameters<typeof createExplanation>[0], 'queryOf'> & {
       login: Login;
       clearCache: ClearCacheHandler;
-      engineOf: EngineOf;
-      cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain'>;
-      names: Pick<KnownNames, 'admit' | 'wouldAdmit'>;
+      cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf'>;
+      names: Pick<KnownNames, 'admit'>;
       /** Largest request body in bytes. */
       maxBody: number;
       /** The memory of its bodies. */
@@ -48,19 +49,15 @@ export function createXmlaHandler(
       /** Told of what is under way. */
       work: { readonly begin: () => void; readonly end: () => void };
     },
-): {
-  /** False when the request is for another handler. Its body must not have been read. */
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => boolean;
-  readonly explain: ExplainXmla;
-} {
+) {
   const { permissions, sessions, names, cache, work } = options;
   const ownTurn = createOwnTurns();
   const memo = createMemo({ ...options, ownTurn });
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
   const keepAlive = createKeepAlive(options);
-  const contextOf = createContextOf(options);
 
+  /** False when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
     const head = memo.headOf(request);
     const path = head?.path ?? readXmlaPath(request.url ?? '');
@@ -94,14 +91,13 @@ export function createXmlaHandler(
       facts.principal = principal.name;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
-      checkOrigin(request, facts);
+      checkRequest(request, address, facts);
       const room = options.account.request(principal.name, announcedLength(request));
       try {
-        checkRequest(request, address);
         const { signal } = client;
         const body = await readBody(request, options.maxBody, { room, signal, taken });
         known ??= memo.recognise(head, body);
-        await answerBody({ client, address, principal, body, known });
+        await answerBody(client, address, principal, body, known);
       } finally {
         room.release();
       }
@@ -138,61 +134,54 @@ export function createXmlaHandler(
     return brought !== undefined && !client.isGone && replayKnown(known, client, brought);
   }
 
-  async function answerBody(request: {
-    client: XmlaClient;
-    address: Handled['address'];
-    principal: Principal;
-    body: Buffer;
-    known: Known | undefined;
-  }): Promise<void> {
-    const { client, address, principal, body, known } = request;
+  async function answerBody(
+    client: XmlaClient,
+    address: Handled['address'],
+    principal: Principal,
+    body: Buffer,
+    known: Known | undefined,
+  ): Promise<void> {
     const { headers, method } = client.request;
-    const destination = destinationOf(options.engineOf(address.project), {
-      ...address,
-      user: principal.name,
-      authorization: () => canonicalAuthorization(headers.authorization),
-    });
+    const engine = options.engineOf(address.project);
+    const destination = destinationOf(engine, address, principal.name, headers.authorization);
     const toEngine = { client, principal, destination };
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const isNew = known === undefined;
-    const { traits, settings } = destination;
-    const read = isNew ? await understand(headers, body, traits, ownTurn) : inSession(known);
+    const read = isNew
+      ? await understand(headers, body, destination, ownTurn)
+      : inSession(known.asked, known.sessionId);
     client.asks(read);
-    // What was recognised asked for no other identity when it was read, and ids cannot make it do so.
-    if (isNew) await refuseOtherIdentity(read, body, settings.delegation, ownTurn);
+    refuseOtherIdentity(read);
     const handled = { ...toEngine, request: client.request, address, body, asked: read };
     if (isNew && read.bypass !== undefined) void memo.rememberPassing(handled);
 
     // Before anything is kept under its names.
     const admitted = names.admit(principal.name, projectsNamed(read, address.project));
     const asked = admitted ? read : withTooManyNames(read);
-    const context = contextOf(asked, destination, principal);
-    const step = await judgeSession(asked, context);
-    await enterSession(asked, step, sessions);
-    const passing = { ...toEngine, asked, body, step, purges: context.purges };
+    const purges = isPurgedAfter(asked, principal, options);
+    const judged = await judgeSession(asked, destination, principal, { sessions, purges });
+    const step = await enterSession(asked, judged, sessions);
+    const passing = { ...toEngine, asked, body, step, purges };
     const control = clientControl(headers, permissions.mayControlCache(principal));
-    if (method !== 'POST') return pass(passing, 'method');
-    if (step.kind === 'pass') return pass(passing, step.reason);
-    if (asked.bypass !== undefined) return pass(passing, asked.bypass);
-    if (control === 'no-store') return pass(passing, 'no-store');
+    const unwanted = control === 'no-store' ? control : undefined;
+    const bypass = method === 'POST' ? (step.reason ?? asked.bypass ?? unwanted) : 'method';
+    if (bypass !== undefined) return pass(passing, bypass);
 
-    const session = step.kind === 'clean' ? step : undefined;
-    const source = { ...toEngine, asked, body, session, facts: client.facts };
-    const query = await queryOf({ ...source, fresh: control === 'no-cache' });
+    const session = step.known;
+    const fresh = control === 'no-cache';
+    const query = await queryOf({ ...toEngine, asked, body, session, fresh });
     if (typeof query === 'string') return pass(passing, query);
-    const gone = session && (await keepAlive.before({ ...session, destination }));
+    const gone = session && (await keepAlive(session, destination));
     if (gone !== undefined) {
-      return client.answerWhole(gone.head, gone.body, {
-        kind: 'bypass',
-        detail: 'unknown-session',
-      });
+      const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
+      return client.answerWhole(gone.head, gone.body, outcome);
     }
     const found: typeof query.found = (key) =>
       void memo.rememberAnswer(handled, query, session, key);
     return cache.answer(control === 'none' ? { ...query, found } : query, client);
   }
 
-  return { handle, explain: createExplanation({ ...options, queryOf, contextOf }) };
+  return { handle, explain: createExplanation({ ...options, queryOf }) };
 }

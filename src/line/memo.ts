@@ -1,38 +1,42 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Authenticator, Principal, RememberedLogin } from '../auth/authenticator.ts';
-import type { Clock } from '../common/clock.ts';
-import type { Config } from '../config/config.ts';
-import type { Emit } from '../common/events.ts';
-import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { KnownKey } from '../cache/query.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
+import type { Config } from '../config/config.ts';
+import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
-import type { SessionHandle, Sessions } from '../sessions/sessions.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
-import { isTouchDue } from './keep-alive.ts';
-import { ownIdentity, type Destination, type SharedQuery } from './query.ts';
-import type { KnownSession } from './session-step.ts';
-import { provenTemplate, templateOf, type Layout, type Template } from './template.ts';
-import { understand, type OwnTurn, type UnderstoodRequest } from './understand.ts';
+import { ownIdentity, type SharedQuery } from './query.ts';
+import { isTouchDue, type KnownSession } from './session-step.ts';
+import {
+  understand,
+  type Destination,
+  type OwnTurn,
+  type UnderstoodRequest,
+} from './understand.ts';
 
 /** What was understood of requests that begin alike. */
 export interface KnownHead {
-  /** Tells heads apart in the keys of what is known under them. */
-  readonly prefix: string;
+  /** Tells heads apart in the names of what is known under them. */
+  readonly id: number;
   readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
-  /** How long the engine keeps an idle session (ms); undefined: for ever. */
+  /** Where its sessions live, and how long the engine keeps an idle one (ms); undefined: for ever. */
+  readonly place: string;
   readonly sessionIdle: number | undefined;
   readonly wishes: Wishes;
-  /** The shapes of its bodies, the ones that were learnt last first; with ids that are never used again. */
-  layouts: readonly { readonly id: number; readonly layout: Layout }[];
 }
 
 /** Where the answer of a request was found in the cache. */
-export interface FoundAnswer {
+interface FoundAnswer {
   readonly key: KnownKey;
   /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
   readonly roles: string | undefined;
@@ -41,7 +45,7 @@ export interface FoundAnswer {
 }
 
 /** What was understood of requests that are alike but for ids. */
-export interface KnownRequest {
+interface KnownRequest {
   /** In the session of the request that it was learnt from. */
   readonly asked: UnderstoodRequest;
   /** Undefined for one that goes past the cache. */
@@ -60,23 +64,25 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: Pick<Destination, 'traits' | 'settings'>;
+  readonly destination: Pick<Destination, 'traits' | 'settings' | 'place'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
 
 /** Longer bodies are not recognised: they would be made a text, and compared, in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
+/** What all bodies may take together (bytes), and each: so many times its text, and as much beside it. */
+const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
 /**
- * Remembers what was understood of requests, byte by byte but for ids that clients make anew (`template.ts`), so that
- * one that comes again need not be read. It decides nothing by itself.
+ * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link templateOf}), so
+ * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: {
   authenticator: Pick<Authenticator, 'remembered'>;
-  sessions: Pick<Sessions, 'handle'>;
+  sessions: Pick<Sessions, 'held'>;
   roleSets: Pick<RoleSets, 'heldName'>;
   ownTurn: OwnTurn;
   provider: Config['auth']['provider'];
@@ -86,14 +92,20 @@ export function createMemo(options: {
   newId: () => string;
   emit: Emit;
 }) {
-  const { authenticator, sessions, roleSets, clock, provider } = options;
+  const { authenticator, sessions, roleSets, clock, provider, ownTurn } = options;
   const heads = createKnownHeads<KnownHead>(options);
-  const bodies = createKnownBodies();
+  const requests = new LRUCache<string, KnownRequest>({
+    maxSize: BODIES.maxBytes,
+    sizeCalculation: (_request, name) => name.length * BODIES.times + BODIES.overhead,
+  });
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
     sizeCalculation: (_true, statement) => statement.length + PASSED_ONCE.overhead,
   });
   let noted = 0;
+
+  /** The two cannot run into each other: no number holds a colon. */
+  const nameOf = ({ id }: KnownHead, { text }: Template) => `${id}:${text}`;
 
   /** The head of a request, if it was seen before; undefined where nothing may be noted under it. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
@@ -107,12 +119,12 @@ export function createMemo(options: {
     }
     noted += 1;
     heads.note(request, {
-      prefix: `${noted}h`,
+      id: noted,
       path: { kind: 'xmla', ...address },
       login,
+      place: destination.place,
       sessionIdle: destination.settings.session_idle,
       wishes: wishesOf(headers),
-      layouts: [],
     });
     return undefined;
   }
@@ -122,39 +134,46 @@ export function createMemo(options: {
     { request, body, asked, destination }: Handled,
     answer: FoundAnswer | undefined,
   ): Promise<void> {
-    const { headers } = request;
     try {
-      // Its template was proven before, and no proof depends on where its answer is found.
-      if (bodies.replace(head, body, answer)) return;
-      const proven = await provenTemplate(body, asked, (other) =>
-        understand(headers, other, destination.traits, options.ownTurn),
-      );
-      if (proven !== undefined)
-        bodies.note(head, proven.layout, proven.template, { asked, answer });
+      const template = templateOf(body);
+      const before = template && requests.get(nameOf(head, template));
+      // A template that was proven before needs no proof again: none depends on where its answer is found.
+      const proven = before
+        ? template
+        : await provenTemplate(body, asked, (other) =>
+            understand(request.headers, other, destination, ownTurn),
+          );
+      if (proven !== undefined) {
+        requests.set(nameOf(head, proven), { asked: before?.asked ?? asked, answer });
+      }
     } catch (error) {
       options.emit({ type: 'internal-error', id: options.newId(), error });
     }
   }
 
   function isSessionAlike(
-    head: KnownHead,
-    sessionId: string | undefined,
+    { login, place, sessionIdle }: KnownHead,
+    id: string | undefined,
     before: FoundAnswer['session'],
   ): boolean {
-    if (before === undefined || sessionId === undefined) return before === sessionId;
-    const found = bodies.session(head, sessionId)?.find();
+    if (before === undefined || id === undefined) return before === id;
+    const found = sessions.held({ place, id });
     if (found?.kind !== 'known') return false;
     const { principal, dirty, profile, catalog } = found.record;
-    const isOwn = principal === head.login.principal.name && !dirty;
+    const isOwn = principal === login.principal.name && !dirty;
     const isAlike = profile === before.profile && catalog === before.catalog;
-    return isOwn && isAlike && !isTouchDue(found.record, head.sessionIdle, clock.wall());
+    return isOwn && isAlike && !isTouchDue(found.record, sessionIdle, clock.wall());
   }
 
   return {
     /** What is known of the head of a request. */
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
-    recognise: (head: KnownHead | undefined, body: Buffer): Known | undefined =>
-      head !== undefined && body.length <= MAX_BODY ? bodies.find(head, body) : undefined,
+    recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
+      const template = head && body.length <= MAX_BODY ? templateOf(body) : undefined;
+      if (head === undefined || template === undefined) return undefined;
+      const known = requests.get(nameOf(head, template));
+      return known && { head, sessionId: template.session, ...known };
+    },
     /**
      * The key under which a request that was recognised finds its answer, where everything that may have changed since
      * is for certain as it was: the login, the session, the roles. Counts in this turn only.
@@ -174,19 +193,16 @@ export function createMemo(options: {
       session: KnownSession | undefined,
       key: KnownKey,
     ): Promise<void> {
+      const byRoles = share === 'roles';
       // A user who has no roles yet may get some.
-      const hasNoRoles =
-        share === 'roles' && identity === ownIdentity(provider, handled.principal.name);
-      if (hasNoRoles || !isPlain(handled)) return;
-      const head = headFor(handled);
+      const hasNoRoles = byRoles && identity === ownIdentity(provider, handled.principal.name);
+      const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      if (session !== undefined) {
-        bodies.noteSession(head, session.name.id, sessions.handle(session.name));
-      }
+      const { profile, catalog = null } = session?.record ?? {};
       await note(head, handled, {
         key,
-        roles: share === 'roles' ? identity : undefined,
-        session: session && { profile: session.record.profile, catalog: session.record.catalog },
+        roles: byRoles ? identity : undefined,
+        session: profile === undefined ? undefined : { profile, catalog },
       });
     },
     /** Notes a request that goes past the cache, when it comes again. Never rejects. */
@@ -216,93 +232,124 @@ function isPlain({ request, body, asked }: Handled): boolean {
 
 /**
  * What was understood of a request that was recognised, in its own session: the id stands in it in the same places as
- * in the one that it was learnt from, and nowhere else (`provenTemplate`).
+ * in the one that it was learnt from, and nowhere else ({@link provenTemplate}).
  */
-export function inSession({ asked, sessionId: id }: Known): UnderstoodRequest {
-  const { request, session, sessionIds, reading } = asked;
-  const isRead = request !== undefined && reading.kind === 'understood';
-  if (session.kind !== 'in' || id === undefined || !isRead) return asked;
+export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
+  const { request, session, sessionIds } = asked;
+  if (session.kind !== 'in' || id === undefined || request === undefined) return asked;
   const { id: before } = session;
   if (id === before) return asked;
   const renamed = (ids: readonly string[]) => ids.map((one) => (one === before ? id : one));
-  const inOwn = {
-    ...request,
-    session: { ...session, id },
-    sessionIds: renamed(request.sessionIds),
-  };
+  const own = { ...session, id };
   return {
     ...asked,
-    reading: { ...reading, request: inOwn },
-    request: inOwn,
-    session: { ...session, id },
+    request: { ...request, session: own, sessionIds: renamed(request.sessionIds) },
+    session: own,
     sessionIds: sessionIds === 'unknown' ? sessionIds : renamed(sessionIds),
   };
 }
 
-/** What all bodies may take together (bytes), and each: so many times its text, and as much beside it. */
-const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
-const MAX_SESSIONS = 10_000;
-/** Shapes of one head; a client program has one or two. */
-const MAX_LAYOUTS = 8;
-
-export type KnownBodies = ReturnType<typeof createKnownBodies>;
-
-/** What is known under heads: bodies and sessions. The least recently used are forgotten. */
-export function createKnownBodies() {
-  const requests = new LRUCache<string, KnownRequest>({
-    maxSize: BODIES.maxBytes,
-    sizeCalculation: (_request, key) => key.length * BODIES.times + BODIES.overhead,
-  });
-  const sessions = new LRUCache<string, SessionHandle>({ max: MAX_SESSIONS });
-  let made = 0;
-
-  function lookUp({ layouts, prefix }: KnownHead, body: Buffer) {
-    for (const { id, layout } of layouts) {
-      const template = templateOf(body, layout);
-      if (template === undefined) continue;
-      const key = keyOf(prefix, id, template);
-      const known = requests.get(key);
-      if (known !== undefined) return { key, known, sessionId: template.session };
-    }
-    return undefined;
-  }
-
-  /** The oldest layout gives way: sessions whose ids have other lengths have layouts of their own. */
-  function idOf(head: KnownHead, layout: Layout): number {
-    const text = JSON.stringify(layout);
-    const known = head.layouts.find((one) => JSON.stringify(one.layout) === text);
-    if (known !== undefined) return known.id;
-    made += 1;
-    head.layouts = [{ id: made, layout }, ...head.layouts.slice(0, MAX_LAYOUTS - 1)];
-    return made;
-  }
-
-  return {
-    find(head: KnownHead, body: Buffer): Known | undefined {
-      const found = lookUp(head, body);
-      if (found === undefined) return undefined;
-      const { asked, answer } = found.known;
-      return { head, asked, answer, sessionId: found.sessionId };
-    },
-    note(head: KnownHead, layout: Layout, template: Template, known: KnownRequest): void {
-      requests.set(keyOf(head.prefix, idOf(head, layout), template), known);
-    },
-    /** Notes where the answer of a body was found that is known; false when it is not. */
-    replace(head: KnownHead, body: Buffer, answer: FoundAnswer | undefined): boolean {
-      const found = lookUp(head, body);
-      if (found !== undefined) requests.set(found.key, { asked: found.known.asked, answer });
-      return found !== undefined;
-    },
-    /** The session of that id, if something was noted in it under this head. */
-    session: ({ prefix }: KnownHead, id: string) => sessions.get(prefix + id),
-    noteSession: ({ prefix }: KnownHead, id: string, handle: SessionHandle) =>
-      void sessions.set(prefix + id, handle),
-  };
+/**
+ * A body without the values on which its answer does not depend: the id of its session, and the values of properties of
+ * the ignore-list. Clients make these anew for every request, while everything else stays.
+ */
+interface Template {
+  /**
+   * The bytes as latin1. In the place of each gap a zero, which no body has that can be read, and the length of what
+   * stood there; a zero for a number, which may have more or fewer digits. So it says every byte outside of the gaps, and
+   * where each gap is.
+   */
+  readonly text: string;
+  /** What stands in the gap for the id of the session; undefined where there is none. */
+  readonly session: string | undefined;
 }
 
-/** The parts cannot run into each other: the prefix ends in a letter that no number holds. */
-function keyOf(prefix: string, layout: number, { text }: Template): string {
-  return `${prefix}${layout}:${text}`;
+/**
+ * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
+ * those of numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
+ * (`DbpropMsmdMDXCompatibility`). Shorter values than a GUID change too seldom to be worth a gap, but for numbers.
+ * What looks like a gap may stand anywhere: see {@link provenTemplate}.
+ */
+const GAP = new RegExp(
+  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  'g',
+);
+const NUMBER = /^[0-9]{1,10}$/;
+
+/** Takes out of a body what stands in its gaps; undefined where that cannot be told for certain. */
+export function templateOf(body: Buffer): Template | undefined {
+  // Which would be taken for a gap.
+  if (body.includes(0)) return undefined;
+  const whole = body.toString('latin1');
+  let [text, behind] = ['', 0];
+  let session: string | undefined;
+  GAP.lastIndex = 0;
+  for (let gap = GAP.exec(whole); gap !== null; gap = GAP.exec(whole)) {
+    const [, id, value = id ?? ''] = gap;
+    if (id !== undefined && session !== undefined) return undefined;
+    session ??= id;
+    const length = id === undefined && NUMBER.test(value) ? 0 : value.length;
+    text += `${whole.slice(behind, GAP.lastIndex - value.length)}\0${String.fromCharCode(length)}`;
+    behind = GAP.lastIndex;
+  }
+  return { text: text + whole.slice(behind), session };
+}
+
+/** In these every byte of ASCII is its letter, wherever it stands. */
+const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
+
+/**
+ * The template of a body, when it is proven that whatever stands in its gaps does not change what is asked, but for the
+ * id of the session: then every body of that template asks the same in the session that stands in its gap.
+ *
+ * The proof is a second full reading, of the same body with other letters in all gaps, each as possible there as the one
+ * that it takes the place of. XML does not tell them apart, nor does anything that reads requests, so what holds for one
+ * pair of values holds for all of that length; numbers have one digit more in the other reading, and hold few. What only
+ * looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
+ * @param asked what was understood of the body
+ * @param read the full reading, under the same head
+ */
+export async function provenTemplate(
+  body: Buffer,
+  asked: UnderstoodRequest,
+  read: (body: Buffer) => Promise<UnderstoodRequest>,
+): Promise<Template | undefined> {
+  const template = templateOf(body);
+  const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
+  if (template === undefined || !isRead || template.session !== sessionIdOf(asked))
+    return undefined;
+  const other = body
+    .toString('latin1')
+    .replace(GAP, (gap, id?: string, value: string = id ?? '') => {
+      const isNumber = id === undefined && NUMBER.test(value);
+      const [letter, instead] = isNumber ? '12' : 'ab';
+      const changed = Array.from(value, (one) => (one === letter ? instead : letter)).join('');
+      return `${gap.slice(0, -value.length)}${changed}${isNumber ? '1' : ''}`;
+    });
+  const bytes = Buffer.from(other, 'latin1');
+  const otherAsked = await read(bytes);
+  const isInGap = templateOf(bytes)?.session === sessionIdOf(otherAsked);
+  return isInGap && asksTheSame(asked, otherAsked) ? template : undefined;
+}
+
+function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
+  return session.kind === 'in' ? session.id : undefined;
+}
+
+/**
+ * Whether two requests ask the same but for the id of their session and the values of ignored properties: nothing else
+ * of what was understood of them differs.
+ */
+export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
+  const inOther = inSession(one, sessionIdOf(other));
+  return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));
+}
+
+function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown {
+  const properties = request?.properties.map(({ name, value }) =>
+    IGNORED_PROPERTIES.has(name) ? [name] : [name, value],
+  );
+  return { ...asked, request: { ...request, properties } };
 }
 
 /** Heads that are remembered, and of one connection. */
@@ -316,23 +363,8 @@ const MAX_KEPT = 4_096;
  * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts: a
  * head that is refused, such as one that another site forged, is never known.
  */
-const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
-  'content-length',
-  'x-as-activityid',
-  'x-as-requestid',
-  'x-request-id',
-  'x-correlation-id',
-  'traceparent',
-  'tracestate',
-  'baggage',
-  'b3',
-  'x-b3-traceid',
-  'x-b3-spanid',
-  'x-b3-parentspanid',
-  'x-amzn-trace-id',
-  'x-cloud-trace-context',
-  'sentry-trace',
-]);
+const WITHOUT_EFFECT =
+  /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 
 /** The head of a request, as it came. */
 type Head = Pick<IncomingMessage, 'method' | 'url' | 'httpVersion' | 'rawHeaders' | 'socket'>;
@@ -361,7 +393,7 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
-      parts.push(name, hasEffect(name) ? rawHeaders[i + 1] : '');
+      parts.push(name, WITHOUT_EFFECT.test(name) ? '' : rawHeaders[i + 1]);
     }
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
@@ -404,11 +436,7 @@ function isSameHead<T>(
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (name !== rawHeaders[i]) return false;
-    if (headers[i + 1] !== rawHeaders[i + 1] && hasEffect(name)) return false;
+    if (headers[i + 1] !== rawHeaders[i + 1] && !WITHOUT_EFFECT.test(name)) return false;
   }
   return true;
-}
-
-function hasEffect(name: string): boolean {
-  return !WITHOUT_EFFECT.has(name.toLowerCase());
 }

@@ -1,26 +1,19 @@
 import type { Principal } from '../auth/authenticator.ts';
-import type { AnswerWatch } from '../engine/engine.ts';
+import { tellBegun } from '../cache/answer-sessions.ts';
+import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Invalidate, Stale } from '../common/invalidation.ts';
-import {
-  sessionHeader,
-  sessionReader,
-  tellEach,
-  type SessionReader,
-} from '../cache/answer-sessions.ts';
-import type { AnswerHead } from '../cache/query.ts';
+import type { Invalidate, Stale } from '../common/events.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { SessionRecord } from '../freshness/freshness-store.ts';
+import type { AnswerWatch } from '../engine/engine.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
-import type { Destination } from './query.ts';
-import { noteBegun, type KnownSession, type SessionStep } from './session-step.ts';
-import type { UnderstoodRequest } from './understand.ts';
+import { noteBegun, type SessionStep } from './session-step.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
 
 /** One request that goes to the engine and past the cache. */
-export interface Passing {
+interface Passing {
   readonly client: XmlaClient;
   readonly principal: Principal;
   readonly destination: Destination;
@@ -33,49 +26,16 @@ export interface Passing {
   readonly purges?: boolean;
 }
 
-export type Pass = (passing: Passing, reason: BypassReason) => Promise<void>;
-
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
-export function createPass(options: { sessions: Sessions; invalidate: Invalidate }): Pass {
+export function createPass(options: { sessions: Sessions; invalidate: Invalidate }) {
   const { sessions } = options;
-
-  return async function pass(passing, reason) {
-    const { asked, destination, principal, client, step } = passing;
-    const { engine, addressee } = destination;
-    const isKept = asked?.unkept === undefined;
-    const known = knownSession(step);
-    const begins = mayBegin(passing);
-    const where = step?.kind === 'pass' ? step.replica : undefined;
-    const replica = known?.record.replica ?? where ?? replicaFor(passing, begins);
-    // What the engine refuses another user keeps no session alive.
-    if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
-    const watches: AnswerWatch[] = [];
-    if (begins) {
-      const begun = {
-        principal: principal.name,
-        request: isKept ? asked?.request : undefined,
-        replica,
-        // What begins a session can change it as well.
-        leftState: asked?.leavesState !== false || !isKept,
-      };
-      watches.push(
-        watchForSession((id, before) => noteBegun(sessions, destination, { id, before, ...begun })),
-      );
-    }
-    if (passing.purges === true) {
-      const undoneByFault = asked?.change?.undoneByFault === true;
-      watches.push(watchForSuccess(undoneByFault, (state) => drop(passing, state)));
-    }
-    const to = client.passingThrough({ kind: 'bypass', detail: reason });
-    await engine.passThrough({ ...addressee, replica }, to, passing.body, together(watches));
-  };
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(
     { asked, destination, principal, step }: Passing,
     state: 'after' | 'unknown',
   ): Promise<void> {
-    const stale = staleAfter(asked, destination, knownSession(step)?.record);
+    const stale = staleAfter(asked, destination, step);
     const cleared = await Promise.all(
       stale.map((one) => options.invalidate(one, principal.name, state, 'statement')),
     );
@@ -86,13 +46,43 @@ export function createPass(options: { sessions: Sessions; invalidate: Invalidate
       { retryAfter: 5 },
     );
   }
+
+  return async function pass(passing: Passing, reason: BypassReason): Promise<void> {
+    const { asked, destination, principal, client, step, purges } = passing;
+    const { engine, addressee } = destination;
+    const { known, begins = false } = step ?? {};
+    const isKept = asked?.unkept === undefined;
+    // A session stays with its replica, which must be known before it begins.
+    const [id] = asked === undefined || asked.sessionIds === 'unknown' ? [] : asked.sessionIds;
+    const isPlaced = begins || id !== undefined;
+    const own = isPlaced ? () => engine.replicaFor(begins ? undefined : id) : () => undefined;
+    const replica = known?.record.replica ?? step?.replica ?? own();
+    // What the engine refuses another user keeps no session alive.
+    if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
+    const watch = watchFor({
+      began: begins
+        ? (begun, before) =>
+            noteBegun(sessions, destination, begun, before, {
+              principal: principal.name,
+              request: isKept ? asked?.request : undefined,
+              replica,
+              // What begins a session can change it as well.
+              leftState: asked?.leavesState !== false || !isKept,
+            })
+        : undefined,
+      changed: purges === true ? (state) => drop(passing, state) : undefined,
+      undoneByFault: asked?.change?.undoneByFault === true,
+    });
+    const to = client.passingThrough({ kind: 'bypass', detail: reason });
+    await engine.passThrough({ ...addressee, replica }, to, passing.body, watch);
+  };
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */
 function staleAfter(
   asked: UnderstoodRequest | undefined,
   { engine, addressee }: Destination,
-  record: SessionRecord | undefined,
+  step: SessionStep | undefined,
 ): readonly Stale[] {
   const { request, change } = asked ?? {};
   if (request === undefined || change === undefined || change.reach === 'everything') {
@@ -100,6 +90,7 @@ function staleAfter(
   }
   const told = engine.tellsProject && addressee.project !== undefined;
   const { catalogs, spansCatalogs, qualified, excess } = namedCatalogs(request);
+  const record = step?.known?.record;
   // A dirty session may have moved to another catalog than the one that was noted.
   const ofSession = record?.dirty === false ? record.catalog : null;
   const isPlain =
@@ -109,107 +100,45 @@ function staleAfter(
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));
 }
 
-/** The session that a request runs in, if it is known. */
-function knownSession(step: SessionStep | undefined): KnownSession | undefined {
-  return step?.kind === 'pass' ? step.known : step?.kind === 'clean' ? step : undefined;
-}
-
-/** Whether the answer may bring a new session. */
-function mayBegin({ step, destination }: Passing): boolean {
-  // Where strange sessions are refused, one that the engine begins by itself must not be strange.
-  if (step?.kind === 'none') return destination.traits.strangeSessions === 'refuse';
-  return step?.kind === 'pass' && step.begins;
-}
-
-/** A session stays with its replica, which must be known before it begins. */
-function replicaFor({ asked, destination }: Passing, begins: boolean): string | undefined {
-  if (begins) return destination.engine.replicaFor(undefined);
-  const [id] = asked === undefined || asked.sessionIds === 'unknown' ? [] : asked.sessionIds;
-  return id === undefined ? undefined : destination.engine.replicaFor(id);
-}
-
-/**
- * Looks for the session that an answer begins, in its HTTP header and its SOAP header.
- * @param begun told of its id before the client has the end of the answer, and where the two name different ones of
- *   both, with the ids that were told before; never rejects
- */
-export function watchForSession(
-  begun: (id: string, before: readonly string[]) => Promise<unknown>,
-): AnswerWatch {
-  let reader: SessionReader | undefined;
-  let byHeader: string | undefined;
-  const tell = tellEach(begun);
-
-  function tellBoth(): Promise<void> | undefined {
-    const first = tell(byHeader);
-    const second = first === undefined ? tell(reader?.id) : first.then(() => tell(reader?.id));
-    return second?.then(() => {});
-  }
-
-  return {
-    // The piece that completes the id is handed on when it has been told.
-    holdsLast: false,
-    head(head: AnswerHead) {
-      if (head.status !== 200) return;
-      reader = sessionReader(head);
-      byHeader = sessionHeader(head);
-    },
-    write(chunk) {
-      if (reader === undefined || reader.done) return undefined;
-      reader.write(chunk);
-      return tellBoth();
-    },
-    end: tellBoth,
-  };
-}
-
 /** Statuses of a proxy before the engine that has its answer from no engine (RFC 9110 §15.6.3 to §15.6.5). */
 const OF_A_PROXY: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /**
- * Waits for what a statement in passing changed.
- * @param undoneByFault whether a Fault and nothing else as the answer means that nothing was done
- * @param succeeded called when it was done (`after`), or when it may have been done or be under way still
- *   (`unknown`). What it throws the client is told instead of the answer
+ * Looks for the session that an answer begins, and waits for what a statement in passing changed.
+ * @param told.began told of each session before the client has the end of the answer; undefined where none may begin
+ * @param told.changed called when the change was done (`after`), or when it may have been done or be under way still
+ *   (`unknown`). What it throws the client is told instead of the answer. Undefined where nothing waits for a change
+ * @param told.undoneByFault whether a Fault and nothing else as the answer means that nothing was done
+ * @returns undefined when there is nothing to be told
  */
-function watchForSuccess(
-  undoneByFault: boolean,
-  succeeded: (state: 'after' | 'unknown') => Promise<void>,
-): AnswerWatch {
+export function watchFor(told: {
+  readonly began: Query['began'] | undefined;
+  readonly changed: ((state: 'after' | 'unknown') => Promise<void>) | undefined;
+  readonly undoneByFault: boolean;
+}): AnswerWatch | undefined {
+  const { began, changed, undoneByFault } = told;
+  if (began === undefined && changed === undefined) return undefined;
+  let tell: ReturnType<typeof tellBegun> | undefined;
   let reader: ReturnType<typeof watchAnswer> | undefined;
   let ofProxy = false;
   return {
-    holdsLast: true,
-    head({ status, headers }) {
-      ofProxy = OF_A_PROXY.has(status);
-      reader = watchAnswer({ contentType: headers['content-type'] });
+    // The piece that completes the id of a session is handed on when it has been told.
+    holdsLast: changed !== undefined,
+    head(head) {
+      if (began && head.status === 200) tell = tellBegun({ session: undefined, began }, head);
+      if (changed) reader = watchAnswer({ contentType: head.headers['content-type'] });
+      ofProxy = OF_A_PROXY.has(head.status);
     },
     write(chunk) {
       reader?.write(chunk);
+      return tell?.(chunk)?.then(() => {});
     },
     async end(outcome) {
+      await tell?.();
       reader?.end();
       if (outcome === 'not-sent') return;
-      if (outcome === 'broken') return succeeded('unknown');
-      if (undoneByFault && reader?.faultOnly === true) return;
-      await succeeded(ofProxy ? 'unknown' : 'after');
-    },
-  };
-}
-
-/** Several watches as one, asked one after the other; undefined for none. */
-function together(watches: readonly AnswerWatch[]): AnswerWatch | undefined {
-  if (watches.length <= 1) return watches[0];
-  return {
-    holdsLast: watches.some(({ holdsLast }) => holdsLast),
-    head(head) {
-      for (const watch of watches) watch.head(head);
-    },
-    async write(chunk) {
-      for (const watch of watches) await watch.write(chunk);
-    },
-    async end(outcome) {
-      for (const watch of watches) await watch.end(outcome);
+      const isUndone = outcome === 'whole' && undoneByFault && reader?.faultOnly === true;
+      if (!isUndone) await changed?.(outcome === 'broken' || ofProxy ? 'unknown' : 'after');
     },
   };
 }

@@ -1,16 +1,16 @@
 import type { Permissions, Principal } from '../auth/authenticator.ts';
-import type { EngineTraits } from '../common/engine-kinds.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import { lastRecord } from '../sessions/found-session.ts';
-import { extendProfile, sessionProfile } from '../sessions/profile.ts';
-import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
+import type { Touch } from '../engine/engine.ts';
+import type { Engine } from '../engine/http-engine.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
-import type { FoundSession, SessionName, Sessions } from '../sessions/sessions.ts';
+import { extendProfile, type SessionName, sessionProfile } from '../sessions/digests.ts';
+import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
+import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/fold-name.ts';
 import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';
-import type { Destination } from './query.ts';
-import type { UnderstoodRequest } from './understand.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
 
 /** A session with what is known of it. */
 export interface KnownSession {
@@ -19,112 +19,91 @@ export interface KnownSession {
 }
 
 /** What the sessions that a request names mean for it. Nothing has been done yet. */
-export type SessionStep =
-  | { readonly kind: 'none' }
-  /** It runs in the principal's own session, on which nothing happened that its answer could depend on. */
-  | ({ readonly kind: 'clean' } & KnownSession)
-  /** It is answered with the Fault for unknown sessions. */
-  | { readonly kind: 'refuse' }
-  | {
-      readonly kind: 'pass';
-      readonly reason: BypassReason;
-      /** What must be done before it reaches the engine, and to which sessions. */
-      readonly before: Extract<SessionPlan, { kind: 'pass' }>['before'];
-      readonly names: readonly SessionName[] | 'all';
-      /** The session that it runs in, if it is known. */
-      readonly known: KnownSession | undefined;
-      /** Whether it asks for a new session. */
-      readonly begins: boolean;
-      /** The replica of the engine where its sessions live; undefined when that is not known. */
-      readonly replica: string | undefined;
-    };
-
-export interface SessionContext {
-  readonly sessions: Sessions;
-  readonly place: string;
-  readonly principal: string;
-  readonly engine: EngineTraits;
-  /** Whether what the request changes is purged, unless the engine did nothing. */
-  readonly purges: boolean;
+export interface SessionStep {
+  /**
+   * Why it goes past the cache; undefined where its sessions do not say so. Then it runs in none, or in the principal's
+   * own (`known`), on which nothing happened that its answer could depend on.
+   */
+  readonly reason: BypassReason | undefined;
+  /** What must be done before it reaches the engine, and to which sessions. */
+  readonly before: SessionPlan['before'];
+  readonly names: readonly SessionName[] | 'all';
+  /** The session that it runs in, if it is known. */
+  readonly known: KnownSession | undefined;
+  /** Whether its answer may bring a new session. */
+  readonly begins: boolean;
+  /** The replica of the engine where its sessions live; undefined when that is not known. */
+  readonly replica: string | undefined;
 }
 
-export type ContextOf = (
-  asked: UnderstoodRequest,
-  destination: Destination,
-  principal: Principal,
-) => SessionContext;
-
-export function createContextOf(options: {
-  permissions: Permissions;
-  sessions: Sessions;
+export interface PurgeOptions {
+  readonly permissions: Permissions;
   /** Whether REFRESH CUBE purges. */
-  purgeOnRefresh: boolean;
-}): ContextOf {
-  const { permissions, sessions, purgeOnRefresh } = options;
-  return ({ change }, { place, traits }, principal) => {
-    const mayPurge = change !== undefined && permissions.mayPurge(principal);
-    const purges = mayPurge && (!change.refresh || purgeOnRefresh);
-    return { sessions, place, principal: principal.name, engine: traits, purges };
-  };
+  readonly purgeOnRefresh: boolean;
+}
+
+/** Whether what a request changes is purged, unless the engine did nothing. */
+export function isPurgedAfter(
+  { change }: UnderstoodRequest,
+  principal: Principal,
+  { permissions, purgeOnRefresh }: PurgeOptions,
+): boolean {
+  if (change === undefined || !permissions.mayPurge(principal)) return false;
+  return !change.refresh || purgeOnRefresh;
 }
 
 /** Of what runs in no session that is known. */
 const STRANGE = { known: undefined, begins: false, replica: undefined } as const;
 
-/** Looks the sessions of a request up and decides, without changing anything. */
+/**
+ * Looks the sessions of a request up and decides, without changing anything.
+ * @returns `refuse` for what is answered with the Fault for unknown sessions
+ */
 export async function judgeSession(
   asked: UnderstoodRequest,
-  context: SessionContext,
-): Promise<SessionStep> {
-  const { sessions, place, principal, engine } = context;
-  const { session, sessionIds } = asked;
-  const bypass = asked.bypass ?? 'session';
+  { place, traits }: Destination,
+  principal: Principal,
+  context: {
+    readonly sessions: Pick<Sessions, 'find'>;
+    /** See {@link isPurgedAfter}. */
+    readonly purges: boolean;
+  },
+): Promise<SessionStep | 'refuse'> {
+  const { session, sessionIds, sessionToken, bypass } = asked;
   /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
-  const unclear = { kind: 'pass', reason: bypass, before: 'dirty', ...STRANGE } as const;
+  const unclear = { ...STRANGE, reason: bypass ?? 'session', before: 'dirty' } as const;
   if (sessionIds === 'unknown') return { ...unclear, names: 'all' };
   const names = sessionIds.map((id) => ({ place, id }));
   const [name] = names;
   if (name === undefined) {
-    if (session.kind === 'begin') return { ...unclear, before: 'nothing', names, begins: true };
+    const nothing = { ...STRANGE, names, before: 'nothing' } as const;
+    if (session.kind === 'begin') return { ...nothing, reason: unclear.reason, begins: true };
     // A session without an id: what an engine makes of it is not known.
-    return session.kind === 'none' && !asked.sessionToken
-      ? { kind: 'none' }
-      : { ...unclear, names };
+    if (session.kind !== 'none' || sessionToken) return { ...unclear, names };
+    // Where strange sessions are refused, one that the engine begins by itself must not be strange.
+    return { ...nothing, reason: undefined, begins: traits.strangeSessions === 'refuse' };
   }
-  if (names.length > 1 || (session.kind !== 'in' && session.kind !== 'end')) {
-    const found = await Promise.all(names.map((one) => sessions.find(one)));
-    const question = {
-      kind: 'in',
-      principal,
-      bypass,
-      leavesState: false,
-      catalog: undefined,
-    } as const;
-    const plans = found.map((one) => planSession(question, one, engine));
-    if (plans.some(({ kind }) => kind === 'refuse')) return { kind: 'refuse' };
-    return { ...unclear, names, replica: replicaOf(found) };
-  }
+  const found = await Promise.all(names.map((one) => context.sessions.find(one)));
+  const isOne = names.length === 1 && (session.kind === 'in' || session.kind === 'end');
   const { catalog, certain } = catalogOf(asked);
-  const found = await sessions.find(name);
-  const plan = planSession(
-    {
-      kind: session.kind,
-      principal,
-      bypass: asked.bypass ?? (asked.sessionToken ? 'session' : undefined),
-      leavesState:
-        asked.sessionToken ||
-        (engine.keepsProperties && !certain) ||
-        (asked.leavesState && !isOnlyPurged(asked, context.purges)),
-      catalog,
-    },
-    found,
-    engine,
-  );
-  if (plan.kind === 'refuse') return plan;
-  if (plan.kind === 'clean') return { kind: 'clean', name, record: plan.record };
+  const leavesState =
+    sessionToken ||
+    (traits.keepsProperties && !certain) ||
+    (asked.leavesState && !isOnlyPurged(asked, context.purges));
+  const question = {
+    kind: isOne && session.kind === 'end' ? 'end' : 'in',
+    principal: principal.name,
+    bypass: bypass ?? (sessionToken || !isOne ? 'session' : undefined),
+    leavesState: isOne && leavesState,
+    catalog: isOne ? catalog : undefined,
+  } as const;
+  const plans = found.map((one) => planSession(question, one, traits));
+  const [plan] = plans;
+  if (plan === undefined || plan === 'refuse' || plans.includes('refuse')) return 'refuse';
+  const replica = replicaOf(found);
+  if (!isOne) return { ...unclear, names, replica };
   const { reason, before, record } = plan;
-  const known = record && { name, record };
-  return { ...STRANGE, kind: 'pass', reason, before, names, known, replica: replicaOf([found]) };
+  return { reason, before, names, known: record && { name, record }, begins: false, replica };
 }
 
 /** The replica on which all of them live that are known; undefined where that is none or more than one. */
@@ -134,6 +113,9 @@ function replicaOf(found: readonly FoundSession[]): string | undefined {
   return replicas.size === 1 ? replica : undefined;
 }
 
+/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
+const UNKNOWN_SESSION = '3238789130';
+
 /**
  * Does what must be done before the request goes on.
  * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told that a
@@ -141,11 +123,16 @@ function replicaOf(found: readonly FoundSession[]): string | undefined {
  */
 export async function enterSession(
   asked: UnderstoodRequest,
-  step: SessionStep,
+  step: SessionStep | 'refuse',
   sessions: Sessions,
-): Promise<void> {
-  if (step.kind === 'refuse') throw unknownSession();
-  if (step.kind !== 'pass') return;
+): Promise<SessionStep> {
+  if (step === 'refuse') {
+    throw new GatewayError(
+      'unknown-session',
+      'The session is not known here, or another user began it. Begin a new one.',
+      { faultCode: UNKNOWN_SESSION },
+    );
+  }
   const { before, names, known } = step;
   if (before === 'dirty') {
     const done = names === 'all' ? sessions.dirtyAll() : sessions.dirty(names);
@@ -154,41 +141,42 @@ export async function enterSession(
   const [name] = names === 'all' ? [] : names;
   if (before === 'end' && name !== undefined) await sessions.end(name);
   const { catalog } = catalogOf(asked);
-  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return;
+  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
   const profile = extendProfile(known.record.profile, catalog);
   const found = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
   if (found.kind === 'unavailable') throw sessionUnavailable();
+  return step;
 }
 
-/** A session that the engine began with the answer to a request, asked for or by itself. */
-export interface BegunSession {
-  readonly id: string;
-  /** Other ids that the same answer named before. */
-  readonly before: readonly string[];
-  readonly principal: string;
-  /** Undefined where the request was not understood, or what it names may not be kept. */
-  readonly request: XmlaRequest | undefined;
-  readonly replica: string | undefined;
-  /** Whether the request may have left something behind in it. */
-  readonly leftState: boolean;
-}
-
-/** Notes it before its id reaches the client. Never rejects. */
+/**
+ * Notes a session that the engine began with the answer to a request, asked for or by itself, before its id reaches the
+ * client. Never rejects.
+ * @param before other ids that the same answer named before
+ */
 export async function noteBegun(
   sessions: Sessions,
   { place, engine, traits }: Destination,
-  { id, before, principal, request, replica, leftState }: BegunSession,
+  id: string,
+  before: readonly string[],
+  begun: {
+    readonly principal: string;
+    /** Undefined where the request was not understood, or what it names may not be kept. */
+    readonly request: XmlaRequest | undefined;
+    readonly replica: string | undefined;
+    /** Whether the request may have left something behind in it. */
+    readonly leftState: boolean;
+  },
 ): Promise<void> {
-  const kept = traits.keepsProperties ? request : undefined;
+  const { properties, headers } = (traits.keepsProperties ? begun.request : undefined) ?? {};
   await sessions.begin(
     { place, id },
     {
-      principal,
-      profile: kept === undefined ? '' : sessionProfile(kept.properties, kept.headers),
-      catalog: kept?.properties.find(namesCatalog)?.value ?? null,
-      replica: replica ?? engine.replicaFor(id),
+      principal: begun.principal,
+      profile: properties && headers ? sessionProfile(properties, headers) : '',
+      catalog: properties?.find(namesCatalog)?.value ?? null,
+      replica: begun.replica ?? engine.replicaFor(id),
       // Of two names of one session neither may stay clean when something is done under the other.
-      dirty: leftState || before.length > 0,
+      dirty: begun.leftState || before.length > 0,
     },
   );
   if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
@@ -218,21 +206,87 @@ function namesCatalog({ name, value }: Property): boolean {
   return name === 'Catalog' && value !== '';
 }
 
-/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
-const UNKNOWN_SESSION = '3238789130';
-
-function unknownSession(): GatewayError {
-  return new GatewayError(
-    'unknown-session',
-    'The session is not known here, or another user began it. Begin a new one.',
-    { faultCode: UNKNOWN_SESSION },
-  );
-}
-
 function sessionUnavailable(): GatewayError {
   return new GatewayError(
     'session-unavailable',
     'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
     { retryAfter: 5 },
   );
+}
+
+/**
+ * From this part of the time on after which the engine drops an idle session, a request touches it: so that of a user
+ * who goes on asking, the engine has heard before a third of it has passed.
+ */
+const SHARE_OF_IDLE = 1 / 4;
+
+/**
+ * A request that is answered from the cache waits so long for the engine (ms). Nearly every touch is answered in
+ * milliseconds, and then a session that is gone is told at once; what is in memory here shall not wait for the timeout of
+ * an engine that hangs.
+ */
+const PATIENCE = 5_000;
+
+/** Where a session that is answered from the cache lives. */
+interface Home extends Pick<Destination, 'addressee'> {
+  readonly engine: Pick<Engine, 'touch'>;
+  readonly settings: Pick<Destination['settings'], 'session_idle'>;
+}
+
+/**
+ * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
+ * Rides on a request of the session, with its login, since no credentials are kept.
+ */
+export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
+  const { sessions, clock } = options;
+  /** One for each session at one time, however many requests of it come at once. */
+  const underWay = new Map<string, Promise<Touch | undefined>>();
+
+  /** Resolves to undefined where the engine has not answered in time. */
+  function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
+    const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
+    const timer = setTimeout(resolve, PATIENCE, undefined).unref();
+    // Bound to no client: others ride on it, and its answer counts when all of them have gone.
+    const { signal } = new AbortController();
+    void engine
+      .touch({ ...addressee, replica: record.replica }, name.id, signal)
+      .then(async (answer) => {
+        if (answer.kind === 'alive') sessions.forwarded(name, record);
+        if (answer.kind === 'fault') await sessions.end(name);
+        resolve(answer);
+      })
+      .finally(() => {
+        clearTimeout(timer);
+        underWay.delete(key);
+      });
+    underWay.set(key, promise);
+    return promise;
+  }
+
+  /**
+   * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
+   * wait for an engine that hangs: its answer counts for later requests.
+   */
+  return async function keepAlive(session: KnownSession, home: Home) {
+    const { name, record } = session;
+    if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
+    const key = JSON.stringify([name.place, name.id]);
+    const touched = await (underWay.get(key) ?? touch(session, home, key));
+    return touched?.kind === 'fault' ? touched : undefined;
+  };
+}
+
+/**
+ * Whether the engine has not heard of a session for so long that it has to be touched.
+ * @param idle milliseconds; undefined when the engine never drops a session
+ * @param wall the time now, by the wall clock (ms)
+ */
+export function isTouchDue(
+  { forwardedAt }: Pick<SessionRecord, 'forwardedAt'>,
+  idle: number | undefined,
+  wall: number,
+): boolean {
+  if (idle === undefined) return false;
+  const waited = wall - forwardedAt;
+  return waited < 0 || waited >= idle * SHARE_OF_IDLE;
 }

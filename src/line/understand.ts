@@ -1,40 +1,161 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { EngineConfig } from '../config/config.ts';
-import type { EngineTraits } from '../common/engine-kinds.ts';
-import type { QueryHeaders } from '../engine/engine.ts';
-import { GatewayError } from '../common/errors.ts';
-import { acceptedType, canonicalContentType, userAgentClass } from '../http/request-head.ts';
-import { nameAsRead } from '../proxy/forwarded.ts';
+import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
+import { projectScope } from '../cache/purge/scopes.ts';
+import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
+import type { EngineConfig } from '../config/config.ts';
+import type { EngineAddressee, QueryHeaders } from '../engine/engine.ts';
+import type { Engine } from '../engine/http-engine.ts';
+import type { ErrorShape } from '../http/answers.ts';
+import { clearCacheShape } from '../http/clear-cache.ts';
+import {
+  acceptedType,
+  canonicalContentType,
+  carriesBody,
+  forgery,
+  refuseDelegation,
+  unclearHead,
+  userAgentClass,
+} from '../http/request-head.ts';
+import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
+import { forwardedQuery, nameAsRead } from '../proxy/forwarded.ts';
 import { MAX_DEPTH } from '../xml/read-tree.ts';
+import { NO_SOURCES, sourcesOf } from '../xmla/mdx/statement-sources.ts';
 import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
-import {
-  namedCatalogs,
-  namedCubes,
-  type NamedCatalogs,
-  type NamedCubes,
-} from '../xmla/request/named-objects.ts';
-import {
-  NOT_UNDERSTOOD,
-  passingChange,
-  type PassingChange,
-} from '../xmla/request/passing-changes.ts';
+import { namedCatalogs, namedCubes } from '../xmla/request/named-objects.ts';
+import { NOT_UNDERSTOOD, passingChange } from '../xmla/request/passing-changes.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
-import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
+import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
-import { NO_SOURCES, sourcesOf } from '../xmla/mdx/statement-sources.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
+
+/** Would make the engine send the gateway's own credentials back to the client. */
+const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
+const NOTHING_HERE =
+  'Nothing is served under this path; XMLA is at /mdx/xmla and /mdx/xmla/{project}.';
+const MISSPELT =
+  'Nothing was done: nothing is served under this path. Did you mean clearCache? It is at /mdx/xmla/clearCache and /mdx/xmla/{project}/clearCache, and its letter case counts.';
+
+/** Every path below /mdx/xmla but those of clearCache. */
+export type AskedPath = Exclude<XmlaPath, { kind: 'clear-cache' }>;
+
+/**
+ * How errors are told. A request that may mean clearCache, misspelt, and is no XMLA by its head is told as clearCache is
+ * (a project may have such a name).
+ */
+export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessage): ErrorShape {
+  if (likeClearCache !== true) return 'soap-fault';
+  const mediaType = request.headers['content-type']?.split(';', 1)[0] ?? '';
+  const isXmla = request.method === 'POST' && carriesBody(request) && /xml/i.test(mediaType);
+  return isXmla ? 'soap-fault' : clearCacheShape(request);
+}
+
+/**
+ * What is checked before the login.
+ * @throws GatewayError `bad-request`, `not-found`
+ */
+export function checkHead(
+  request: IncomingMessage,
+  path: AskedPath,
+  shape: ErrorShape,
+): XmlaAddress {
+  const unclear = unclearHead(request);
+  if (unclear !== undefined) throw unclear;
+  if (path.kind === 'bad-project') throw new GatewayError('bad-request', path.message);
+  // An engine may answer it by 200, which a scheduler would take for a purge.
+  if (shape !== 'soap-fault' || path.kind === 'not-found') {
+    throw new GatewayError('not-found', path.likeClearCache ? MISSPELT : NOTHING_HERE);
+  }
+  return path;
+}
+
+/**
+ * What is checked after the login.
+ * @throws GatewayError `forbidden` for what a page of another site can send as text/plain without asking;
+ *   `identity-refused`, `bad-request`, `method-not-allowed`
+ */
+export function checkRequest(
+  { headers, method = '' }: IncomingMessage,
+  { search }: XmlaAddress,
+  facts: { why: string },
+): void {
+  const forged = forgery(headers);
+  if (forged !== undefined) {
+    facts.why = forged;
+    throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
+  }
+  refuseDelegation(headers, search);
+  if (/^\s*(application\/x-www-form-urlencoded|multipart\/)/i.test(headers['content-type'] ?? '')) {
+    // Engines take logins from the fields of a form.
+    throw new GatewayError(
+      'bad-request',
+      'A form is no XMLA request; the Content-Type must be text/xml.',
+    );
+  }
+  if (REFUSED_METHODS.has(method)) {
+    throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
+      headers: { allow: 'POST, GET, HEAD, OPTIONS' },
+    });
+  }
+}
+
+/** The engine of a project, and what its configuration says beside its address. */
+export interface ChosenEngine {
+  readonly engine: Engine;
+  readonly settings: Pick<EngineConfig, 'kind' | 'login' | 'delegation' | 'session_idle'>;
+}
+
+export type EngineOf = (project: string | undefined) => ChosenEngine;
+
+/** Where a request goes, and in whose name. */
+export interface Destination extends ChosenEngine {
+  readonly traits: EngineTraits;
+  readonly addressee: EngineAddressee;
+  /** Where a session lives: one engine, and one project where the engine is told of it. */
+  readonly place: string;
+}
+
+/** @param login the header Authorization of its client */
+export function destinationOf(
+  { engine, settings }: ChosenEngine,
+  { project, search }: XmlaAddress,
+  user: string,
+  login?: string,
+): Destination {
+  const query = search === '' ? [] : forwardedQuery(search);
+  const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  // In the spelling in which purges name it: an engine may take two spellings for one project.
+  const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
+  return {
+    engine,
+    settings,
+    traits: traitsOf(settings),
+    addressee: { project, query, user, authorization, replica: undefined },
+    place: JSON.stringify([engine.id, told]),
+  };
+}
+
+/** An engine that gets one login for all users cannot tell whose a session is: then the gateway must. */
+function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
+  const traits = ENGINE_KINDS[kind];
+  if (login === 'forward' || !traits.checksSessionOwner) return traits;
+  return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
+}
+
+interface NamedObjects {
+  readonly catalogs: ReturnType<typeof namedCatalogs>;
+  readonly cubes: ReturnType<typeof namedCubes>;
+}
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface UnderstoodRequest {
-  /** As the parser read the body; never `refused`. */
-  readonly reading: Exclude<RequestReading, { readonly kind: 'refused' }>;
   readonly request: XmlaRequest | undefined;
-  /** Of the request, as the client sent it. */
-  readonly contentType: string | undefined;
+  /** In which the body is written, and whether it says so; undefined when it was not understood. */
+  readonly encoding: { readonly name: string; readonly declared: boolean } | undefined;
   /** For the log: Discover request type or `Execute`; '' when it is not known. */
   readonly subject: string;
   /** For the log: what was not understood; '' for none. */
@@ -51,11 +172,13 @@ export interface UnderstoodRequest {
   /** Whether it may leave something behind in the session in which it runs. */
   readonly leavesState: boolean;
   /** What of the engine's data it changes when it succeeds. */
-  readonly change: PassingChange | undefined;
+  readonly change: ReturnType<typeof passingChange>;
   /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
-  readonly named: { readonly catalogs: NamedCatalogs; readonly cubes: NamedCubes } | undefined;
+  readonly named: NamedObjects | undefined;
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept: Extract<BypassReason, 'long-name' | 'many-catalogs' | 'many-names'> | undefined;
+  /** Whether it asks for the rights of another identity, or may, where that is refused (`engine.delegation`). */
+  readonly asksForOther: boolean;
 }
 
 /** Waits until the event loop has a turn for the caller alone. */
@@ -84,35 +207,53 @@ const OWN_NAME = 'mdx-gateway';
 export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
-  engine: EngineTraits,
+  { traits, settings }: Pick<Destination, 'traits' | 'settings'>,
   ownTurn: OwnTurn = nextTurn,
 ): Promise<UnderstoodRequest> {
-  if (body.length > LONG) await ownTurn();
+  const isLong = body.length > LONG;
+  if (isLong) await ownTurn();
   const contentType = headers['content-type'];
   const reading = readRequest(body, contentType);
   if (reading.kind === 'refused') throw refused(reading.detail);
   const inHeaders = sessionsInHeaders(headers);
-  if (reading.kind === 'not-understood') {
-    const found = await sessionIdsOf(reading, body, contentType, ownTurn);
-    if (found === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
-    return {
-      reading,
-      request: undefined,
-      contentType,
-      subject: '',
-      why: reading.detail,
-      bypass: reading.reason,
-      forwarded: undefined,
-      session: { kind: 'none' },
-      sessionIds: found === 'unknown' ? found : together(found, inHeaders),
-      sessionToken: false,
-      leavesState: true,
-      change: NOT_UNDERSTOOD,
-      named: undefined,
-      unkept: undefined,
-    };
+  let found = reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;
+  if (reading.kind === 'not-understood' && reading.reason === 'long-request') {
+    await ownTurn();
+    const inLong = await sessionIdsInLong(body, contentType, ownTurn);
+    if (inLong === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
+    found = inLong;
   }
-  const { request } = reading;
+  const sessionIds = found === 'unknown' ? found : together(found, inHeaders);
+  const asked =
+    reading.kind === 'understood'
+      ? whatIsAsked(reading, headers, traits, inHeaders)
+      : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
+  const isRefused = settings.delegation === 'refuse';
+  if (isRefused && isLong) await ownTurn();
+  const asksForOther = isRefused && asksForOtherIdentity({ body, reading, contentType });
+  return { ...asked, sessionIds, asksForOther };
+}
+
+/** Of a body that could not be read. */
+const NOTHING_UNDERSTOOD = {
+  request: undefined,
+  encoding: undefined,
+  subject: '',
+  forwarded: undefined,
+  session: { kind: 'none' },
+  sessionToken: false,
+  leavesState: true,
+  change: NOT_UNDERSTOOD,
+  named: undefined,
+  unkept: undefined,
+} as const;
+
+function whatIsAsked(
+  { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
+  headers: IncomingHttpHeaders,
+  engine: EngineTraits,
+  inHeaders: readonly string[],
+): Omit<UnderstoodRequest, 'sessionIds' | 'asksForOther'> {
   const statement = readStatement(request);
   const forwarded = queryHeaders(headers, request, engine, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
@@ -124,15 +265,13 @@ export async function understand(
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   return {
-    reading,
     request,
-    contentType,
+    encoding: { name: encoding, declared },
     subject: request.method === 'Discover' ? request.requestType : request.method,
     why: (bypass === 'unknown-shape' ? request.unexpected : undefined) ?? '',
     bypass,
     forwarded: typeof forwarded === 'string' ? undefined : forwarded,
     session: withHeader(request.session, inHeaders),
-    sessionIds: together(request.sessionIds, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
     leavesState: contradicted || leavesState(request, statement),
     change: passingChange(request, statement.tokens),
@@ -141,19 +280,9 @@ export async function understand(
   };
 }
 
-/**
- * @param delegation the key `engine.delegation`
- * @throws GatewayError `identity-refused` where that refuses rights of another identity
- */
-export async function refuseOtherIdentity(
-  { reading, contentType }: UnderstoodRequest,
-  body: Buffer,
-  delegation: EngineConfig['delegation'],
-  ownTurn: OwnTurn = nextTurn,
-): Promise<void> {
-  if (delegation === 'forward') return;
-  if (body.length > LONG) await ownTurn();
-  if (!asksForOtherIdentity({ body, reading, contentType })) return;
+/** @throws GatewayError `identity-refused` */
+export function refuseOtherIdentity({ asksForOther }: UnderstoodRequest): void {
+  if (!asksForOther) return;
   throw new GatewayError(
     'identity-refused',
     'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
@@ -172,17 +301,6 @@ export function projectsNamed(
 export function withTooManyNames(asked: UnderstoodRequest): UnderstoodRequest {
   const unkept = asked.unkept ?? 'many-names';
   return { ...asked, unkept, bypass: asked.bypass ?? unkept };
-}
-
-async function sessionIdsOf(
-  { reason, sessionIds }: Extract<RequestReading, { readonly kind: 'not-understood' }>,
-  body: Buffer,
-  contentType: string | undefined,
-  ownTurn: OwnTurn,
-): Promise<SessionIds | 'too-deep'> {
-  if (reason !== 'long-request') return sessionIds;
-  await ownTurn();
-  return sessionIdsInLong(body, contentType, ownTurn);
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */

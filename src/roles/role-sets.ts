@@ -1,7 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../common/clock.ts';
-import { inTime } from '../common/in-time.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from '../common/lease.ts';
+import { inTime, leaseHolds, leaseStart, type Clock, type LeaseStart } from '../common/clock.ts';
 import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered. */

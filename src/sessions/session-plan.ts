@@ -1,6 +1,6 @@
 import type { EngineTraits } from '../common/engine-kinds.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import { isExtended } from './profile.ts';
+import { isExtended } from './digests.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
@@ -17,67 +17,50 @@ export interface SessionQuestion {
 }
 
 /** What is to be done with a request of a session, and what must happen before it reaches the engine. */
-export type SessionPlan =
-  /** The session is the principal's own, and clean: the request may be looked up. */
-  | { readonly kind: 'clean'; readonly record: SessionRecord }
-  | {
-      readonly kind: 'pass';
-      readonly reason: BypassReason;
-      readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
-      readonly record: SessionRecord | undefined;
-    }
-  /** Answered with the Fault for unknown sessions. */
-  | { readonly kind: 'refuse' };
+export interface SessionPlan {
+  /** Why it is passed through; undefined when the session is the principal's own, and clean: then it may be looked up. */
+  readonly reason: BypassReason | undefined;
+  readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
+  readonly record: SessionRecord | undefined;
+}
 
-/** Decides by what is known of the session and of the engine. Pure: says what to do and does nothing. */
+/**
+ * Decides by what is known of the session and of the engine. Pure: says what to do and does nothing.
+ * @returns `refuse` for what is answered with the Fault for unknown sessions
+ */
 export function planSession(
   question: SessionQuestion,
   found: FoundSession,
   engine: EngineTraits,
-): SessionPlan {
-  const record = found.kind === 'known' ? found.record : undefined;
-  const isOwn = record?.principal === question.principal;
-  const { bypass } = question;
-  const before = question.kind === 'end' ? 'end' : question.leavesState ? 'dirty' : 'nothing';
+): SessionPlan | 'refuse' {
+  const { kind, principal, bypass, leavesState } = question;
+  const before = kind === 'end' ? 'end' : leavesState ? 'dirty' : 'nothing';
   if (found.kind === 'unavailable') {
     // Other gateways may take it for clean where it was: what may move it is a change like any other.
     const { last } = found;
-    const wasOwn = last?.principal === question.principal;
-    if (last !== undefined && !wasOwn && isOwnedByOther(last, engine)) {
-      return { kind: 'refuse' };
-    }
-    const pass = { kind: 'pass', record } as const;
-    if (question.kind === 'end') {
-      return { ...pass, reason: 'session', before: wasOwn ? 'end' : 'nothing' };
-    }
+    const wasOwn = last?.principal === principal;
+    if (last !== undefined && !wasOwn && isOwnedByOther(last, engine)) return 'refuse';
+    const record = undefined;
+    if (kind === 'end') return { reason: 'session', before: wasOwn ? 'end' : 'nothing', record };
     const moves = before === 'nothing' && mayMove(question, last, engine);
     const reason = bypass ?? 'session-unavailable';
-    return { ...pass, reason, before: moves ? 'dirty' : before };
+    return { reason, before: moves ? 'dirty' : before, record };
   }
-  if (record === undefined || !isOwn) {
-    if (isOwnedByOther(record, engine)) return { kind: 'refuse' };
-    return {
-      kind: 'pass',
-      reason: 'unknown-session',
-      before: beforeUnknown(question, before, found, engine),
-      record,
-    };
+  const record = found.kind === 'known' ? found.record : undefined;
+  if (record?.principal !== principal) {
+    if (isOwnedByOther(record, engine)) return 'refuse';
+    const first = beforeUnknown(question, before, found, engine);
+    return { reason: 'unknown-session', before: first, record };
   }
-  if (question.kind === 'end') return { kind: 'pass', reason: 'session', before, record };
+  if (kind === 'end') return { reason: 'session', before, record };
   const moves = movesCatalog(question, record, engine);
   if (record.dirty || before === 'dirty') {
     // Also of a dirty one: the gateway that made it so may still wait for others to learn of it.
-    const again = before === 'nothing' && moves !== 'no' ? 'dirty' : before;
-    return { kind: 'pass', reason: bypass ?? 'dirty-session', before: again, record };
+    const again = moves === 'nothing' ? before : 'dirty';
+    return { reason: bypass ?? 'dirty-session', before: again, record };
   }
-  if (moves !== 'no') {
-    return { kind: 'pass', reason: bypass ?? 'first-catalog', before: moves, record };
-  }
-  if (bypass !== undefined) return { kind: 'pass', reason: bypass, before, record };
-  if (dependsOnOrder(question, record)) {
-    return { kind: 'pass', reason: 'first-catalog', before, record };
-  }
-  return { kind: 'clean', record };
+  const isOrdered = moves === 'nothing' && !dependsOnOrder(question, record);
+  return { reason: bypass ?? (isOrdered ? undefined : 'first-catalog'), before: moves, record };
 }
 
 /** What one user left in a session must not serve another, unless the engine sees to that. */
@@ -101,8 +84,7 @@ function beforeUnknown(
   found: FoundSession,
   { checksSessionOwner, keepsProperties }: EngineTraits,
 ): 'nothing' | 'dirty' | 'end' {
-  const otherwise = found.kind === 'unknown' ? found.otherwise : undefined;
-  const mayBeOwn = otherwise?.principal === principal;
+  const mayBeOwn = found.kind === 'unknown' && found.otherwise?.principal === principal;
   if (before === 'end' && checksSessionOwner && !mayBeOwn) return 'nothing';
   const moves = mayBeOwn && keepsProperties && catalog !== undefined;
   return before === 'nothing' && moves ? 'dirty' : before;
@@ -126,7 +108,7 @@ function movesCatalog(
   { catalog }: SessionQuestion,
   record: SessionRecord,
   { keepsProperties }: EngineTraits,
-): 'no' | 'take-catalog' | 'dirty' {
-  if (!keepsProperties || catalog === undefined || catalog === record.catalog) return 'no';
+): 'nothing' | 'take-catalog' | 'dirty' {
+  if (!keepsProperties || catalog === undefined || catalog === record.catalog) return 'nothing';
   return record.catalog === null ? 'take-catalog' : 'dirty';
 }

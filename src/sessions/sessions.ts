@@ -1,11 +1,13 @@
-import type { SessionRecord } from '../freshness/freshness-store.ts';
-
-/** Names one session: the engine it belongs to, and its id there. */
-export interface SessionName {
-  /** The engine, and the project where its URL names one: the same id may stand for another session elsewhere. */
-  readonly place: string;
-  readonly id: string;
-}
+import { LRUCache } from 'lru-cache';
+import { LEASE_MARGIN, type Clock } from '../common/clock.ts';
+import type {
+  FreshnessStore,
+  SessionCall,
+  SessionRecord,
+  SessionReply,
+} from '../freshness/freshness-store.ts';
+import { createLeaseCache } from '../freshness/lease-cache.ts';
+import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
  * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away).
@@ -17,61 +19,312 @@ export type FoundSession =
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
-/** A session that is asked for again and again: its name was digested once. */
-export interface SessionHandle {
-  /** What {@link Sessions.find} answers without a promise; undefined where the store must be asked. */
-  find(): FoundSession | undefined;
+/**
+ * Whether what was found under a name was begun at another engine, or with an id that was spelt otherwise.
+ * @param spelling of the one that was asked for, see `sessionSpelling`
+ */
+function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
+  const record = lastRecord(found);
+  return record !== undefined && record.spelling !== spelling;
 }
 
+/** What is known of a session under this very spelling. */
+function asSpelt(found: FoundSession, spelling: string): FoundSession {
+  if (!isSpeltOtherwise(found, spelling)) return found;
+  if (found.kind === 'unavailable') return { ...found, last: undefined };
+  return found.kind === 'known' ? { kind: 'unknown', otherwise: found.record } : found;
+}
+
+/** The record, or the last one known: for where its requests go. */
+export function lastRecord(found: FoundSession): SessionRecord | undefined {
+  if (found.kind === 'unavailable') return found.last;
+  return found.kind === 'known' ? found.record : undefined;
+}
+
+/** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
+const CHANGE_TRIES = 3;
+/** Between two tries, so that a Redis that restarts has time for it (ms). */
+const CHANGE_PAUSE = 300;
+/** Of one session it is noted at most so often that a request was forwarded (ms). */
+const FORWARDED_EVERY = 30_000;
+/** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
+const MAX_KNOWN = 100_000;
+const MAX_DIRTIED = 100_000;
+
+export type Sessions = ReturnType<typeof createSessions>;
+
 /**
- * What the gateway knows of the engine's sessions (protocol: "Sessions"). Clean is a claim to be proved, dirty
- * is the default: a record counts as clean only while it was read less than a lease ago, and is read again
- * before anything that ran in it is kept. Nothing here rejects.
+ * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. Clean
+ * is a claim to be proved, dirty is the default: a record counts as clean only while it was read less than a lease ago,
+ * and is read again before anything that ran in it is kept. Nothing here rejects.
+ *
+ * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions
+ * clean. It rests on one sentence: a gateway uses a clean record for at most `lease` after it *sent* the read that
+ * brought it, the store notes that lease, and a change waits longer than that between the store's word and its own
+ * answer.
+ *
+ * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session
+ * of that name at the same time, the store sees to it that it is not begun clean with what was dirty before; one
+ * that is begun afterwards is another session.
+ *
+ * @param options.lease that of the questions that are asked now (ms)
+ * @param options.onError told of every failure of the store
  */
-export interface Sessions {
+export function createSessions(options: {
+  store: Pick<FreshnessStore, 'session' | 'renew'>;
+  clock: Clock;
+  lease: () => number;
+  sleep: (milliseconds: number) => Promise<void>;
+  newToken: () => string;
+  onError: (error: unknown) => void;
+}) {
+  const { store, clock, sleep, newToken, onError } = options;
+  const known = createLeaseCache<SessionRecord>({
+    ...options,
+    max: MAX_KNOWN,
+    ownerOf: ({ principal }) => principal,
+  });
+  const digestsOf = createSessionDigests();
   /**
-   * What is known now; without a promise where it is known already. A session that was begun in another place, or
-   * whose id was spelt otherwise, is unknown.
+   * Sessions that were made dirty here → the version of their record ('' without one) that no gateway takes for clean;
+   * undefined where the store did not confirm that, so that it counts here alone.
    */
-  find(name: SessionName): FoundSession | Promise<FoundSession>;
-  /** The same, without a trace: no life is renewed. For what only explains. */
-  peek(name: SessionName): Promise<FoundSession>;
-  /** For a session that is asked for many times. */
-  handle(name: SessionName): SessionHandle;
-  /**
-   * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False when it could not be noted: then it stays unknown.
-   * Resolves before its id may reach the client.
-   */
-  begin(
-    name: SessionName,
-    record: Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> & {
-      readonly dirty?: boolean;
+  const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
+    maxSize: MAX_DIRTIED,
+    sizeCalculation: () => 1,
+  });
+
+  /** Whether it was made dirty, and the store has not confirmed it, or others may still take it for clean. */
+  function isDirtyHere(key: string): boolean {
+    const here = dirtied.get(key);
+    return here !== undefined && here.version === undefined;
+  }
+
+  function seen(key: string, record: SessionRecord): FoundSession {
+    const dirty = record.dirty || isDirtyHere(key);
+    return { kind: 'known', record: dirty ? { ...record, dirty } : record };
+  }
+
+  function now(key: string): FoundSession | undefined {
+    const record = known.held(key);
+    return record && seen(key, record);
+  }
+
+  /** What can be said while the store cannot be asked: a session that was dirty still is. */
+  function lasting(key: string): FoundSession {
+    const last = known.last(key);
+    const found = last && seen(key, last);
+    return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
+  }
+
+  /** @param how `read` never joins a read that is under way, `readOnce` does; see {@link LeaseCache} */
+  async function read(
+    key: string,
+    how: 'read' | 'readOnce' = 'read',
+    call: 'read' | 'peek' = 'read',
+  ): Promise<FoundSession> {
+    const found = await known[how]<SessionReply, FoundSession>(
+      [key],
+      () => store.session(key, { do: call }),
+      ({ record }, since) => {
+        if (record === undefined) known.drop(key);
+        else if (call === 'read') known.keep(key, record, since);
+        if (record === undefined) return { kind: 'unknown' };
+        // A stale 'dirty' needs no refresh: it never turns clean.
+        return record.dirty || call === 'peek' ? seen(key, record) : now(key);
+      },
+    );
+    return found ?? lasting(key);
+  }
+
+  /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
+  async function change(key: string, call: SessionCall): Promise<SessionReply> {
+    const since = known.begin();
+    const watch = known.watch([key]);
+    try {
+      const reply = await store.session(key, call);
+      const overtaken = watch.overtaken();
+      known.forget([key]);
+      if (reply.record === undefined) known.drop(key);
+      else if (!overtaken) known.keep(key, reply.record, since);
+      return reply;
+    } finally {
+      watch.stop();
+    }
+  }
+
+  /** Undefined when the store did not confirm it. */
+  async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
+    for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
+      if (tries > 0) await sleep(CHANGE_PAUSE);
+      try {
+        return await renew();
+      } catch (error) {
+        onError(error);
+      }
+    }
+    return undefined;
+  }
+
+  async function waitOut(lease: number): Promise<void> {
+    if (lease > 0) await sleep(lease * LEASE_MARGIN);
+  }
+
+  /** Whether what no gateway takes for clean is still all that there is, so that there is nothing left to do. */
+  async function isStill(key: string, version: string): Promise<boolean> {
+    // Elsewhere it may have ended, and the engine may have begun another one under its id.
+    const record = lastRecord(now(key) ?? (await read(key)));
+    return record === undefined ? version === '' : record.dirty && record.version === version;
+  }
+
+  /** Resolves when no gateway takes it for clean. False when the store did not confirm it. */
+  async function makeDirty(key: string): Promise<boolean> {
+    const version = dirtied.get(key)?.version;
+    if (version !== undefined && (await isStill(key, version))) return true;
+    const here = { version: undefined };
+    dirtied.set(key, here);
+    const reply = await tryToRenew(() => change(key, { do: 'renew', token: newToken() }));
+    if (reply === undefined) return false;
+    await waitOut(reply.lease);
+    // Another one of that name may have begun meanwhile.
+    if (dirtied.get(key) === here) dirtied.set(key, { version: reply.record?.version ?? '' });
+    return true;
+  }
+
+  async function dirty(keys: readonly string[]): Promise<boolean> {
+    const done = await Promise.all(keys.map(makeDirty));
+    return done.every(Boolean);
+  }
+
+  function held(name: SessionName): FoundSession | undefined {
+    const { key, spelling } = digestsOf(name);
+    const found = now(key);
+    return found && asSpelt(found, spelling);
+  }
+
+  return {
+    /** What {@link find} answers without a promise; undefined where the store must be asked. */
+    held,
+    /**
+     * What is known now; without a promise where it is known already. A session that was begun in another place, or
+     * whose id was spelt otherwise, is unknown.
+     */
+    find(name: SessionName): FoundSession | Promise<FoundSession> {
+      const { key, spelling } = digestsOf(name);
+      return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
     },
-  ): Promise<boolean>;
-  /**
-   * Makes sessions dirty, under whatever spelling and in whatever place they are named. When it resolves to true, no replica takes any of them for clean; only then may the
-   * statement go to the engine. False when that could not be brought about: the statement must not be sent.
-   */
-  dirty(names: readonly SessionName[]): Promise<boolean>;
-  /** The same for all sessions of all engines: for a request of which it cannot be told in which session it is. */
-  dirtyAll(): Promise<boolean>;
-  /**
-   * A request names its first catalog in a session that was begun without one.
-   * @returns what is known afterwards, when no replica uses what was; dirty when another request was quicker
-   * or it is not known whether it was noted; unavailable when the request must not be sent, as with `dirty`
-   */
-  takeCatalog(
-    name: SessionName,
-    record: SessionRecord,
-    next: Pick<SessionRecord, 'catalog' | 'profile'>,
-  ): Promise<FoundSession>;
-  /** Whether the session is still the same and clean, read anew from the store. */
-  confirm(name: SessionName, record: SessionRecord): boolean | Promise<boolean>;
-  /** Notes that a request of it is being forwarded now. */
-  forwarded(name: SessionName, record: SessionRecord): void;
-  /**
-   * Forgets it; one that was begun under another spelling is made dirty instead. Resolves also when the store
-   * cannot be reached: this replica then takes it for unknown.
-   */
-  end(name: SessionName): Promise<void>;
+    /** The same, without a trace: no life is renewed. For what only explains. */
+    async peek(name: SessionName): Promise<FoundSession> {
+      const { key, spelling } = digestsOf(name);
+      return asSpelt(now(key) ?? (await read(key, 'read', 'peek')), spelling);
+    },
+    /**
+     * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False
+     * when it could not be noted: then it stays unknown. Resolves before its id may reach the client.
+     */
+    async begin(
+      name: SessionName,
+      {
+        dirty: isDirty = false,
+        ...given
+      }: Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> & {
+        readonly dirty?: boolean;
+      },
+    ): Promise<boolean> {
+      const { key, spelling } = digestsOf(name);
+      const data = { ...given, spelling, forwardedAt: clock.wall() };
+      const token = newToken();
+      known.forget([key]);
+      try {
+        await store.session(key, { do: 'claim', token });
+        const dirtyFromFirst = isDirty || isDirtyHere(key);
+        await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
+        return true;
+      } catch (error) {
+        onError(error);
+        // It is known nowhere, but its requests go on.
+        known.keep(key, { ...data, dirty: isDirty, version: token }, undefined);
+        return false;
+      }
+    },
+    /**
+     * Makes sessions dirty, under whatever spelling and in whatever place they are named. When it resolves to true, no
+     * replica takes any of them for clean; only then may the statement go to the engine. False when that could not be
+     * brought about: the statement must not be sent.
+     */
+    dirty: (names: readonly SessionName[]) =>
+      dirty([...new Set(names.map((name) => digestsOf(name).key))]),
+    /** The same for all sessions of all engines: for a request of which it cannot be told in which session it is. */
+    async dirtyAll(): Promise<boolean> {
+      const renewed = await tryToRenew(() => store.renew(['sessions']));
+      known.forget('all');
+      if (renewed === undefined) return false;
+      await waitOut(renewed.others);
+      return true;
+    },
+    /**
+     * A request names its first catalog in a session that was begun without one.
+     * @returns what is known afterwards, when no replica uses what was; dirty when another request was quicker
+     * or it is not known whether it was noted; unavailable when the request must not be sent, as with `dirty`
+     */
+    async takeCatalog(
+      name: SessionName,
+      record: SessionRecord,
+      next: Pick<SessionRecord, 'catalog' | 'profile'>,
+    ): Promise<FoundSession> {
+      const { key } = digestsOf(name);
+      const { dirty: _, version: expected, ...before } = record;
+      const token = newToken();
+      try {
+        const data = { ...before, ...next };
+        const { lease } = await change(key, { do: 'take', token, expected, data });
+        await waitOut(lease);
+        // Another change may have come meanwhile.
+        return now(key) ?? (await read(key));
+      } catch (error) {
+        onError(error);
+        // The store may have changed it, or do so later; the engine may see the catalog or not.
+        if (!(await dirty([key]))) return { kind: 'unavailable', last: undefined };
+        return { kind: 'known', record: { ...record, dirty: true } };
+      }
+    },
+    /** Whether the session is still the same and clean, read anew from the store. */
+    async confirm(
+      name: SessionName,
+      { dirty: wasDirty, version }: SessionRecord,
+    ): Promise<boolean> {
+      const found = await read(digestsOf(name).key);
+      if (found.kind !== 'known' || found.record.dirty || wasDirty) return false;
+      return found.record.version === version;
+    },
+    /** Notes that a request of it is being forwarded now. */
+    forwarded(name: SessionName, record: SessionRecord): void {
+      const { key } = digestsOf(name);
+      const wall = clock.wall();
+      const age = wall - (known.held(key) ?? record).forwardedAt;
+      // Another gateway's clock may run ahead: what is to come is not recent.
+      if (age >= 0 && age < FORWARDED_EVERY) return;
+      known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
+      store.session(key, { do: 'touch', at: wall }).catch(onError);
+    },
+    /**
+     * Forgets it; one that was begun under another spelling is made dirty instead. Resolves also when the store
+     * cannot be reached: this replica then takes it for unknown.
+     */
+    async end(name: SessionName): Promise<void> {
+      const { key, spelling } = digestsOf(name);
+      const found = now(key) ?? (await read(key));
+      // The engine may take the two for one or not: it may be over, or go on.
+      if (isSpeltOtherwise(found, spelling)) return void (await dirty([key]));
+      try {
+        await change(key, { do: 'end' });
+        dirtied.delete(key);
+      } catch (error) {
+        onError(error);
+        known.forget([key]);
+        // For others it goes on, and perhaps at the engine too: what happens in it must still reach them.
+        dirtied.set(key, { version: undefined });
+      }
+    },
+  };
 }

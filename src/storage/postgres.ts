@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { DatabaseError, Pool, type Client, type PoolClient, type PoolConfig } from 'pg';
 import type { PostgresConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
-import { inTime } from '../common/in-time.ts';
+import { inTime } from '../common/clock.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,

@@ -1,8 +1,8 @@
-import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
+import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { inTime } from '../common/in-time.ts';
-import { ADMIN_ROLE, SHARED_AT_LEAST, SHARED_FOR, type RoleStore } from '../roles/role.ts';
+import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
+import { ADMIN_ROLE, type RoleStore, SHARED_AT_LEAST, SHARED_FOR } from '../roles/role.ts';
 import { inOrder } from './dump.ts';
 import {
   foldedBytes,
@@ -13,13 +13,13 @@ import {
   newToken,
   only,
   readRoles,
+  type Row,
+  type Session,
   setRolesToken,
+  type SqlDatabase,
   summaryOf,
   textOf,
   toBytes,
-  type Row,
-  type Session,
-  type SqlDatabase,
   type Value,
 } from './sql-database.ts';
 import { OperatorError, type Storage, type StorageParts, type StorageRecord } from './storage.ts';

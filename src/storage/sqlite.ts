@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { StorageUnavailable } from '../common/errors.ts';
-import { createGate } from '../common/gate.ts';
-import { inTime } from '../common/in-time.ts';
+import { createGate } from '../common/body-account.ts';
+import { inTime } from '../common/clock.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,

@@ -1,9 +1,12 @@
 import { expect } from '@jest/globals';
-import { API_STATUS, GATEWAY_STATUS } from '../../src/common/errors.ts';
+import { API_REASONS, GATEWAY_REASONS } from '../../src/common/reasons.ts';
 import { send, type Answer, type Message } from '../support/http-client.ts';
 import { basic } from '../support/test-gateway.ts';
 
-const STATUS: Readonly<Record<string, number>> = { ...GATEWAY_STATUS, ...API_STATUS };
+const REASONS: Readonly<Record<string, readonly [status: number, meaning: string]>> = {
+  ...GATEWAY_REASONS,
+  ...API_REASONS,
+};
 
 /** As the documented clients spell it. */
 const CONTENT_TYPE = 'application/json;charset=utf8';
@@ -61,7 +64,7 @@ export function failureOf(answer: Answer): string {
   expect(answer.headers['cache-control']).toBe('no-store');
   const [, code = '', text] = /^\[([a-z-]+)\] (\S.*)$/su.exec(String(errorMesg)) ?? [];
   expect(text).toEqual(expect.not.stringMatching(/\n\s*at |node_modules|\.ts\b|\.js\b|Error:/));
-  expect([code, answer.status]).toEqual([code, STATUS[code]]);
+  expect([code, answer.status]).toEqual([code, REASONS[code]?.[0]]);
   return `${answer.status} ${code}`;
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createGate } from '../../src/common/gate.ts';
+import { createGate } from '../../src/common/body-account.ts';
 import { sizes } from '../support/sizes.ts';
 
 const signal = () => new AbortController().signal;

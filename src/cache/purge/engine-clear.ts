@@ -1,4 +1,4 @@
-import type { Stale } from '../../common/invalidation.ts';
+import type { Stale } from '../../common/events.ts';
 
 /** One call of an engine's own clear operation. */
 export interface EngineClear {

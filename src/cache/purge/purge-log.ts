@@ -1,5 +1,4 @@
-import type { PurgeCause, PurgeResult } from '../../common/events.ts';
-import type { Stale } from '../../common/invalidation.ts';
+import type { PurgeCause, PurgeResult, Stale } from '../../common/events.ts';
 
 /**
  * What is remembered of one purge. Those that shared a run have one id, and a record for each caller. A purge that was

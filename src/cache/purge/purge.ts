@@ -1,8 +1,6 @@
-import type { Clock } from '../../common/clock.ts';
-import type { Emit, PurgeCause, PurgeResult } from '../../common/events.ts';
+import { LEASE_MARGIN, type Clock } from '../../common/clock.ts';
+import type { Emit, PurgeCause, PurgeResult, Stale } from '../../common/events.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
-import type { Stale } from '../../common/invalidation.ts';
-import { LEASE_MARGIN } from '../../common/lease.ts';
 import type { ClearEngines, EngineClear } from './engine-clear.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 import { purgedScopes, type Scope } from './scopes.ts';

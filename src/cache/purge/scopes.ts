@@ -1,6 +1,6 @@
 import type { CacheScope } from '../../freshness/freshness-store.ts';
 import { foldObjectName, isLongName } from '../../common/fold-case.ts';
-import type { Stale } from '../../common/invalidation.ts';
+import type { Stale } from '../../common/events.ts';
 
 /**
  * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to.

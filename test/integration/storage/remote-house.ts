@@ -1,15 +1,14 @@
 import express from 'express';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
-import { createPermissions, unauthenticated, type Login } from '../../../src/auth/authenticator.ts';
-import { systemClock } from '../../../src/common/clock.ts';
-import type { RemoteConfig } from '../../../src/config/config.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import { createApiRouter } from '../../../src/api/api.ts';
 import { createDocumentGate } from '../../../src/api/documents.ts';
 import { createRemoteOperations } from '../../../src/api/remote.ts';
-import { createApiRouter } from '../../../src/api/api.ts';
-import type { Invalidate } from '../../../src/common/invalidation.ts';
-import { send, type Answer, type Message } from '../../support/http-client.ts';
+import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
+import { systemClock } from '../../../src/common/clock.ts';
+import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
+import type { RemoteConfig } from '../../../src/config/config.ts';
+import { type Answer, type Message, send } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
 
 export const LIMITS = { body: 10_000, dataset: 21_000_000 };

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Invalidate } from '../../../src/common/invalidation.ts';
+import type { Invalidate } from '../../../src/common/events.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../../support/http-client.ts';

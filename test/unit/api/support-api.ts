@@ -1,14 +1,13 @@
 import { expect } from '@jest/globals';
 import express from 'express';
 import request from 'supertest';
-import { createPermissions, unauthenticated, type Login } from '../../../src/auth/authenticator.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
 import { createApiRouter } from '../../../src/api/api.ts';
 import { createDatasetOperations } from '../../../src/api/datasets.ts';
 import { createDocumentGate, type DocumentGate } from '../../../src/api/documents.ts';
-import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
 import { createRoleOperations } from '../../../src/api/roles.ts';
-import type { Invalidate } from '../../../src/common/invalidation.ts';
+import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
+import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { storageModel } from '../../contract/storage-model.ts';
 import { basic } from '../auth/support.ts';
 

@@ -8,7 +8,7 @@ import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
 import type { Epochs } from '../../../src/freshness/freshness.ts';
 import { createQueryCache } from '../../../src/cache/cache.ts';
 import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries.ts';
-import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import type { KeyParts } from '../../../src/cache/key.ts';
 import type { EngineAnswer, KnownAnswers, Query, QuerySession } from '../../../src/cache/query.ts';
 import { entryScopes } from '../../../src/cache/purge/scopes.ts';
@@ -115,7 +115,7 @@ export function queryOf(
     scopes: entryScopes([project], false),
     ttl,
     project,
-    engineTraits: engineTraits('generic'),
+    engineTraits: ENGINE_KINDS.generic,
     session,
     fresh: options.fresh ?? false,
     began: options.began ?? (async () => {}),

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { createInvalidation } from '../../../src/compose/invalidation.ts';
-import type { Stale } from '../../../src/common/invalidation.ts';
+import type { Stale } from '../../../src/common/events.ts';
 import { purgedScopes } from '../../../src/cache/purge/scopes.ts';
 
 const SALES = { project: 'Sales' };

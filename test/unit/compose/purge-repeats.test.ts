@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { createPurgeRepeats } from '../../../src/compose/purge-repeats.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { Stale } from '../../../src/common/invalidation.ts';
+import type { GatewayEvent, Stale } from '../../../src/common/events.ts';
 import type { PurgeOrder, PurgeOutcome } from '../../../src/cache/purge/purge.ts';
 
 const SALES = { project: 'Sales' };

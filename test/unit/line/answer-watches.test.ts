@@ -1,12 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { watchForSession } from '../../../src/line/pass.ts';
+import { watchFor } from '../../../src/line/pass.ts';
 import { rowset, sessionElement } from '../cache/fakes.ts';
 
 /** What is told of the sessions of an answer that comes in these pieces, each time with those before it. */
 async function told(header: string | undefined, pieces: readonly Buffer[], status = 200) {
   const calls: (readonly [string, readonly string[]])[] = [];
-  const watch = watchForSession(async (id, before) => calls.push([id, before]));
-  watch.head({
+  const watch = watchFor({
+    began: async (id, before) => void calls.push([id, before]),
+    changed: undefined,
+    undoneByFault: false,
+  });
+  watch?.head({
     status,
     statusMessage: '',
     headers: {
@@ -14,9 +18,9 @@ async function told(header: string | undefined, pieces: readonly Buffer[], statu
       ...(header !== undefined && { 'x-as-sessionid': header }),
     },
   });
-  for (const piece of pieces) await watch.write(piece);
+  for (const piece of pieces) await watch?.write(piece);
   const whileWritten = calls.length;
-  await watch.end('whole');
+  await watch?.end('whole');
   return { calls, whileWritten };
 }
 

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { Touch } from '../../../src/engine/engine.ts';
 import type { Engine } from '../../../src/engine/http-engine.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { createSessions } from '../../../src/sessions/registry.ts';
-import { createKeepAlive } from '../../../src/line/keep-alive.ts';
+import { createSessions } from '../../../src/sessions/sessions.ts';
+import { createKeepAlive } from '../../../src/line/session-step.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 const IDLE = 3_600_000;
@@ -60,9 +60,9 @@ async function house() {
       replica: undefined,
     };
     const destination = { engine, addressee, settings: { session_idle: IDLE } };
-    void keepAlive
-      .before({ destination, name: NAME, record: known })
-      .then((answer) => told.push(answer ?? 'nothing'));
+    void keepAlive({ name: NAME, record: known }, destination).then((answer) =>
+      told.push(answer ?? 'nothing'),
+    );
     await quiet();
     return told;
   }

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
-import { engineTraits } from '../../../src/common/engine-kinds.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { understand } from '../../../src/line/understand.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
@@ -12,7 +12,11 @@ import { execute } from '../../support/envelopes.ts';
 import { handClock, keyParts } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
-const TRAITS = engineTraits('mondrian');
+const DESTINATION = {
+  traits: ENGINE_KINDS.mondrian,
+  settings: { delegation: 'forward', session_idle: 1_000 } as never,
+  place: 'engine',
+};
 const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
 const FOUND: KnownKey = {
@@ -53,6 +57,7 @@ const clock = handClock();
 let memo: ReturnType<typeof createMemo>;
 let login: RememberedLogin & { valid: boolean };
 let record: SessionRecord;
+/** What is known of {@link SESSION}; undefined where it must be asked for. */
 let session: FoundSession | undefined;
 let roles: string | undefined;
 
@@ -73,7 +78,7 @@ beforeEach(() => {
   memo = createMemo({
     provider: 'file',
     authenticator: { remembered: (header) => (header === LOGIN ? login : undefined) },
-    sessions: { handle: () => ({ find: () => session }) },
+    sessions: { held: ({ id }) => (id === SESSION ? session : { kind: 'unknown' }) },
     roleSets: { heldName: () => roles },
     ownTurn: async () => {},
     clock,
@@ -91,9 +96,9 @@ async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
     request,
     address: { project: undefined, search: '' },
     principal: { name: 'alice' },
-    destination: { traits: TRAITS, settings: { session_idle: 1_000 } as never },
+    destination: DESTINATION,
     body,
-    asked: await understand(request.headers, body, TRAITS),
+    asked: await understand(request.headers, body, DESTINATION),
   };
 }
 
@@ -138,7 +143,9 @@ test('a query that comes again is known, in its own session and with whatever id
   const head = memo.headOf(requestOf());
   const other = SESSION.replaceAll('q', 'x');
   const recognised = head && memo.recognise(head, asked(other));
-  expect(recognised && inSession(recognised).session).toMatchObject({ id: other });
+  expect(recognised && inSession(recognised.asked, recognised.sessionId).session).toMatchObject({
+    id: other,
+  });
 });
 
 describe('its answer is not looked for under the key of before when', () => {
@@ -173,7 +180,7 @@ describe('its answer is not looked for under the key of before when', () => {
   });
 
   test.each<[string, Buffer]>([
-    ['nothing was learnt in its session', asked(SESSION.replaceAll('q', 'x'))],
+    ['its session is not known', asked(SESSION.replaceAll('q', 'x'))],
     ['a session is not named', execute({ statement: 'SELECT FROM [Sales]' })],
     ['another statement is asked', changed('Sales', 'Other')],
     ['an id holds what means something to XML', changed(GUID, GUID.replaceAll('0', '&'))],
@@ -193,6 +200,16 @@ describe('its answer is not looked for under the key of before when', () => {
     await taughtTwice();
     expect(keyOf(asked(), headers)).toBeUndefined();
   });
+});
+
+test('what was learnt under one head is not known under another', async () => {
+  const sales = execute({ statement: 'SELECT FROM [Sales]' });
+  const other = execute({ statement: 'SELECT FROM [Other]' });
+  const headers = { 'user-agent': 'another' };
+  await taughtTwice({ body: sales, key: 'sales' });
+  await taughtTwice({ body: other, key: 'other', headers });
+  expect([keyOf(sales), keyOf(other, headers)]).toEqual(['sales', 'other']);
+  expect([keyOf(sales, headers), keyOf(other)]).toEqual([undefined, undefined]);
 });
 
 describe('nothing is remembered', () => {

@@ -8,7 +8,12 @@ const HEADERS = { 'content-type': 'text/xml' };
 const body = (bytes: number) => Buffer.from(AROUND.statement('x'.repeat(bytes)));
 const ownTurn = createOwnTurns();
 const read = (bytes: number) =>
-  understand(HEADERS, body(bytes), { forwardedDiscovers: [] } as never, ownTurn);
+  understand(
+    HEADERS,
+    body(bytes),
+    { traits: { forwardedDiscovers: [] }, settings: {} } as never,
+    ownTurn,
+  );
 
 test('others are answered between long bodies that come at once', async () => {
   const server = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sessionName } from '../../../src/sessions/session-name.ts';
+import { sessionName } from '../../../src/sessions/digests.ts';
 import { quiet } from '../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sessionName } from '../../../src/sessions/session-name.ts';
+import { sessionName } from '../../../src/sessions/digests.ts';
 import { quiet } from '../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 
@@ -24,14 +24,13 @@ describe('a session that the gateway knows', () => {
     expect(word(await again)).toBe('clean');
   });
 
-  test('is found by its handle exactly when it is found without a promise', async () => {
+  test('is held exactly when it is found without a promise', async () => {
     const { sessions, store, clock } = replica();
     const names = [NAME, OTHER, { ...NAME, place: 'elsewhere' }, { ...NAME, id: 'ONE' }];
-    const handles = names.map((name) => [name, sessions.handle(name)] as const);
     let asked = 0;
     const agree = async () => {
-      for (const [name, handle] of handles) {
-        const [now, reads] = [handle.find(), store.calls.length];
+      for (const name of names) {
+        const [now, reads] = [sessions.held(name), store.calls.length];
         expect(store.calls).toHaveLength(reads);
         const found = sessions.find(name);
         if (found instanceof Promise) asked += 1;
@@ -42,7 +41,7 @@ describe('a session that the gateway knows', () => {
     await agree();
     await sessions.begin(NAME, BEGUN);
     await agree();
-    expect(handles.map(([, handle]) => handle.find()?.kind)).toEqual([
+    expect(names.map((name) => sessions.held(name)?.kind)).toEqual([
       'known',
       undefined,
       'unknown',
@@ -56,7 +55,7 @@ describe('a session that the gateway knows', () => {
     await agree();
     expect(word(await sessions.find(NAME))).toBe('dirty');
     await sessions.dirtyAll();
-    expect(handles.map(([, handle]) => handle.find())).toEqual([
+    expect(names.map((name) => sessions.held(name))).toEqual([
       undefined,
       undefined,
       undefined,

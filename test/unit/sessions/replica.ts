@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { createSessions } from '../../../src/sessions/registry.ts';
-import type { FoundSession, SessionName, Sessions } from '../../../src/sessions/sessions.ts';
+import type { SessionName } from '../../../src/sessions/digests.ts';
+import {
+  createSessions,
+  type FoundSession,
+  type Sessions,
+} from '../../../src/sessions/sessions.ts';
 import { handClock } from '../cache/fakes.ts';
 import { sessionFace } from '../../support/session-face.ts';
 import { handSessionStore, type SharedSessions } from './hand-session-store.ts';

@@ -4,7 +4,7 @@ import {
   createSessionDigests,
   sessionName,
   sessionSpelling,
-} from '../../../src/sessions/session-name.ts';
+} from '../../../src/sessions/digests.ts';
 import { sizes } from '../../support/sizes.ts';
 
 /** Texts that look like the encoding they are put into. */

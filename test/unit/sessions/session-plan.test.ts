@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS, type EngineKind } from '../../../src/common/engine-kinds.ts';
-import { extendProfile } from '../../../src/sessions/profile.ts';
+import { extendProfile } from '../../../src/sessions/digests.ts';
 import { planSession, type SessionQuestion } from '../../../src/sessions/session-plan.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
@@ -46,7 +46,8 @@ function plan(
   kind: EngineKind = 'generic',
 ): string {
   const planned = planSession({ ...QUESTION, ...question }, found, ENGINE_KINDS[kind]);
-  return planned.kind === 'pass' ? `${planned.reason}, ${planned.before}` : planned.kind;
+  if (planned === 'refuse') return planned;
+  return planned.reason === undefined ? 'clean' : `${planned.reason}, ${planned.before}`;
 }
 
 describe.each(KINDS)('on %s', (kind) => {

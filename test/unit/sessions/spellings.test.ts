@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sessionName } from '../../../src/sessions/session-name.ts';
+import { sessionName } from '../../../src/sessions/digests.ts';
 import { BEGUN, find, known, LEASE, replica } from './replica.ts';
 
 /** One session of an engine has several names: by its id, and by the ways that lead to the engine. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { createSessions } from '../../../src/sessions/registry.ts';
+import { createSessions } from '../../../src/sessions/sessions.ts';
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord } from '../../support/session-face.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';

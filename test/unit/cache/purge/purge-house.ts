@@ -1,5 +1,4 @@
-import type { GatewayEvent } from '../../../../src/common/events.ts';
-import type { Stale } from '../../../../src/common/invalidation.ts';
+import type { GatewayEvent, Stale } from '../../../../src/common/events.ts';
 import type { EngineClear } from '../../../../src/cache/purge/engine-clear.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
 import { createPurges, type CachePurges } from '../../../../src/cache/purge/purge.ts';

@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
-import { likelyLayout, templateOf } from '../../../../src/line/template.ts';
+import { templateOf } from '../../../../src/line/memo.ts';
 import { KEY_PARTS } from '../../../../src/cache/key.ts';
 import type { KeyParts } from '../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
@@ -53,8 +53,7 @@ async function readAll(body: Buffer): Promise<void> {
   const reading = readRequest(body, TYPE);
   await sessionIdsInLong(body, TYPE, () => Promise.resolve());
   asksForOtherIdentity({ body, reading, contentType: TYPE });
-  const layout = likelyLayout(body.toString('latin1'));
-  if (layout !== undefined) templateOf(body, layout);
+  templateOf(body);
   if (reading.kind !== 'understood') return;
   const { request } = reading;
   classify(request, { forwardedDiscovers: [] } as never);
