@@ -1,5 +1,6 @@
+import { writeSync } from 'node:fs';
 import { pino, type DestinationStream } from 'pino';
-import type { Clock } from '../common/clock.ts';
+import { systemClock, type Clock } from '../common/clock.ts';
 import { isAuditLine } from './log.ts';
 
 /**
@@ -155,6 +156,17 @@ export function createLogOutput(options: {
     const end = clock.now() + LAST_WAIT;
     while (isFull(write()) && clock.now() < end) pause(LAST_PAUSE);
   }
+}
+
+/** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
+export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
+  const still = new Int32Array(new SharedArrayBuffer(4));
+  return createLogOutput({
+    write: (bytes) => writeSync(fd, bytes),
+    onExit,
+    clock: systemClock,
+    pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
+  });
 }
 
 function lineOf(text: string, audit: boolean): Line {

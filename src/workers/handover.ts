@@ -1,77 +1,68 @@
 import type { Socket } from 'node:net';
 import type { Link } from './link.ts';
 
-/** The service of a worker that takes connections, and its method. */
+/** The service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
 
 /**
  * Gives the connections that the primary process accepts to the workers in turn. Each worker has at most one that it has
  * not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
  */
-export interface Handover {
-  /** @param connection not read from yet */
-  give(connection: Socket): void;
-  /** One more worker takes connections. @returns to be called when it is gone */
-  join(link: Link): () => void;
-  /** Closes the connections that no worker has. */
-  close(): void;
-}
-
-export function createHandover(): Handover {
+export function createHandover() {
   const workers = new Set<Link>();
   /** Workers that took the latest connection they were given, those that wait longest first. */
-  const free: Link[] = [];
-  let untaken: Socket[] = [];
+  const free = new Set<Link>();
+  const untaken: Socket[] = [];
   let closed = false;
 
   async function hand(link: Link, connection: Socket): Promise<void> {
     try {
       await link.call(CONNECTIONS, 'take', [], Infinity, connection);
+      if (workers.has(link)) free.add(link);
     } catch {
       // The worker is gone.
-      return;
     } finally {
       // The worker has a copy of its own, if it took it.
       connection.destroy();
     }
-    if (!workers.has(link)) return;
-    free.push(link);
     match();
   }
 
   function match(): void {
-    while (untaken.length > 0) {
-      const link = free.shift();
-      if (link === undefined) return;
+    for (const link of free) {
       const connection = untaken.shift();
-      if (connection !== undefined) void hand(link, connection);
+      if (connection === undefined) return;
+      free.delete(link);
+      void hand(link, connection);
     }
   }
 
   function closeUntaken(): void {
-    for (const connection of untaken) connection.destroy();
-    untaken = [];
+    for (const connection of untaken.splice(0)) connection.destroy();
   }
 
   return {
-    give(connection) {
+    /** @param connection not read from yet */
+    give(connection: Socket): void {
       // Its client may go before a worker has it.
       connection.on('error', () => {});
       untaken.push(connection);
       if (closed || workers.size === 0) closeUntaken();
       else match();
     },
-    join(link) {
+    /** One more worker takes connections. @returns to be called when it is gone */
+    join(link: Link): () => void {
       workers.add(link);
-      free.push(link);
+      free.add(link);
       match();
       return () => {
         workers.delete(link);
-        if (free.includes(link)) free.splice(free.indexOf(link), 1);
+        free.delete(link);
         if (workers.size === 0) closeUntaken();
       };
     },
-    close() {
+    /** Closes the connections that no worker has. */
+    close(): void {
       closed = true;
       closeUntaken();
     },

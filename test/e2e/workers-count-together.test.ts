@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { WRITE_DEADLINE } from '../../src/workers/deadlines.ts';
+import { WRITE_DEADLINE } from '../../src/workers/shared.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import {
