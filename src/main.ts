@@ -161,35 +161,28 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
 
 /** Starts worker processes, one with each call. */
 function createForks(): () => WorkerProcess {
+  const [, program = '', ...words] = process.argv;
   // Takes what Node.js itself has to say there of errors and warnings.
   const stderr = openUnblocked(STDERR);
-  let forked = 0;
-  return () => forkWorker((forked += 1), stderr);
-}
-
-function forkWorker(id: number, stderr: number): WorkerProcess {
-  const [, program = '', ...words] = process.argv;
-  const env = { ...process.env, [WORKER_NUMBER]: String(id) };
-  const child = fork(program, words, { stdio: WORKER_STDIO, env });
-  child.stderr?.on('data', (bytes: Buffer) => {
-    try {
-      writeSync(stderr, bytes);
-    } catch {
-      // As in a process that writes there itself, what finds no room is lost.
-    }
-  });
-  const ended = new Promise<number | string>((resolve) => {
-    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'));
-    child.on('error', (error) => {
-      if (child.pid === undefined) resolve(error.message);
+  let id = 0;
+  return () => {
+    const env = { ...process.env, [WORKER_NUMBER]: String((id += 1)) };
+    const child = fork(program, words, { stdio: WORKER_STDIO, env });
+    child.stderr?.on('data', (bytes: Buffer) => {
+      try {
+        writeSync(stderr, bytes);
+      } catch {
+        // As in a process that writes there itself, what finds no room is lost.
+      }
     });
-  });
-  return {
-    id,
-    pid: child.pid,
-    link: createLink(child, 'the worker'),
-    kill: () => void child.kill('SIGKILL'),
-    ended,
+    const ended = new Promise<number | string>((resolve) => {
+      child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'));
+      child.on('error', (error) => {
+        if (child.pid === undefined) resolve(error.message);
+      });
+    });
+    const kill = () => void child.kill('SIGKILL');
+    return { id, pid: child.pid, link: createLink(child, 'the worker'), kill, ended };
   };
 }
 

@@ -9,27 +9,23 @@ import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Parts } from './parts.ts';
 
+type Given = Omit<Parameters<typeof createApp>[1], 'api'> &
+  ApiFront &
+  Pick<Parts, 'sleep'> & { storage: Storage | undefined; invalidate: Invalidate };
+
 /**
  * Everything that Express serves. It is loaded when the first page is asked for, since Express takes as long as half of
  * a start.
  * @param given.storage behind /api; undefined where a remote server is
  */
-export function createPages(
-  config: Config,
-  given: Omit<Parameters<typeof createApp>[1], 'api'> &
-    ApiFront &
-    Pick<Parts, 'sleep'> & { storage: Storage | undefined; invalidate: Invalidate },
-) {
+export function createPages(config: Config, given: Given) {
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const api = { driver, reachable, router: createApiRouter(handlers, given) };
   return { app: createApp(config, { ...given, api }), close };
 }
 
-function apiOf(
-  { storage: config, limits }: Config,
-  given: Pick<Parameters<typeof createPages>[1], 'storage' | 'invalidate' | 'sleep'>,
-) {
+function apiOf({ storage: config, limits }: Config, given: Given) {
   const { storage, invalidate, sleep } = given;
   if (config.driver === 'http') {
     const documents = createDocumentGate();
