@@ -32,7 +32,6 @@ export async function inRedis(
   const { emit } = parts;
   const { namespace, encryption_key: encryptionKey } = redis;
   const newToken = createIds(parts);
-  const lease = limit('lease');
   const longestTtl = limit('longestTtl');
   const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
@@ -49,16 +48,26 @@ export async function inRedis(
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });
-  const shared = { connections, breaker: health.breaker, namespace, sealer, newToken };
+  const common = {
+    ...parts,
+    connections,
+    breaker: health.breaker,
+    namespace,
+    sealer,
+    newToken,
+    account,
+    lease: limit('lease'),
+    maxEntry: limit('maxEntry'),
+    longestWait: limit('longestTimeout'),
+  };
   const conditions = watchRedisConditions({
-    ...shared,
+    ...common,
     target,
     onProblem: (message) => emit({ type: 'warning', message }),
   });
   const freshness = createRedisFreshness({
-    ...shared,
+    ...common,
     gateway: newToken(),
-    lease,
     longestLease: LEASE_LIMITS.longest,
     get unusedAfter() {
       return 2 * longestTtl();
@@ -66,27 +75,16 @@ export async function inRedis(
     keySecret: { configured, fresh: newToken() },
     onError,
   });
-  const sweep = createSweep({ ...parts, store: createRedisSweepStore(shared) });
+  const sweep = createSweep({ ...common, store: createRedisSweepStore(common) });
   await connections.settled(START_WAIT);
   return {
     freshness,
-    lease,
+    lease: common.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
-    purgeLines: createRedisPurgeLines(shared),
-    entries: createSharedEntries({
-      ...parts,
-      values: createRedisValueTier(shared),
-      sealer,
-      maxEntry: limit('maxEntry'),
-      account,
-    }),
-    sharedFlights: createSharedFlights({
-      ...parts,
-      places: createRedisFlights(shared),
-      newToken,
-      longestWait: limit('longestTimeout'),
-    }),
+    purgeLines: createRedisPurgeLines(common),
+    entries: createSharedEntries({ ...common, values: createRedisValueTier(common) }),
+    sharedFlights: createSharedFlights({ ...common, places: createRedisFlights(common) }),
     sweep,
     /** For connections that are made from now on. @throws where one cannot be read */
     renewCertificates: () => void Object.assign(tls, readFiles(redis)),

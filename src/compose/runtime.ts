@@ -149,14 +149,14 @@ async function createAuthenticator(
 /** Counts what is under way. */
 function createWorkCounter() {
   let running = 0;
-  let idle = Promise.withResolvers<void>();
+  let over: PromiseWithResolvers<void> | undefined;
   const isBusy = () => running > 0;
   const begin = () => void (running += 1);
   function end(): void {
     running -= 1;
     if (isBusy()) return;
-    idle.resolve();
-    idle = Promise.withResolvers();
+    over?.resolve();
+    over = undefined;
   }
   return {
     begin,
@@ -167,7 +167,7 @@ function createWorkCounter() {
     },
     async idle(): Promise<void> {
       // What has ended may have handed on to what begins.
-      while (isBusy()) await idle.promise;
+      while (isBusy()) await (over ??= Promise.withResolvers()).promise;
     },
   };
 }

@@ -32,15 +32,9 @@ const FRESHNESS = 'freshness 2';
 /** The service that counts attempts to log in. */
 const LOGINS = 'logins';
 
-/** That scopes have new tokens, told to all workers, and that one has forgotten the old ones, told to the first. */
-interface Told extends Announcement {
-  readonly gateway: string;
-}
-interface Forgotten {
-  readonly purge: string;
-  readonly gateway: string;
-  readonly to: string;
-}
+/** `renewed` tells all workers that scopes have new tokens, `forgotten` the first that another has forgotten the old. */
+type Told = Announcement & { readonly gateway: string };
+type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
 /**
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
