@@ -244,11 +244,8 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
-  return createLog(config.log, openLogOutput(openUnblocked(stdout), onExit));
-}
-
-function onExit(listener: () => void): void {
-  process.on('exit', listener);
+  const output = openLogOutput(openUnblocked(stdout), (flush) => void process.on('exit', flush));
+  return createLog(config.log, output);
 }
 
 /** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */

@@ -10,7 +10,7 @@ import type { Parts } from './parts.ts';
 /** One engine for each distinct set of engine settings; projects that share the settings share it. */
 export function createEngines(
   { engine, projects, limits }: Pick<Config, 'engine' | 'projects' | 'limits'>,
-  { clock, emit }: Pick<Parts, 'clock' | 'emit'>,
+  parts: Pick<Parts, 'clock' | 'emit'>,
 ) {
   const admission = createAdmission(limits);
   const bySettings = new Map<string, { settings: EngineConfig; engine: Engine }>();
@@ -19,7 +19,7 @@ export function createEngines(
     const name = JSON.stringify(settings);
     const made = bySettings.get(name) ?? {
       settings,
-      engine: createHttpEngine({ config: settings, admission, clock, emit }),
+      engine: createHttpEngine({ ...parts, config: settings, admission }),
     };
     bySettings.set(name, made);
     return made;

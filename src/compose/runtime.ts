@@ -129,17 +129,10 @@ export async function createRuntime(
 }
 
 /** What checks logins, as `auth.provider` says. */
-async function createAuthenticator(
-  { auth, engine }: Config,
-  { clock, randomBytes, emit, primary }: Parts,
-): Promise<Authenticator> {
-  const common = {
-    verifiedFor: auth.verified_for,
-    clock,
-    random: randomBytes,
-    emit,
-    admission: primary && loginsAtPrimary(primary, createLoginThrottle({ clock })),
-  };
+async function createAuthenticator({ auth, engine }: Config, parts: Parts): Promise<Authenticator> {
+  const { primary, emit, randomBytes: random } = parts;
+  const admission = primary && loginsAtPrimary(primary, createLoginThrottle(parts));
+  const common = { ...parts, random, admission, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial({ config: engine, emit });
   const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });

@@ -47,10 +47,8 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
 }) {
-  const { incarnation, ...memory } = createMemoryStore({
-    ...options,
-    keySecret: options.newToken(),
-  });
+  const keySecret = options.newToken();
+  const { incarnation, ...memory } = createMemoryStore({ ...options, keySecret });
   const purges: string[] = [];
   const freshness = {
     ...memory,
