@@ -18,9 +18,8 @@ import type { createGateway } from './gateway.ts';
 import { createLog, logEvents } from './observability/log.ts';
 import { openLogOutput } from './observability/log-output.ts';
 import { openUnblocked, unblock } from './observability/unblocked.ts';
-import { CONNECTIONS } from './workers/handover.ts';
 import { createLink, messageOf } from './workers/link.ts';
-import { POOL, START_DEADLINE, WORKER, type WorkerProcess } from './workers/pool.ts';
+import { CONNECTIONS, POOL, START_DEADLINE, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;

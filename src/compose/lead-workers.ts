@@ -4,7 +4,6 @@ import type { ReadConfig } from '../config/config-file.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { whatWaits } from '../config/describe-config.ts';
 import type { createLog } from '../observability/log.ts';
-import { createHandover } from '../workers/handover.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
@@ -26,8 +25,6 @@ export function leadWorkers(
 ) {
   const newToken = createIds({ randomBytes });
   const primary = createPrimary({ clock, newToken, orphanLease: LEASE_LIMITS.longest });
-  const handover = createHandover();
-  const server = createServer({ pauseOnConnect: true, noDelay: true }, handover.give);
   let running = initial;
   let url = '';
   const pool = createWorkerPool({
@@ -35,12 +32,12 @@ export function leadWorkers(
     text,
     fork,
     attach: primary.attach,
-    join: handover.join,
     clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
     log,
     url: () => url,
   });
+  const server = createServer({ pauseOnConnect: true, noDelay: true }, pool.give);
   /** Workers do not warn: all would say the same. */
   const warn = (messages: readonly string[]) => {
     for (const message of messages) log.warn(message);
@@ -64,7 +61,6 @@ export function leadWorkers(
     /** Resolves when no worker is left. @param deadline milliseconds after which what is under way is broken off */
     async close(deadline: number): Promise<void> {
       server.close();
-      handover.close();
       await pool.stop(deadline + SHUTDOWN_MARGIN);
     },
   };

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Clock } from '../common/clock.ts';
 import type { createLog } from '../observability/log.ts';
 import { messageOf, type Link } from './link.ts';
@@ -20,6 +21,8 @@ export interface WorkerProcess {
 export const POOL = 'pool';
 /** The service of a worker that takes the orders of the pool: `reload` with the text of a configuration, and `stop`. */
 export const WORKER = 'worker';
+/** The service of a worker that takes connections: `take`. */
+export const CONNECTIONS = 'connections';
 
 /** A worker that lived for less died at once: the next one waits, longer each time (ms). */
 const STEADY = 30_000;
@@ -31,9 +34,9 @@ export const START_DEADLINE = 30_000;
 const RELOAD_DEADLINE = 60_000;
 
 /**
- * The worker processes, whose number it keeps.
+ * The worker processes, whose number it keeps, and to which it gives connections in turn. Each has at most one that it
+ * has not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
  * @param options.attach serves what workers share; what it returns is called when the worker is gone
- * @param options.join the worker is ready for connections; what it returns is called when it is gone
  * @param options.text of the configuration file; undefined: there is none
  * @param options.sleep rejects when the signal aborts
  * @param options.url where the workers can be reached
@@ -43,7 +46,6 @@ export function createWorkerPool(options: {
   text: string | undefined;
   fork: () => WorkerProcess;
   attach: (link: Link) => () => void;
-  join: (link: Link) => () => void;
   clock: Pick<Clock, 'now'>;
   sleep: (milliseconds: number, signal: AbortSignal) => Promise<unknown>;
   log: Pick<ReturnType<typeof createLog>, 'info' | 'error'>;
@@ -52,21 +54,54 @@ export function createWorkerPool(options: {
   const { workers, clock, log } = options;
   let { text } = options;
   const alive = new Set<WorkerProcess>();
+  /** Those that take connections. */
+  const serving = new Set<Link>();
+  /** … and have taken the latest one that they were given, those that wait longest first. */
+  const free = new Set<Link>();
+  const untaken: Socket[] = [];
   const stopping = new AbortController();
   let lives: readonly Promise<void>[] = [];
   let started = false;
+
+  async function hand(link: Link, connection: Socket): Promise<void> {
+    try {
+      await link.call(CONNECTIONS, 'take', [], Infinity, connection);
+      if (serving.has(link)) free.add(link);
+    } catch {
+      // The worker is gone.
+    } finally {
+      // The worker has a copy of its own, if it took it.
+      connection.destroy();
+    }
+    match();
+  }
+
+  function match(): void {
+    for (const link of free) {
+      const connection = untaken.shift();
+      if (connection === undefined) return;
+      free.delete(link);
+      void hand(link, connection);
+    }
+  }
+
+  function closeUntaken(): void {
+    for (const connection of untaken.splice(0)) connection.destroy();
+  }
 
   /** One worker from its start to its end. */
   async function runOne(onReady: () => void) {
     const worker = options.fork();
     const { link, id, pid } = worker;
     let problem: string | undefined;
-    const leave = [options.attach(link)];
+    const detach = options.attach(link);
     link.serve(POOL, {
       // All run with the same one, whatever the file says when one of them starts again.
       configuration: () => ({ text, workers }),
       ready() {
-        leave.push(options.join(link));
+        serving.add(link);
+        free.add(link);
+        match();
         onReady();
         if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
       },
@@ -75,7 +110,10 @@ export function createWorkerPool(options: {
     alive.add(worker);
     const exit = await worker.ended;
     alive.delete(worker);
-    for (const each of leave) each();
+    serving.delete(link);
+    free.delete(link);
+    if (serving.size === 0) closeUntaken();
+    detach();
     link.close();
     return { worker: id, pid, exit, problem };
   }
@@ -106,6 +144,7 @@ export function createWorkerPool(options: {
   /** Has them finish what is under way. @param deadline milliseconds after which those that are left are killed */
   async function stop(deadline: number): Promise<void> {
     stopping.abort();
+    closeUntaken();
     const timer = setTimeout(() => {
       for (const worker of alive) worker.kill();
     }, deadline);
@@ -147,6 +186,14 @@ export function createWorkerPool(options: {
         }
       });
       return (await Promise.all(lines)).flat();
+    },
+    /** @param connection not read from yet */
+    give(connection: Socket): void {
+      // Its client may go before a worker has it.
+      connection.on('error', () => {});
+      untaken.push(connection);
+      if (stopping.signal.aborted || serving.size === 0) closeUntaken();
+      else match();
     },
     stop,
   };

@@ -31,7 +31,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
   const made: FakeWorker[] = [];
   const lines: unknown[] = [];
   const attached = new Set<unknown>();
-  const joined = new Set<unknown>();
   const pauses: { milliseconds: number; over: () => void }[] = [];
   let refusing: Error | undefined;
   const pool = createWorkerPool({
@@ -74,10 +73,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
       attached.add(link);
       return () => attached.delete(link);
     },
-    join(link) {
-      joined.add(link);
-      return () => joined.delete(link);
-    },
     clock,
     sleep: (milliseconds, signal) =>
       new Promise((resolve, reject) => {
@@ -96,7 +91,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
     made,
     lines,
     attached,
-    joined,
     pauses,
     refuse: (error: Error) => (refusing = error),
   };
@@ -108,7 +102,6 @@ async function started(workers: number, options: Parameters<typeof poolOf>[1] = 
   const starting = house.pool.start();
   for (const { member } of house.made) await member.ready();
   await starting;
-  expect(house.joined.size).toBe(workers);
   return house;
 }
 
@@ -165,14 +158,14 @@ describe('the start of workers', () => {
 
 describe('a worker that ends', () => {
   test('is replaced, the first time after a second, and longer each time when it dies at once', async () => {
-    const { made, lines, pauses, clock, attached, joined } = await started(1);
+    const { made, lines, pauses, clock, attached } = await started(1);
     const expected = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
     for (const milliseconds of expected) {
       made.at(-1)?.end(1);
       await quiet();
       expect(pauses.at(-1)?.milliseconds).toBe(milliseconds);
       const before = made.length;
-      expect([attached.size, joined.size]).toEqual([0, 0]);
+      expect(attached.size).toBe(0);
       pauses.at(-1)?.over();
       await quiet();
       expect([made.length, attached.size]).toEqual([before + 1, 1]);
