@@ -6,7 +6,7 @@ import express, { type RequestHandler, type Router } from 'express';
 import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
 import { openApiDocument } from '../openapi/openapi.ts';
 
-const OWN_FILES = new URL('./docs', import.meta.url);
+const OWN_FILES = new URL('./docs/', import.meta.url);
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
 /** Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images. */
