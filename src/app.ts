@@ -12,25 +12,6 @@ import type { XmlaHandler } from './line/handler.ts';
 import { metricsPage, type Metrics } from './observability/metrics.ts';
 import type { PurgeLog } from './cache/purge/purge-log.ts';
 
-/** Of the engines of all projects. */
-interface EngineStates {
-  states(): Promise<{ readonly ready: boolean; readonly replicas: unknown }>;
-}
-/** Of the storage of roles and datasets. */
-interface StorageState {
-  readonly driver: string;
-  /** Never rejects. */
-  reachable(): Promise<boolean>;
-}
-/** Of Redis, as GET /health/ready tells it. */
-interface RedisState {
-  redisState(): string;
-  redisWhy(): string | undefined;
-  readonly redisMode: string;
-  owed(): readonly string[];
-  redisConditions(): readonly string[];
-}
-
 /** Engines and storage are asked at most so often (ms), however often /health/ready is. */
 const READINESS_HOLDS = 1_000;
 
@@ -39,12 +20,12 @@ export function createApp(
   { listen, limits }: Pick<Config, 'listen' | 'limits'>,
   dependencies: {
     xmla: XmlaHandler;
-    /** What stands behind /api; it checks the login by itself. */
-    api: { readonly router: RequestHandler } & StorageState;
+    /** What stands behind /api; it checks the login by itself. `reachable` is of the storage, and never rejects. */
+    api: { router: RequestHandler; driver: string; reachable: () => Promise<boolean> };
     login: Login;
     permissions: Permissions;
-    engines: EngineStates;
-    cache: { readonly purgeLog: Pick<PurgeLog, 'latest'> } & RedisState;
+    engines: { states: () => Promise<{ readonly ready: boolean; readonly replicas: unknown }> };
+    cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
     metrics: Metrics;
     clock: Clock;
     newId: () => string;
@@ -78,8 +59,17 @@ export function createApp(
       next();
     };
   };
-  app.use('/health/live', reads, liveness);
-  app.use('/health/ready', reads, loginFor('health'), readiness(probe, cache));
+  // The process answers. It says nothing else, since it is open to all.
+  app.use('/health/live', reads, (_request, response) => {
+    response.set('cache-control', 'no-store').json({ status: 'up' });
+  });
+  // Whether queries can be answered. Without its engine a gateway is of no use; without Redis or storage queries go on.
+  app.use('/health/ready', reads, loginFor('health'), async (_request, response) => {
+    const { ready, replicas, storage } = await probe();
+    const status = ready ? 'ready' : 'not ready';
+    response.status(ready ? 200 : 503).set('cache-control', 'no-store');
+    response.json({ status, engines: replicas, redis: cache.redis(), storage });
+  });
   app.use('/metrics', reads, loginFor('metrics'), metricsPage(metrics));
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
@@ -111,38 +101,5 @@ export function errorMapper(newId: () => string, emit: Emit): ErrorRequestHandle
     if (response.headersSent) return next(error);
     const id = newId();
     sendError(response, asAnsweredError(error, id, emit), 'json', id);
-  };
-}
-
-/** `GET /health/live`: the process answers. Says nothing else, since it is open to all. */
-const liveness: RequestHandler = (_request, response) => {
-  response.set('cache-control', 'no-store').json({ status: 'up' });
-};
-
-/**
- * `GET /health/ready`: whether queries can be answered; 503 when they cannot. Without its engine a gateway is of no use;
- * without Redis or storage its queries go on.
- */
-function readiness(
-  probe: () => Promise<{ ready: boolean; replicas: unknown; storage: unknown }>,
-  cache: RedisState,
-): RequestHandler {
-  return async (_request, response) => {
-    const { ready, replicas, storage } = await probe();
-    response
-      .status(ready ? 200 : 503)
-      .set('cache-control', 'no-store')
-      .json({
-        status: ready ? 'ready' : 'not ready',
-        engines: replicas,
-        redis: {
-          state: cache.redisState(),
-          why: cache.redisWhy(),
-          mode: cache.redisMode,
-          purges_owed: cache.owed().length,
-          conditions: cache.redisConditions(),
-        },
-        storage,
-      });
   };
 }

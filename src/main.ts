@@ -7,21 +7,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { EXIT_USAGE, HELP, parseArguments, UsageError } from './cli/arguments.ts';
-import type { StoreCommandParts } from './cli/copy-store.ts';
 import { systemClock } from './common/clock.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { leadWorkers } from './compose/lead-workers.ts';
-import { workerShare } from './compose/worker-share.ts';
-import { createConfigFile, type ConfigFile, type ReadConfig } from './config/load-config.ts';
-import type { Config } from './config/config.ts';
+import { leadWorkers, workerShare } from './compose/lead-workers.ts';
+import type { Config, PostgresConfig, SqliteConfig } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
+import { type ConfigFile, createConfigFile, type ReadConfig } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
-import type { createGateway, Gateway } from './gateway.ts';
+import type { createGateway } from './gateway.ts';
+import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLog, logEvents } from './observability/log.ts';
-import { createLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLink, messageOf } from './workers/link.ts';
-import type { WorkerProcess } from './workers/worker-pool.ts';
-import { createPoolMember } from './workers/worker.ts';
+import { CONNECTIONS, POOL, START_DEADLINE, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
@@ -35,24 +32,9 @@ const WORKER_LOG = 4;
 /** Holds the number of a worker in its environment. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
-const parts = {
-  clock: systemClock,
-  random: Math.random,
-  randomBytes: (count: number) => randomBytes(count),
-  sleep: (milliseconds: number) => sleep(milliseconds),
-};
+const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
 
 /** The only file that touches `process`: command line, signals, exit codes. */
-async function main(words: readonly string[]): Promise<number> {
-  try {
-    return await run(words);
-  } catch (error) {
-    const program = error instanceof ConfigError ? '' : 'mdx-gateway: ';
-    process.stderr.write(`${program}${messageOf(error)}\n`);
-    return error instanceof UsageError ? EXIT_USAGE : 1;
-  }
-}
-
 async function run(words: readonly string[]): Promise<number> {
   const command = parseArguments(words);
   switch (command.kind) {
@@ -82,8 +64,25 @@ async function run(words: readonly string[]): Promise<number> {
     }
     case 'export-store':
     case 'import-store': {
-      const { exportStore, importStore } = await import('./cli/copy-store.ts');
-      const given = await storeParts(command.config);
+      const [{ exportStore, importStore }, { createStorage }] = await Promise.all([
+        import('./cli/copy-store.ts'),
+        import('./compose/storage.ts'),
+      ]);
+      const { storage, auth } = load(command.config);
+      const { stdin: input, stdout: output, stderr: prompts } = process;
+      const stopping = new AbortController();
+      void untilStopped().then(() => stopping.abort());
+      const given = {
+        config: storage,
+        // Whatever the storage tells beside its results belongs to one that serves.
+        createStorage: (config: SqliteConfig | PostgresConfig) =>
+          createStorage(config, auth.admins, { ...parts, emit() {} }),
+        input,
+        output,
+        prompts,
+        now: parts.clock.now,
+        stopped: stopping.signal,
+      };
       return command.kind === 'export-store'
         ? exportStore(command.output, given)
         : importStore(command.input, given);
@@ -101,79 +100,90 @@ async function serve(file: string | undefined): Promise<number> {
   const worker = process.env[WORKER_NUMBER];
   if (worker !== undefined && process.connected) return serveAsWorker(file, Number(worker));
   const source = configFile(file);
-  const initial = source.read();
-  return initial.config.workers === 1 ? serveAlone(source, initial.config) : lead(source, initial);
+  return lead(source, source.read());
 }
 
-async function serveAlone(source: ConfigFile, config: Config): Promise<number> {
-  const log = openLog(config);
-  const starting = buildGateway(config, parts, logEvents(log));
+/** As what listens: this process, or the primary process of several. */
+async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
+  const { workers } = initial.config;
+  const log = openLog(initial.config);
+  const starting = start();
+  /** One at a time, and none before it listens. */
+  let lastReload: Promise<unknown> = starting.catch(() => {});
+  let reloadWaits = false;
+  let stopping = false;
   // Before anything is awaited: the signal would end the process.
-  process.on('SIGHUP', () => void starting.then(reload, () => {}));
-  const gateway = await starting;
-  const url = await listen(gateway);
-  log.info({ url, version: version(), pid: process.pid }, 'listening');
+  process.on('SIGHUP', () => {
+    // It will read what the file says then.
+    if (reloadWaits) return;
+    reloadWaits = true;
+    lastReload = lastReload.then(reload);
+  });
+  const { url, served } = await starting;
+  const { pid } = process;
+  log.info({ url, version: version(), ...(workers > 1 && { workers }), pid }, 'listening');
   const signal = await untilStopped();
+  stopping = true;
   log.info({ signal }, 'shutting down');
-  await gateway.close(SHUTDOWN_DEADLINE);
+  await served.close(SHUTDOWN_DEADLINE);
   return 0;
 
-  async function reload(running: Gateway): Promise<void> {
+  async function start() {
+    const { config } = initial;
+    const served =
+      config.workers === 1
+        ? await buildGateway(config, parts, logEvents(log))
+        : leadWorkers(initial, parts, createForks(), log);
     try {
-      const next = (await source.readAgain()).config;
-      await running.reload(next);
-      log.level = next.log.level;
+      return { served, url: await served.listen() };
+    } catch (error) {
+      await served.close(0);
+      throw error;
+    }
+  }
+
+  async function reload(): Promise<void> {
+    reloadWaits = false;
+    const failed = 'reload failed; keeping the current configuration';
+    try {
+      const { served } = await starting;
+      const next = await source.readAgain();
+      if (stopping) throw new Error('the gateway is shutting down');
+      const problems = (await served.reload(next.config, next.text)) ?? [];
+      for (const problem of problems) log.error(problem, failed);
+      if (problems.length > 0) return;
+      log.level = next.config.log.level;
       log.info('configuration reloaded');
     } catch (error) {
-      log.error({ problem: messageOf(error) }, 'reload failed; keeping the current configuration');
+      log.error({ problem: messageOf(error) }, failed);
     }
   }
 }
 
-/** The primary process, where several serve. */
-async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
-  const log = openLog(initial.config);
-  const stderr = openUnblocked(STDERR);
-  let forked = 0;
-  await leadWorkers({
-    initial,
-    read: source.readAgain,
-    fork: () => forkWorker((forked += 1), stderr),
-    log,
-    version: version(),
-    pid: process.pid,
-    parts,
-    onReload: (listener) => void process.on('SIGHUP', listener),
-    untilStopped,
-    deadline: SHUTDOWN_DEADLINE,
-  });
-  return 0;
-}
-
-/** @param stderr takes what Node.js itself has to say there of errors and warnings */
-function forkWorker(id: number, stderr: number): WorkerProcess {
+/** Starts worker processes, one with each call. */
+function createForks(): () => WorkerProcess {
   const [, program = '', ...words] = process.argv;
-  const env = { ...process.env, [WORKER_NUMBER]: String(id) };
-  const child = fork(program, words, { stdio: WORKER_STDIO, env });
-  child.stderr?.on('data', (bytes: Buffer) => {
-    try {
-      writeSync(stderr, bytes);
-    } catch {
-      // As in a process that writes there itself, what finds no room is lost.
-    }
-  });
-  const ended = new Promise<number | string>((resolve) => {
-    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'));
-    child.on('error', (error) => {
-      if (child.pid === undefined) resolve(error.message);
+  // Takes what Node.js itself has to say there of errors and warnings.
+  const stderr = openUnblocked(STDERR);
+  let id = 0;
+  return () => {
+    const env = { ...process.env, [WORKER_NUMBER]: String((id += 1)) };
+    const child = fork(program, words, { stdio: WORKER_STDIO, env });
+    child.stderr?.on('data', (bytes: Buffer) => {
+      try {
+        writeSync(stderr, bytes);
+      } catch {
+        // As in a process that writes there itself, what finds no room is lost.
+      }
     });
-  });
-  return {
-    id,
-    pid: child.pid,
-    link: createLink(child, 'the worker'),
-    kill: () => void child.kill('SIGKILL'),
-    ended,
+    const ended = new Promise<number | string>((resolve) => {
+      child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'));
+      child.on('error', (error) => {
+        if (child.pid === undefined) resolve(error.message);
+      });
+    });
+    const kill = () => void child.kill('SIGKILL');
+    return { id, pid: child.pid, link: createLink(child, 'the worker'), kill, ended };
   };
 }
 
@@ -182,91 +192,66 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
   // They may reach the whole group of processes; the primary process says what follows from them.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
   const link = createLink(process, 'the primary process');
-  const running = Promise.withResolvers<{ gateway: Gateway; log: ReturnType<typeof openLog> }>();
-  running.promise.catch(() => {});
-  const pool = createPoolMember(link, async (text) => {
-    const { gateway, log } = await running.promise;
-    const next = configOf(text);
-    await gateway.reload(next);
-    log.level = next.log.level;
+  const { promise: ended, resolve: end } = Promise.withResolvers<'stopped' | 'orphaned'>();
+  const tell = (method: string, ...args: readonly unknown[]) =>
+    link.call(POOL, method, args, START_DEADLINE);
+  link.serve(WORKER, {
+    async reload(text: string | null) {
+      const { gateway, log, configOf } = await starting;
+      const next = configOf(text);
+      await gateway.reload(next);
+      log.level = next.log.level;
+    },
+    stop: () => end('stopped'),
   });
-  const orphaned = Promise.withResolvers<void>();
-  let isServing = false;
+  let serves = false;
   process.once('disconnect', () => {
     // Without the primary process a start has no end.
-    if (!isServing) process.exit(1);
+    if (!serves) process.exit(1);
     link.close();
-    orphaned.resolve();
+    end('orphaned');
   });
-  let workers = 1;
-  const source = configFile(file);
-  const configOf = (text: string | undefined) => workerShare(source.read(text).config, workers);
+  const starting = start();
   try {
-    const given = await pool.configuration();
-    workers = given.workers;
-    const config = configOf(given.text);
-    const log = openLog(config, WORKER_LOG).child({ worker });
-    const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
-    running.resolve({ gateway, log });
-    isServing = true;
-    pool.ready(gateway.accept()).catch(orphaned.resolve);
-    const isOrphan = await Promise.race([
-      pool.stopped.then(() => false),
-      orphaned.promise.then(() => true),
-    ]);
-    if (isOrphan) log.warn('the primary process is gone: shutting down');
+    const { gateway, log } = await starting;
+    serves = true;
+    link.serve(CONNECTIONS, { take: gateway.accept() });
+    tell('ready').catch(() => end('orphaned'));
+    if ((await ended) === 'orphaned') log.warn('the primary process is gone: shutting down');
     await gateway.close(SHUTDOWN_DEADLINE);
     return 0;
   } catch (error) {
-    running.reject(error);
     // Many would say the same; the primary process says it once.
-    if (!(await pool.failed(messageOf(error)))) throw error;
+    await tell('failed', messageOf(error)).catch(() => {
+      throw error;
+    });
     return 1;
   }
-}
 
-async function listen(gateway: Gateway): Promise<string> {
-  return await gateway.listen().catch(async (error: unknown) => {
-    await gateway.close(0);
-    throw error;
-  });
+  async function start() {
+    const source = configFile(file);
+    const given = (await tell('configuration')) as { text?: string; workers: number };
+    // As JSON an argument that is undefined becomes null.
+    const configOf = (text: string | null | undefined) =>
+      workerShare(source.read(text ?? undefined).config, given.workers);
+    const config = configOf(given.text);
+    const log = openLog(config, WORKER_LOG).child({ worker });
+    const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
+    return { gateway, log, configOf };
+  }
 }
 
 function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> {
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
-  const fd = openUnblocked(stdout);
-  const still = new Int32Array(new SharedArrayBuffer(4));
-  const output = createLogOutput({
-    write: (bytes) => writeSync(fd, bytes),
-    onExit: (flush) => void process.on('exit', flush),
-    clock: systemClock,
-    pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
-  });
+  const output = openLogOutput(openUnblocked(stdout), (flush) => void process.on('exit', flush));
   return createLog(config.log, output);
 }
 
 /** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
-
-async function storeParts(file: string | undefined): Promise<StoreCommandParts> {
-  const { storage, auth } = load(file);
-  const { createStorage } = await import('./compose/storage.ts');
-  const stopping = new AbortController();
-  void untilStopped().then(() => stopping.abort());
-  return {
-    config: storage,
-    // Whatever the storage tells beside its results belongs to one that serves.
-    createStorage: (config) => createStorage(config, auth.admins, { ...parts, emit() {} }),
-    input: process.stdin,
-    output: process.stdout,
-    prompts: process.stderr,
-    now: parts.clock.now,
-    stopped: stopping.signal,
-  };
-}
 
 function load(file: string | undefined): Config {
   return configFile(file).read().config;
@@ -300,4 +285,8 @@ function version(): string {
 // Keeps compiled code for the next start, beside the code itself: a user who can write there could change that as well. Where
 // this process cannot, it does without.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
-process.exitCode = await main(process.argv.slice(2));
+process.exitCode = await run(process.argv.slice(2)).catch((error: unknown) => {
+  const program = error instanceof ConfigError ? '' : 'mdx-gateway: ';
+  process.stderr.write(`${program}${messageOf(error)}\n`);
+  return error instanceof UsageError ? EXIT_USAGE : 1;
+});

@@ -1,190 +1,171 @@
-import { createEpochs } from '../freshness/freshness.ts';
+import { createQueryCache } from '../cache/cache.ts';
 import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
-import { createPurges, type CachePurges, type EngineClearing } from '../cache/purge/purge.ts';
-import {
-  createMemoryPurgeLog,
-  createSharedPurgeLog,
-  type PurgeLog,
-} from '../cache/purge/purge-log.ts';
-import { createQueryCache, type QueryCache } from '../cache/cache.ts';
-import type { Scope } from '../cache/purge/scopes.ts';
-import { createSharedEntries } from '../cache/shared-entries.ts';
-import { createSharedFlights } from '../cache/shared-flights.ts';
-import { createSweep } from '../cache/purge/sweep.ts';
-import { createSessions, type Sessions } from '../sessions/sessions.ts';
+import { createMemoryPurgeLog, createSharedPurgeLog } from '../cache/purge/purge-log.ts';
+import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import type { Sealer } from '../common/sealing.ts';
-import type { Bodies } from './bodies.ts';
-import { newToken, type Parts } from './parts.ts';
-import type { RedisMode } from './redis.ts';
-import {
-  inProcess,
-  sealerOf,
-  type Backend,
-  type CacheLimits,
-  type CacheSettings,
-} from './cache-backend.ts';
-import { inPrimary } from './worker-backend.ts';
+import { type Config, LEASE_LIMITS } from '../config/config.ts';
+import type { FreshnessStore } from '../freshness/freshness-store.ts';
+import { createEpochs } from '../freshness/freshness.ts';
+import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
+import { createSessions } from '../sessions/sessions.ts';
+import { createWorkerFreshness, createWorkerPurgeLines } from '../workers/shared.ts';
+import { type Bodies, createIds, type Parts } from './parts.ts';
+import type { inRedis } from './redis-backend.ts';
 
 /** Keys that are remembered as not shareable, all of one length. */
 const MAX_UNSHAREABLE = 10_000;
+/**
+ * Where no other gateway can change what was read, it is read again so often (ms), since the store drops sessions that
+ * are not asked for: far below `SESSION_LIFE`.
+ */
+const REREAD = 3_600_000;
 
-/** The query cache with everything it stands on. It outlives every reload. */
-export interface Cache {
-  readonly queryCache: QueryCache;
-  readonly purges: CachePurges;
-  readonly purgeLog: PurgeLog;
-  readonly sessions: Sessions;
-  readonly redisState: () => 'off' | 'up' | 'down';
-  readonly redisMode: RedisMode;
-  /** Why it is down, in one sentence without secrets; undefined where it is not, or where that is not known yet. */
-  readonly redisWhy: () => string | undefined;
-  /** What is not as the promises need it at Redis, in short sentences; none while it is down. */
-  readonly redisConditions: () => readonly string[];
-  readonly memoryUsage: () => { readonly entries: number; readonly bytes: number };
-  readonly flightUsage: () => { readonly flights: number; readonly waiters: number };
-  readonly epochAge: () => number | undefined;
-  /** Scopes whose purge Redis has not confirmed yet. */
-  readonly owed: () => readonly Scope[];
-  /** Reads the certificates for Redis again. @throws where one cannot be read */
-  renewCertificates(): void;
-  close(): Promise<void>;
+/** The part of the configuration that may change while the cache lives; its entries stay. */
+function limitsOf({ cache, engine, projects }: Config) {
+  const all = [...projects.values()];
+  return {
+    maxEntry: cache.max_entry,
+    lease: cache.lease,
+    longestTtl: Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
+    longestTimeout: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
+  };
 }
 
-/**
- * @param bodies what counts the bodies of this process
- */
+/** What reads a limit, as it is in force then. */
+export type LimitReader = (name: keyof ReturnType<typeof limitsOf>) => () => number;
+
+/** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
+type Backend = Partial<Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>> & {
+  readonly freshness: FreshnessStore;
+  /** For which tokens and sessions are used that are read now (ms). */
+  readonly lease: () => number;
+  /** No purge is acknowledged in less (ms). */
+  readonly purgeTakes: number;
+};
+
+export type Cache = Awaited<ReturnType<typeof createCache>>;
+
+/** The query cache with everything it stands on. It outlives every reload. */
 export async function createCache(
-  settings: CacheSettings,
-  limits: CacheLimits,
+  config: Config,
   parts: Parts,
   bodies: Bodies,
   engineClearing: EngineClearing,
-): Promise<Cache> {
+) {
   const { clock, emit } = parts;
-  const hasRedis = settings.redis.url.length > 0;
-  const sealer = sealerOf(settings);
-  const backend = await backendOf(settings, limits, parts, sealer);
-  const maxEntry = () => limits().maxEntry;
-  const epochs = createEpochs({
-    store: backend.freshness,
-    clock,
-    lease: backend.lease,
-    onError: (error) => emit({ type: 'redis-failed', operation: 'epochs', error }),
-  });
-  const memory = createMemoryTier({ maxBytes: settings.memory, clock, inUse: bodies.inUse });
-  const flights = createFlights({ clock, deadline: () => limits().longestTimeout });
+  const { redis } = config.cache;
+  let limits = limitsOf(config);
+  const limit: LimitReader = (name) => () => limits[name];
+  const newToken = createIds(parts);
+  const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
+    emit({ type: 'redis-failed', operation, error });
+  const backend = await backendOf(config.cache, limit, bodies, parts);
+  const common = { ...parts, store: backend.freshness, lease: backend.lease, newToken };
+  const epochs = createEpochs({ ...common, onError: failed('epochs') });
+  const sessions = createSessions({ ...common, onError: failed('sessions') });
+  const memory = createMemoryTier({ maxBytes: config.cache.memory, clock, inUse: bodies.inUse });
+  const flights = createFlights({ clock, deadline: limit('longestTimeout') });
   const queryCache = createQueryCache({
+    ...parts,
+    ...bodies,
+    entries: backend.entries,
+    sharedFlights: backend.sharedFlights,
+    purgeTakes: backend.purgeTakes,
     epochs,
     memory,
     flights,
-    clock,
-    emit,
-    entries:
-      backend.values &&
-      createSharedEntries({
-        values: backend.values,
-        sealer,
-        clock,
-        maxEntry,
-        account: bodies.account,
-        emit,
-      }),
-    sharedFlights:
-      backend.flightPlaces &&
-      createSharedFlights({
-        places: backend.flightPlaces,
-        clock,
-        sleep: parts.sleep,
-        newToken: () => newToken(parts),
-        longestWait: () => limits().longestTimeout,
-        emit,
-      }),
     unshareable: createOwnedTable(MAX_UNSHAREABLE),
-    random: parts.random,
-    purgeTakes: backend.purgeTakes,
-    maxEntry,
-    processSecret: newToken(parts),
-    ...bodies,
+    maxEntry: limit('maxEntry'),
+    processSecret: newToken(),
   });
-  const sessions = createSessions({
-    store: backend.freshness,
-    clock,
-    lease: backend.lease,
-    sleep: parts.sleep,
-    newToken: () => newToken(parts),
-    onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
-  });
-  const ownPurges = createMemoryPurgeLog();
-  const purgeLog =
-    backend.purgeLines === undefined
-      ? ownPurges
-      : createSharedPurgeLog({
-          lines: backend.purgeLines,
-          own: ownPurges,
-          onError: (error) => emit({ type: 'redis-failed', operation: 'purges', error }),
-        });
-  const sweep =
-    backend.sweepStore &&
-    createSweep({ store: backend.sweepStore, clock, sleep: parts.sleep, emit });
+  const own = createMemoryPurgeLog();
+  const lines = backend.purgeLines;
+  const purgeLog = lines ? createSharedPurgeLog({ lines, own, onError: failed('purges') }) : own;
   /** Why Redis did not confirm the latest renewal. */
   let unrenewed: string | undefined;
   const purges = createPurges({
+    ...parts,
     epochs,
     clearMemory: memory.clear,
     engineClearing,
     log: purgeLog,
-    clock,
-    sleep: parts.sleep,
-    newId: () => newToken(parts),
+    newId: newToken,
     emit(event) {
-      if (event.type === 'redis-failed') unrenewed = backend.whyFailed(event.error);
+      if (event.type === 'redis-failed') {
+        unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
+      }
       const isOwed = event.type === 'purged' && event.result === 'owed';
       emit(isOwed && unrenewed !== undefined ? { ...event, why: unrenewed } : event);
       if (event.type !== 'purged' || isOwed) return;
       unrenewed = undefined;
-      sweep?.request();
+      backend.sweep?.request();
     },
   });
-  // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-  const redisState = () => (hasRedis && epochs.owed().length > 0 ? 'down' : backend.state());
-  await backend.settled();
   return {
     queryCache,
     purges,
     purgeLog,
     sessions,
-    redisState,
-    redisWhy: () => backend.why() ?? (epochs.owed().length > 0 ? unrenewed : undefined),
-    redisMode: hasRedis ? settings.redis.mode : 'none',
-    redisConditions: () => (redisState() === 'down' ? [] : backend.conditions()),
     memoryUsage: memory.usage,
     flightUsage: flights.usage,
     epochAge: epochs.age,
+    /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
+    /** Of Redis, as GET /health/ready tells it. */
+    redis() {
+      const owed = epochs.owed().length;
+      const hasRedis = backend.state !== undefined;
+      // While a purge is owed the epochs in Redis are not used, whatever its connections say.
+      const state = hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
+      return {
+        state,
+        /** In one sentence without secrets; undefined where it is not down, or where that is not known yet. */
+        why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
+        mode: hasRedis ? redis.mode : 'none',
+        purges_owed: owed,
+        /** What is not as the promises need it at Redis, in short sentences. */
+        conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
+      };
+    },
+    /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
+    /** What a reload may change counts from now on. */
+    configure: (next: Config) => void (limits = limitsOf(next)),
     async close() {
-      await sweep?.close();
       memory.clear();
       await epochs.close();
-      await backend.close();
+      await backend.close?.();
     },
   };
 }
 
-/** What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter. */
 async function backendOf(
-  settings: CacheSettings,
-  limits: CacheLimits,
+  settings: Config['cache'],
+  limit: LimitReader,
+  bodies: Bodies,
   parts: Parts,
-  sealer: Sealer,
 ): Promise<Backend> {
-  if (settings.redis.url.length > 0) {
-    const { inRedis } = await import('./redis-backend.ts');
-    return inRedis(settings, limits, parts, sealer);
+  const { redis, key_secret: keySecret } = settings;
+  // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
+  if (redis.url.length > 0) {
+    return (await import('./redis-backend.ts')).inRedis(settings, limit, bodies, parts);
   }
-  return parts.primary === undefined
-    ? inProcess(settings, parts)
-    : inPrimary(settings, limits, parts, parts.primary);
+  const { primary: link, clock } = parts;
+  const newToken = createIds(parts);
+  if (link === undefined) {
+    const memory = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
+    return { freshness: aloneStore(memory), lease: () => REREAD, purgeTakes: 0 };
+  }
+  // The primary process keeps what Redis would keep, without entries.
+  const lease = limit('lease');
+  const longestLease = LEASE_LIMITS.longest;
+  return {
+    freshness: createWorkerFreshness({ link, gateway: newToken(), lease, longestLease, keySecret }),
+    purgeLines: createWorkerPurgeLines(link),
+    lease,
+    // Through a worker that a reload has not reached yet, whose lease may be shorter than this one's.
+    purgeTakes: LEASE_LIMITS.shortest,
+    whyFailed: () => 'the primary process did not confirm it in time',
+  };
 }

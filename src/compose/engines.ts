@@ -1,95 +1,77 @@
+import type { ClearEngines } from '../cache/purge/engine-clear.ts';
+import { projectScope } from '../cache/purge/scopes.ts';
 import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import { createHttpEngine, type Engine } from '../engine/http-engine.ts';
-import type { ClearEngines } from '../cache/purge/engine-clear.ts';
-import { projectScope } from '../cache/purge/scopes.ts';
-import type { ChosenEngine, EngineOf } from '../line/understand.ts';
+import type { EngineOf } from '../line/understand.ts';
 import type { Parts } from './parts.ts';
-
-/** What can be reached at this moment. */
-export interface EngineStates {
-  /** Whether every engine has a replica that accepts connections. */
-  readonly ready: boolean;
-  /** Every replica once, in the order of the configuration. */
-  readonly replicas: readonly { readonly url: string; readonly state: 'up' | 'down' }[];
-}
-
-export interface Engines {
-  readonly engineOf: EngineOf;
-  readonly clear: ClearEngines;
-  /** Tries every replica. Never rejects. */
-  states(): Promise<EngineStates>;
-  readonly usage: () => { readonly atEngine: number; readonly waiting: number };
-  close(): void;
-}
-
-interface MadeEngine extends ChosenEngine {
-  readonly settings: EngineConfig;
-}
 
 /** One engine for each distinct set of engine settings; projects that share the settings share it. */
 export function createEngines(
-  config: Pick<Config, 'engine' | 'projects' | 'limits'>,
-  { clock, emit }: Pick<Parts, 'clock' | 'emit'>,
-): Engines {
-  const admission = createAdmission(config.limits);
-  const bySettings = new Map<string, MadeEngine>();
+  { engine, projects, limits }: Pick<Config, 'engine' | 'projects' | 'limits'>,
+  parts: Pick<Parts, 'clock' | 'emit'>,
+) {
+  const admission = createAdmission(limits);
+  const bySettings = new Map<string, { settings: EngineConfig; engine: Engine }>();
 
-  function engineFor(settings: EngineConfig): MadeEngine {
+  function engineFor(settings: EngineConfig) {
     const name = JSON.stringify(settings);
-    const known = bySettings.get(name);
-    if (known !== undefined) return known;
-    const made = {
+    const made = bySettings.get(name) ?? {
       settings,
-      engine: createHttpEngine({ config: settings, admission, clock, emit }),
+      engine: createHttpEngine({ ...parts, config: settings, admission }),
     };
     bySettings.set(name, made);
     return made;
   }
 
-  const general = engineFor(config.engine);
-  const byName = new Map([...config.projects].map(([name, one]) => [name, engineFor(one.engine)]));
+  const general = engineFor(engine);
+  const byName = new Map([...projects].map(([name, one]) => [name, engineFor(one.engine)]));
   // Names that count as the same may have engines that tell them apart; another spelling belongs to the first of them.
   const byScope = new Map(
-    [...byName].toReversed().map(([name, engine]) => [projectScope(name), engine]),
+    [...byName].toReversed().map(([name, made]) => [projectScope(name), made]),
   );
-  const engineOf = (project: string | undefined) =>
+  const all = [...bySettings.values()];
+
+  const engineOf: EngineOf = (project) =>
     project === undefined
       ? general
       : (byName.get(project) ?? byScope.get(projectScope(project)) ?? general);
+
+  const clear: ClearEngines = (stale, authorization) => {
+    const project = stale === 'everything' ? undefined : stale.project;
+    const concerned = project === undefined ? all : [engineOf(project)];
+    const calls = concerned.flatMap((one) => one.engine.clearCalls(project, authorization));
+    // Engines that differ in what does not count here have the same replicas: each is called once.
+    const distinct = new Map(calls.map((call) => [call.id, call]));
+    return Promise.all([...distinct.values()].map((call) => call.make()));
+  };
+
   return {
     engineOf,
-    clear(stale, authorization) {
-      const project = stale === 'everything' ? undefined : stale.project;
-      const concerned = project === undefined ? [...bySettings.values()] : [engineOf(project)];
-      const calls = concerned.flatMap(({ engine }) => engine.clearCalls(project, authorization));
-      // Engines that differ in what does not count here have the same replicas: each is called once.
-      const distinct = new Map(calls.map((call) => [call.id, call]));
-      return Promise.all([...distinct.values()].map((call) => call.make()));
+    clear,
+    /** Whether some engine clears its own cache only for whom it lets in. */
+    clearAsCaller: all.some(
+      ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
+    ),
+    /**
+     * Tries every replica. Never rejects.
+     * @returns whether every engine has one that accepts connections, and each once, in the order of the configuration
+     */
+    async states() {
+      const urls = [...new Set(all.flatMap(({ settings }) => settings.url))];
+      const tried = urls.map(async (url) => {
+        // Engines that differ in their login only have the same replicas.
+        const one = all.find(({ settings }) => settings.url.includes(url));
+        return { url, state: (await one?.engine.reachable(url)) ? 'up' : 'down' };
+      });
+      const replicas = await Promise.all(tried);
+      const up = new Set(replicas.filter(({ state }) => state === 'up').map(({ url }) => url));
+      const ready = all.every(({ settings }) => settings.url.some((url) => up.has(url)));
+      return { ready, replicas };
     },
-    states: () => statesOf([...bySettings.values()]),
     usage: admission.usage,
-    close() {
-      for (const { engine } of bySettings.values()) engine.close();
+    close(): void {
+      for (const one of all) one.engine.close();
     },
-  };
-}
-
-/** Engines that differ in their login only have the same replicas: each is tried once. */
-async function statesOf(engines: readonly MadeEngine[]): Promise<EngineStates> {
-  const byUrl = new Map<string, Engine>();
-  for (const { settings, engine } of engines) {
-    for (const url of settings.url) if (!byUrl.has(url)) byUrl.set(url, engine);
-  }
-  const replicas = await Promise.all(
-    [...byUrl].map(async ([url, engine]) => ({
-      url,
-      state: (await engine.reachable(url)) ? ('up' as const) : ('down' as const),
-    })),
-  );
-  const up = new Set(replicas.filter(({ state }) => state === 'up').map(({ url }) => url));
-  return {
-    ready: engines.every(({ settings }) => settings.url.some((url) => up.has(url))),
-    replicas,
   };
 }

@@ -1,3 +1,5 @@
+import { createBodiesInUse } from '../cache/bodies-in-use.ts';
+import { createBodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { Link } from '../workers/link.ts';
@@ -19,7 +21,7 @@ export interface Parts {
 const BLOCK = 4_096;
 const ID = 16;
 
-/** Makes ids of 128 bits, one for each request: from a block of random bytes, 0.3 µs instead of 3. */
+/** Makes ids and tokens of 128 bits, some for each request: from a block of random bytes, 0.3 µs instead of 3. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
   let block: Buffer = Buffer.alloc(0);
   let next = 0;
@@ -30,7 +32,31 @@ export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => st
   };
 }
 
-/** A random token of 128 bits, for epochs and ids. */
-export function newToken({ randomBytes }: Pick<Parts, 'randomBytes'>): string {
-  return randomBytes(16).toString('base64url');
+/**
+ * Tells each event to all. A fault of one subscriber must end neither a request nor the process; the others hear of it,
+ * if they can.
+ */
+export function tellAll(subscribers: readonly Emit[]): Emit {
+  return (event) => {
+    for (const subscriber of subscribers) {
+      try {
+        subscriber(event);
+      } catch (error) {
+        const message = `the event ${event.type} could not be told`;
+        tellAll(subscribers.filter((one) => one !== subscriber))({
+          type: 'warning',
+          message,
+          error,
+        });
+      }
+    }
+  };
+}
+
+export type Bodies = ReturnType<typeof createBodies>;
+
+/** What counts the bodies of this process. It outlives every reload. @param limits those in force now */
+export function createBodies(limits: Parameters<typeof createBodyAccount>[0]) {
+  const account = createBodyAccount(limits);
+  return { account, inUse: createBodiesInUse(account) };
 }

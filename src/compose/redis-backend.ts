@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LEASE_LIMITS } from '../config/config.ts';
-import { createRedisFreshness } from '../redis/redis-freshness.ts';
-import { createRedisHealth } from '../redis/redis-health.ts';
+import { createSweep } from '../cache/purge/sweep.ts';
+import { createSharedEntries } from '../cache/shared-entries.ts';
+import { createSharedFlights } from '../cache/shared-flights.ts';
+import { createSealer, NO_SEALER } from '../common/sealing.ts';
+import { type Config, LEASE_LIMITS, type RedisConfig } from '../config/config.ts';
 import {
   createRedisFlights,
   createRedisPurgeLines,
@@ -10,10 +13,10 @@ import {
 } from '../redis/redis-cache.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
-import type { Sealer } from '../common/sealing.ts';
-import type { Backend, CacheLimits, CacheSettings } from './cache-backend.ts';
-import { newToken, type Parts } from './parts.ts';
-import { redisTarget } from './redis.ts';
+import { createRedisFreshness } from '../redis/redis-freshness.ts';
+import { createRedisHealth } from '../redis/redis-health.ts';
+import type { LimitReader } from './cache.ts';
+import { type Bodies, createIds, type Parts } from './parts.ts';
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
@@ -21,18 +24,21 @@ const START_WAIT = 2_000;
 /** Keeps no process alive. */
 const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: false });
 
-/** Of gateways that share a Redis. */
-export function inRedis(
-  settings: CacheSettings,
-  limits: CacheLimits,
+/** What the cache of gateways stands on that share a Redis. */
+export async function inRedis(
+  { redis, key_secret: configured }: Pick<Config['cache'], 'redis' | 'key_secret'>,
+  limit: LimitReader,
+  { account }: Bodies,
   parts: Parts,
-  sealer: Sealer,
-): Backend {
+) {
   const { emit } = parts;
-  const { namespace } = settings.redis;
-  const lease = () => limits().lease;
+  const { namespace, encryption_key: encryptionKey } = redis;
+  const newToken = createIds(parts);
+  const longestTtl = limit('longestTtl');
+  const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
-  const target = redisTarget(settings.redis);
+  const tls = readFiles(redis);
+  const target = { ...redis, tls };
   const connections = connectRedis(target, (error, partial) => {
     onError(error);
     health.failed(error, partial);
@@ -45,46 +51,72 @@ export function inRedis(
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });
   const { run } = health;
-  const conditions = watchRedisConditions({
-    target,
-    namespace,
+  const common = {
+    ...parts,
+    run,
     connections,
+    namespace,
+    sealer,
+    newToken,
+    account,
+    lease: limit('lease'),
+    maxEntry: limit('maxEntry'),
+    longestWait: limit('longestTimeout'),
+  };
+  const conditions = watchRedisConditions({
+    ...common,
+    target,
     onProblem: (message) => emit({ type: 'warning', message }),
   });
   const freshness = createRedisFreshness({
-    connections,
-    run,
-    namespace,
-    sealer,
-    gateway: newToken(parts),
-    lease,
+    ...common,
+    gateway: newToken(),
     longestLease: LEASE_LIMITS.longest,
     get unusedAfter() {
-      return 2 * limits().longestTtl;
+      return 2 * longestTtl();
     },
-    newToken: () => newToken(parts),
-    keySecret: { configured: settings.key_secret, fresh: newToken(parts) },
+    keySecret: { configured, fresh: newToken() },
     onError,
   });
+  const sweep = createSweep({
+    ...common,
+    store: createRedisSweepStore(connections, namespace, newToken),
+  });
+  await connections.settled(START_WAIT);
   return {
     freshness,
-    purgeLines: createRedisPurgeLines(connections, namespace, sealer),
-    values: createRedisValueTier(connections, run, namespace),
-    sweepStore: createRedisSweepStore(connections, namespace, () => newToken(parts)),
-    flightPlaces: createRedisFlights(connections, run, namespace),
-    lease,
+    lease: common.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
-    renewCertificates: target.renewCertificates,
+    purgeLines: createRedisPurgeLines(connections, namespace, sealer),
+    entries: createSharedEntries({
+      ...common,
+      values: createRedisValueTier(connections, run, namespace),
+    }),
+    sharedFlights: createSharedFlights({
+      ...common,
+      places: createRedisFlights(connections, run, namespace),
+    }),
+    sweep,
+    /** For connections that are made from now on. @throws where one cannot be read */
+    renewCertificates: () => void Object.assign(tls, readFiles(redis)),
     state: health.state,
+    /** Why Redis cannot be used now; undefined where it can. */
     why: () => health.trouble()?.why,
-    whyFailed: (error) => health.causeOf(error).why,
-    settled: () => connections.settled(START_WAIT),
+    /** Why something failed that was asked of Redis. */
+    whyFailed: (error: unknown) => health.causeOf(error).why,
     conditions: conditions.list,
     async close() {
+      await sweep.close();
       conditions.close();
       health.close();
       await connections.close();
     },
   };
+}
+
+const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
+
+function readFiles({ ca, certificate, key }: RedisConfig) {
+  return { ca: read(ca), cert: read(certificate), key: read(key) };
 }

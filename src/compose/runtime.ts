@@ -1,60 +1,49 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { createApp } from '../app.ts';
-import { createPermissions, type Login } from '../auth/authenticator.ts';
-import type { Config } from '../config/config.ts';
-import { createClearCacheHandler } from '../http/clear-cache.ts';
-import { clientAddressReader } from '../http/request-head.ts';
-import type { Invalidate } from '../common/events.ts';
-import { createXmlaHandler } from '../line/handler.ts';
-import type { Metrics } from '../observability/metrics.ts';
+import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
+import { createEngineAuthenticator } from '../auth/engine-login.ts';
+import { createLoginThrottle } from '../auth/login-throttle.ts';
+import { createFileAuthenticator } from '../auth/users-file.ts';
 import { createGzipMaker, makeGzip } from '../cache/gzip.ts';
 import type { KnownNames } from '../cache/known-names.ts';
 import { projectPolicy } from '../cache/project-policy.ts';
 import type { ClearEngines } from '../cache/purge/engine-clear.ts';
 import type { Purge } from '../cache/purge/purge.ts';
+import type { Invalidate } from '../common/events.ts';
+import type { Config } from '../config/config.ts';
+import { createLoginTrial } from '../engine/own-questions.ts';
+import { createClearCacheHandler } from '../http/clear-cache.ts';
+import { clientAddressReader } from '../http/request-head.ts';
+import { createXmlaHandler } from '../line/handler.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import type { Storage } from '../storage/storage.ts';
-import { createAuthenticator } from './authenticator.ts';
-import type { Bodies } from './bodies.ts';
+import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
-import { createEngines, type Engines } from './engines.ts';
-import { createIds, type Parts } from './parts.ts';
+import { createEngines } from './engines.ts';
+import type { createPages } from './pages.ts';
+import { type Bodies, createIds, type Parts } from './parts.ts';
 
-/** Serves everything by itself (Express). */
-type App = ReturnType<typeof createApp>;
+export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
-/** Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay. */
-export interface Runtime {
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Loaded when it is first asked for, since Express takes as long as half of a start. */
-  readonly app: () => Promise<App>;
-  readonly engines: Engines;
-  /** Calls under way are requests under way: they end before the engines are closed. */
-  readonly clearEngines: ClearEngines;
-  /** Resolves when no request is under way and nothing is left to be stored. */
-  idle(): Promise<void>;
-  /** Closes what it made. Requests under way break off: wait for {@link Runtime.idle} before. */
-  close(): Promise<void>;
-}
-
-/** What a runtime is built on, and what outlives it. */
-interface RuntimeDependencies {
-  readonly cache: Cache;
-  /** Undefined with the driver `http`, which forwards. */
-  readonly storage: Storage | undefined;
-  readonly purge: Purge;
-  readonly invalidate: Invalidate;
-  readonly metrics: Metrics;
-  readonly names: KnownNames;
-  readonly bodies: Bodies;
-  readonly parts: Parts;
-}
-
+/**
+ * Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay.
+ * @param house what it is built on, and what outlives it
+ * @param house.storage undefined with the driver `http`, which forwards
+ */
 export async function createRuntime(
   config: Config,
-  dependencies: RuntimeDependencies,
-): Promise<Runtime> {
-  const { cache, storage, purge, invalidate, metrics, names, bodies, parts } = dependencies;
+  house: {
+    readonly cache: Cache;
+    readonly storage: Storage | undefined;
+    readonly purge: Purge;
+    readonly invalidate: Invalidate;
+    readonly metrics: Metrics;
+    readonly names: KnownNames;
+    readonly bodies: Bodies;
+    readonly parts: Parts;
+  },
+) {
+  const { cache, storage, bodies, parts } = house;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -65,6 +54,8 @@ export async function createRuntime(
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>
     authenticator.authenticate(request.headers.authorization, addressOf(request));
+  const common = { ...house, ...parts, login, permissions, newId };
+  const message = 'roles cannot be read; queries are cached by user';
   const roleSets =
     storage === undefined
       ? NO_ROLE_SETS
@@ -73,68 +64,38 @@ export async function createRuntime(
           lease: config.cache.lease,
           isLookAlike: authenticator.isLookAlike,
           clock,
-          onError: (error) =>
-            emit({
-              type: 'warning',
-              message: 'roles cannot be read; queries are cached by user',
-              error,
-            }),
+          onError: (error) => emit({ type: 'warning', message, error }),
         });
 
   const xmla = createXmlaHandler({
+    ...common,
+    ...bodies,
     authenticator,
-    login,
     addressOf,
-    permissions,
-    clearCache: createClearCacheHandler({ login, permissions, purge, newId, emit }),
+    clearCache: createClearCacheHandler(common),
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets,
     gzip: createGzipMaker({ make: makeGzip, most: 1, account: bodies.account }),
     cache: cache.queryCache,
     sessions: cache.sessions,
-    names,
-    invalidate,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     permissionsIgnored: config.cache.engine_permissions_ignored,
     provider: config.auth.provider,
     maxBody: config.limits.body,
-    ...bodies,
     work,
-    clock,
     secret: newId(),
-    newId,
-    emit,
   });
 
-  let pages: Promise<{ app: App; close: () => void }> | undefined;
-  const load = async () => {
-    const [{ createApp }, { createApiBackend }] = await Promise.all([
-      import('../app.ts'),
-      import('./api-backend.ts'),
-    ]);
-    const dependencies = { login, permissions, during, storage, invalidate, parts };
-    const api = createApiBackend(config, dependencies);
-    const app = createApp(config, {
-      xmla,
-      api,
-      login,
-      permissions,
-      engines,
-      cache,
-      metrics,
-      clock: parts.clock,
-      newId,
-      emit,
-    });
-    return { app, close: api.close };
-  };
-  const loaded = () => (pages ??= load());
+  let pages: Promise<ReturnType<typeof createPages>> | undefined;
+  const loadPages = async () =>
+    (await import('./pages.ts')).createPages(config, { ...common, xmla, engines, during });
+  const loaded = () => (pages ??= loadPages());
   // Certificates of a remote server are read with them: what is wrong there must be told now.
   if (storage === undefined) await loaded();
 
   return {
-    handle(request, response) {
+    handle(request: IncomingMessage, response: ServerResponse): void {
       // Only a mistake of this program leads there.
       const giveUp = (error: unknown) => {
         emit({ type: 'internal-error', id: newId(), error });
@@ -150,11 +111,15 @@ export async function createRuntime(
         giveUp(error);
       }
     },
+    /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
-    clearEngines: (...order) => during(engines.clear(...order)),
+    /** Calls under way are requests under way: they end before the engines are closed. */
+    clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
+    /** Resolves when no request is under way and nothing is left to be stored. */
     idle: work.idle,
-    async close() {
+    /** Closes what it made. Requests under way break off: wait for `idle` before. */
+    async close(): Promise<void> {
       await authenticator.close();
       engines.close();
       (await pages?.catch(() => undefined))?.close();
@@ -162,16 +127,29 @@ export async function createRuntime(
   };
 }
 
+/** What checks logins, as `auth.provider` says. */
+async function createAuthenticator({ auth, engine }: Config, parts: Parts): Promise<Authenticator> {
+  const { primary, emit, randomBytes: random } = parts;
+  const admission = primary && loginsAtPrimary(primary, createLoginThrottle(parts));
+  const common = { ...parts, random, admission, verifiedFor: auth.verified_for };
+  if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
+  const trial = createLoginTrial(engine, clock, emit);
+  const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });
+  return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
+}
+
 /** Counts what is under way. */
 function createWorkCounter() {
   let running = 0;
-  const waiting: (() => void)[] = [];
+  let over: PromiseWithResolvers<void> | undefined;
   const isBusy = () => running > 0;
   const begin = () => void (running += 1);
-  const end = () => {
+  function end(): void {
     running -= 1;
-    if (running === 0) for (const tell of waiting.splice(0)) tell();
-  };
+    if (isBusy()) return;
+    over?.resolve();
+    over = undefined;
+  }
   return {
     begin,
     end,
@@ -181,7 +159,7 @@ function createWorkCounter() {
     },
     async idle(): Promise<void> {
       // What has ended may have handed on to what begins.
-      while (isBusy()) await new Promise<void>((resolve) => void waiting.push(resolve));
+      while (isBusy()) await (over ??= Promise.withResolvers()).promise;
     },
   };
 }

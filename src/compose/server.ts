@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
-import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config, ListenConfig } from '../config/config.ts';
-import { trustedProxies } from '../http/request-head.ts';
 import { createConnections, MAX_HEADERS, refuseLongHead } from '../http/connections.ts';
+import { trustedProxies } from '../http/request-head.ts';
 import type { Parts } from './parts.ts';
 
 /** Longer than load balancers keep idle connections, so that they close them first (ms). */
@@ -17,15 +19,16 @@ const CHECKING = 1_000;
 const SWEEP = 20;
 
 /** What a server needs of the configuration. */
-export interface ServerConfig {
+interface ServerConfig {
   readonly listen: ListenConfig;
   readonly limits: Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
 }
 
-/** @param parts.handler answers every request */
+/** @param answer answers every request */
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
-  parts: Pick<Parts, 'clock' | 'emit'> & { handler: RequestListener },
+  answer: RequestListener,
+  parts: Pick<Parts, 'clock' | 'emit'>,
 ) {
   const options = {
     maxHeaderSize: limits.head,
@@ -39,14 +42,15 @@ export function createGatewayServer(
   const take: RequestListener = (request, response) => {
     if (!connections.begin(request, response)) return;
     if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else parts.handler(request, response);
+    else answering(request, response);
   };
   const tls = readTls(listen);
-  const secure: HttpsServer | undefined =
+  const secure =
     tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
-  const server: Server | HttpsServer = secure ?? createHttpServer(options, take);
+  const server = secure ?? createHttpServer(options, take);
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
+  let answering = answer;
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);
   const connections = createConnections(server, {
@@ -73,30 +77,27 @@ export function createGatewayServer(
       };
     },
     /**
-     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies and its
-     * limit of connections. Connections that exist stay as they are.
+     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies, its limit
+     * of connections, and what answers requests. Connections that exist stay as they are.
      * @throws when certificate or key cannot be used; then nothing has changed
      */
-    change(config: ServerConfig): void {
+    change(config: ServerConfig, next: RequestListener): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
+      answering = next;
       most = config.limits.connections;
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
     connections: connections.usage,
     /** Takes no new connections; resolves when the last one has ended. */
-    close(): Promise<void> {
+    async close(): Promise<void> {
       connections.close();
       server.close();
-      return new Promise((resolve) => {
+      do {
+        await sleep(SWEEP);
         // A client may keep a connection though it was told not to.
-        const sweep = setInterval(() => {
-          server.closeIdleConnections();
-          if (connections.usage().open > 0) return;
-          clearInterval(sweep);
-          resolve();
-        }, SWEEP);
-      });
+        server.closeIdleConnections();
+      } while (connections.usage().open > 0);
     },
     /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),
@@ -104,15 +105,16 @@ export function createGatewayServer(
 }
 
 /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
-export async function listenOn(server: NetServer, listen: ListenConfig): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      const where = `${listen.host}:${listen.port}`;
-      const why = LISTEN_ERRORS[error.code ?? ''] ?? error.message;
-      reject(new Error(`listen: cannot listen on ${where}: ${why}`, { cause: error }));
+export async function listenOn(server: Server, listen: ListenConfig): Promise<string> {
+  try {
+    await once(server.listen(listen.port, listen.host), 'listening');
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    const why = LISTEN_ERRORS[code] ?? message;
+    throw new Error(`listen: cannot listen on ${listen.host}:${listen.port}: ${why}`, {
+      cause: error,
     });
-    server.listen(listen.port, listen.host, resolve);
-  });
+  }
   const { address, port, family } = server.address() as AddressInfo;
   const host = family === 'IPv6' ? `[${address}]` : address;
   return `${listen.certificate === undefined ? 'http' : 'https'}://${host}:${port}`;

@@ -1,7 +1,7 @@
-import { constants, fstatSync, openSync } from 'node:fs';
+import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
-import type { Clock } from '../common/clock.ts';
+import { systemClock, type Clock } from '../common/clock.ts';
 import { isAuditLine } from './log.ts';
 
 /**
@@ -155,6 +155,17 @@ export function createLogOutput(options: {
     const end = clock.now() + LAST_WAIT;
     while (codeOf(write()) === 'EAGAIN' && clock.now() < end) pause(LAST_PAUSE);
   }
+}
+
+/** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
+export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
+  const still = new Int32Array(new SharedArrayBuffer(4));
+  return createLogOutput({
+    write: (bytes) => writeSync(fd, bytes),
+    onExit,
+    clock: systemClock,
+    pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
+  });
 }
 
 const codeOf = (problem: unknown) => (problem as { code?: unknown } | undefined)?.code;

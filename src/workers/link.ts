@@ -1,35 +1,8 @@
 import { Socket } from 'node:net';
+import { inTime } from '../engine/own-questions.ts';
 
 /** What is called over a link. Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
-export type Service = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
-
-/**
- * One end of the channel between the primary process and one worker. Both ends are alike. Calls and what is told arrive
- * in the order in which they were sent, or not at all.
- */
-export interface Link {
-  /**
-   * @param within milliseconds after which it is given up (Infinity: never); the other end may do it all the same
-   * @param connection a copy of it goes along; the caller closes its own
-   * @returns what the method answered, not checked
-   * @throws when the other end does not answer in time, has no such method, or failed, and when the link is closed
-   */
-  call(
-    service: string,
-    method: string,
-    args: readonly unknown[],
-    within: number,
-    connection?: Socket,
-  ): Promise<unknown>;
-  /** Serves the other end from now on. What a method throws reaches the caller as its message. */
-  serve(service: string, methods: Service): void;
-  /** Nothing may depend on its arrival. */
-  tell(topic: string, value: unknown): void;
-  /** @returns ends it */
-  onTold(topic: string, listener: (value: unknown) => void): () => void;
-  /** Calls under way fail, and nothing arrives any more. */
-  close(): void;
-}
+type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
 /** The subset that both ends of the channel between two processes have: `process`, and a `ChildProcess`. */
 export interface Channel {
@@ -50,23 +23,24 @@ type Message =
   | { kind: 'failure'; id: number; message: string }
   | { kind: 'told'; topic: string; value: unknown };
 
-interface WaitingCall {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout | undefined;
-}
-
 /** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
 const MAX_UNSENT = 1_000;
 
+/**
+ * One end of the channel between the primary process and one worker. Both ends are alike. Calls and what is told arrive
+ * in the order in which they were sent, or not at all.
+ */
+export type Link = ReturnType<typeof createLink>;
+
 /** @param other names the other end in errors: `the primary process` */
-export function createLink(channel: Channel, other: string): Link {
+export function createLink(channel: Channel, other: string) {
   const services = new Map<string, Service>();
-  const listeners = new Map<string, Set<(value: unknown) => void>>();
-  const waiting = new Map<number, WaitingCall>();
+  const listeners = new Map<string, (value: unknown) => void>();
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
   let unsent = 0;
   let closed = false;
+  const isClosed = () => new Error(`the link to ${other} is closed`);
 
   function send(message: Message, failed: (error: Error) => void, connection?: Socket): void {
     if (channel.send === undefined) return failed(new Error(`${other} is gone`));
@@ -77,21 +51,15 @@ export function createLink(channel: Channel, other: string): Link {
     });
   }
 
-  /** Undefined where the caller has given up: an answer that came late. */
-  function take(id: number): WaitingCall | undefined {
-    const found = waiting.get(id);
-    waiting.delete(id);
-    clearTimeout(found?.timer);
-    return found;
-  }
-
   async function answer(call: Message & { kind: 'call' }, connection: unknown): Promise<void> {
     const { id, service, method, args } = call;
     let reply: Message;
     try {
       const methods = services.get(service);
-      const called = methods && Object.hasOwn(methods, method) ? methods[method] : undefined;
-      if (called === undefined) throw new Error(`there is no ${service}.${method} here`);
+      if (methods === undefined || !Object.hasOwn(methods, method)) {
+        throw new Error(`there is no ${service}.${method} here`);
+      }
+      const called = methods[method] as (...given: readonly unknown[]) => unknown;
       // Called in the turn in which it arrived, so that what was sent first is done first.
       const handed = connection instanceof Socket ? [connection] : [];
       reply = { kind: 'answer', id, value: await called(...args, ...handed) };
@@ -102,62 +70,68 @@ export function createLink(channel: Channel, other: string): Link {
   }
 
   channel.on('message', (said, connection) => {
-    const message = closed ? undefined : asMessage(said);
-    switch (message?.kind) {
+    // Others may use the same channel.
+    if (closed || typeof said !== 'object' || said === null || !('kind' in said)) return;
+    const message = said as Message;
+    switch (message.kind) {
       case 'call':
         return void answer(message, connection);
       case 'answer':
-        return take(message.id)?.resolve(message.value);
+        return waiting.get(message.id)?.resolve(message.value);
       case 'failure':
-        return take(message.id)?.reject(new Error(`${other}: ${message.message}`));
+        return waiting.get(message.id)?.reject(new Error(message.message));
       case 'told':
-        for (const listener of listeners.get(message.topic) ?? []) hear(listener, message.value);
+        try {
+          listeners.get(message.topic)?.(message.value);
+        } catch {
+          // Nothing depends on what is told, so a listener that cannot read it must do no harm.
+        }
     }
   });
 
   return {
-    call(service, method, args, within, connection) {
-      if (closed) return Promise.reject(new Error(`the link to ${other} is closed`));
-      return new Promise((resolve, reject) => {
-        const id = (calls += 1);
-        const late = new Error(`${other} did not answer ${service}.${method} within ${within} ms`);
-        // What has come while this process was busy is read first.
-        const giveUp = () => setImmediate(() => take(id)?.reject(late));
-        const timer = within === Infinity ? undefined : setTimeout(giveUp, within).unref();
-        waiting.set(id, { resolve, reject, timer });
-        const message: Message = { kind: 'call', id, service, method, args };
-        send(message, (error) => take(id)?.reject(error), connection);
-      });
+    /**
+     * @param within milliseconds after which it is given up (Infinity: never); the other end may do it all the same
+     * @param connection a copy of it goes along; the caller closes its own
+     * @returns what the method answered, not checked
+     * @throws when the other end does not answer in time, has no such method, or failed, and when the link is closed
+     */
+    async call(
+      service: string,
+      method: string,
+      args: readonly unknown[],
+      within: number,
+      connection?: Socket,
+    ): Promise<unknown> {
+      if (closed) throw isClosed();
+      const id = (calls += 1);
+      const answered = Promise.withResolvers<unknown>();
+      waiting.set(id, answered);
+      send({ kind: 'call', id, service, method, args }, answered.reject, connection);
+      const late = () =>
+        new Error(`${other} did not answer ${service}.${method} within ${within} ms`);
+      try {
+        if (within === Infinity) return await answered.promise;
+        return await inTime(answered.promise, within, late);
+      } finally {
+        waiting.delete(id);
+      }
     },
-    serve: (service, methods) => void services.set(service, methods),
-    tell(topic, value) {
+    /** Serves the other end from now on. What a method throws reaches the caller as its message. */
+    serve: (service: string, methods: Service) => void services.set(service, methods),
+    /** Nothing may depend on its arrival. */
+    tell(topic: string, value: unknown): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'told', topic, value }, () => {});
     },
-    onTold(topic, listener) {
-      const all = listeners.get(topic) ?? new Set();
-      listeners.set(topic, all.add(listener));
-      return () => void all.delete(listener);
-    },
-    close() {
+    /** The listener takes the place of the one before. */
+    onTold: (topic: string, listener: (value: unknown) => void) =>
+      void listeners.set(topic, listener),
+    /** Calls under way fail, and nothing arrives any more. */
+    close(): void {
       closed = true;
-      const error = new Error(`the link to ${other} is closed`);
-      for (const id of waiting.keys()) take(id)?.reject(error);
+      for (const { reject } of waiting.values()) reject(isClosed());
     },
   };
-}
-
-/** Others may use the same channel. */
-function asMessage(said: unknown): Message | undefined {
-  return typeof said === 'object' && said !== null && 'kind' in said
-    ? (said as Message)
-    : undefined;
-}
-
-/** Nothing depends on what is told, so a listener that cannot read it must do no harm. */
-function hear(listener: (value: unknown) => void, value: unknown): void {
-  try {
-    listener(value);
-  } catch {}
 }
 
 export function messageOf(error: unknown): string {

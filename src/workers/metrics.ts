@@ -1,9 +1,9 @@
 import { AggregatorRegistry, type Registry } from 'prom-client';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Link, Service } from './link.ts';
+import type { Link } from './link.ts';
 
-/** The name of the service at both ends: a worker tells its report, the primary process the page of all. */
-export const METRICS = 'metrics';
+/** The service at both ends: a worker tells its report, the primary process the page of all. */
+const METRICS = 'metrics';
 /** What a worker may take to tell its metrics (ms). One that stalls must not keep Prometheus waiting. */
 const REPORT_WITHIN = 500;
 /** What the primary process may take to ask all workers (ms). */
@@ -12,59 +12,51 @@ const PAGE_WITHIN = 2_000;
 /** The metrics of one worker, as prom-client tells them, in a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-/** The metrics of all workers, in the primary process. */
-export interface PrimaryMetrics {
-  /** What every worker may call. */
-  readonly service: Service;
-  /** One more worker. @returns to be called when it is gone */
-  join(link: Pick<Link, 'call'>): () => void;
-}
-
 /**
- * Counters and histograms are sums over all workers that ever told theirs, so that they never go back; of a worker that
- * is silent now, what it told last. Gauges are of the workers that answered.
+ * The metrics of all workers, in the primary process. Counters and histograms are sums over all workers that ever told
+ * theirs, so that they never go back; of a worker that is silent now, what it told last. Gauges are of the workers that
+ * answered.
+ * @returns serves one more worker; what it returns is to be called when that is gone
  */
-export function createPrimaryMetrics(): PrimaryMetrics {
+export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => () => void {
   const latest = new Map<Pick<Link, 'call'>, Report>();
   /** What those counted that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);
   let running: Promise<string> | undefined;
 
   async function collect(): Promise<string> {
-    const answered = new Set<Pick<Link, 'call'>>();
     const asked = [...latest.keys()].map(async (link) => {
       try {
         const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN)) as Report;
         // It throws for what is no report: a worker may be of another version.
         sumOf([report]);
         // Of one that is gone, what it told before is counted already.
-        if (!latest.has(link)) return;
+        if (!latest.has(link)) return [];
         latest.set(link, report);
-        answered.add(link);
+        return [link];
       } catch {
         // The page says how many answered.
+        return [];
       }
     });
-    await Promise.all(asked);
+    const answered = new Set((await Promise.all(asked)).flat());
     const reports = [...latest].map(([link, report]) =>
       answered.has(link) ? report : counted(report),
     );
     return sumOf([...reports, await gone]).metrics();
   }
 
-  return {
-    service: {
-      // Concurrent callers share a page: it is made at the cost of all workers.
-      page: () => (running ??= collect().finally(() => (running = undefined))),
-    },
-    join(link) {
-      latest.set(link, []);
-      return () => {
-        const last = counted(latest.get(link) ?? []);
-        latest.delete(link);
-        gone = gone.then((before) => reportOf(sumOf([before, last])));
-      };
-    },
+  // Concurrent callers share a page: it is made at the cost of all workers.
+  const page = () => (running ??= collect().finally(() => (running = undefined)));
+
+  return (link) => {
+    latest.set(link, []);
+    link.serve(METRICS, { page });
+    return () => {
+      const last = counted(latest.get(link) ?? []);
+      latest.delete(link);
+      gone = gone.then((before) => reportOf(sumOf([before, last])));
+    };
   };
 }
 

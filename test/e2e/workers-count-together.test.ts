@@ -1,55 +1,28 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { WRITE_DEADLINE } from '../../src/workers/deadlines.ts';
-import { mddatasetAnswer } from '../support/answers.ts';
-import { execute } from '../support/envelopes.ts';
-import {
-  configFolder,
-  listening,
-  runMain,
-  type ConfigFolder,
-  type GatewayProcess,
-} from '../support/gateway-process.ts';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { WRITE_DEADLINE } from '../../src/workers/shared.ts';
 import { askXmla, send, until } from '../support/http-client.ts';
 import { childrenOf, processEnded, signalProcess } from '../support/oracle/process-states.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
+import { engine, query, serveForAll, type SharedHouse } from '../support/worker-processes.ts';
 
 const WORKERS = 3;
-const query = execute({ statement: 'SELECT FROM [Sales]' });
-
-let engine: StubEngine;
-let folder: ConfigFolder;
-let running: GatewayProcess | undefined;
-beforeEach(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer({ members: ['one'] })));
-  folder = await configFolder();
-});
-afterEach(async () => {
-  running?.kill('SIGTERM');
-  await running?.ended;
-  running = undefined;
-  folder.remove();
-  await engine.close();
-});
 
 /** Each request has a connection of its own: they come to the workers in turn. */
-async function serve() {
-  const file = folder.write({ workers: WORKERS, engine: { url: engine.url } });
-  running = runMain(['serve', '--config', file]);
-  const url = await listening(running);
-  const metrics = async () => {
-    const { status, text } = await send(url, {
-      path: '/metrics',
-      headers: { authorization: basic('bob') },
-    });
-    expect(status).toBe(200);
-    return text;
-  };
-  return { url, metrics, process: running };
+let house: SharedHouse;
+beforeAll(async () => {
+  house = await serveForAll({ workers: WORKERS, engine: { url: engine.url } });
+});
+afterAll(() => house.close());
+
+async function metrics(): Promise<string> {
+  const headers = { authorization: basic('bob') };
+  const { status, text } = await send(house.url, { path: '/metrics', headers });
+  expect(status).toBe(200);
+  return text;
 }
 
 /** The first page for which all workers answered in time: the figures of one that did not are those of before. */
-async function pageOfAll(metrics: () => Promise<string>): Promise<string> {
+async function pageOfAll(): Promise<string> {
   for (;;) {
     const page = await metrics();
     const workers = total(page, 'workers');
@@ -68,14 +41,28 @@ function total(page: string, name: string): number {
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 }
 
+test('GET /metrics shows the figures of all workers, whichever of them is asked', async () => {
+  const { url } = house;
+  for (let asked = 0; asked < 10 * WORKERS; asked += 1) {
+    expect((await askXmla(url, query)).status).toBe(200);
+  }
+  for (let asked = 0; asked < 2 * WORKERS; asked += 1) {
+    const page = await pageOfAll();
+    expect(total(page, 'xmla_requests_total')).toBe(10 * WORKERS);
+    expect(total(page, 'xmla_seconds_count')).toBe(10 * WORKERS);
+    expect(total(page, 'stored_total')).toBe(WORKERS);
+    expect(total(page, 'memory_entries')).toBe(WORKERS);
+  }
+});
+
 test('who guesses a password has no more tries at several workers than at one', async () => {
-  const { url, metrics } = await serve();
+  const { url } = house;
   const begun = performance.now();
   /** Those for which the primary process, which counts, may have been too late: their workers decide alone. */
   let alone = 0;
   const statuses: number[] = [];
   for (let guess = 0; guess < 15 * WORKERS; guess += 1) {
-    const authorization = `Basic ${Buffer.from(`alice:guess ${guess}`).toString('base64')}`;
+    const authorization = `Basic ${Buffer.from(`ADMIN:guess ${guess}`).toString('base64')}`;
     const asked = performance.now();
     statuses.push((await askXmla(url, query, { headers: { authorization } })).status);
     if (performance.now() - asked >= WRITE_DEADLINE) alone += 1;
@@ -86,59 +73,44 @@ test('who guesses a password has no more tries at several workers than at one', 
   expect(tried).toBeLessThanOrEqual(10 + refilled + alone);
   expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - tried);
   // All of them were counted, wherever they came to.
-  expect(total(await pageOfAll(metrics), 'logins_refused_total')).toBe(statuses.length);
+  expect(total(await pageOfAll(), 'logins_refused_total')).toBe(statuses.length);
 });
 
-describe('GET /metrics', () => {
-  test('shows the figures of all workers, whichever of them is asked', async () => {
-    const { url, metrics } = await serve();
-    for (let asked = 0; asked < 10 * WORKERS; asked += 1) {
-      expect((await askXmla(url, query)).status).toBe(200);
-    }
-    for (let asked = 0; asked < 2 * WORKERS; asked += 1) {
-      const page = await pageOfAll(metrics);
-      expect(total(page, 'xmla_requests_total')).toBe(10 * WORKERS);
-      expect(total(page, 'xmla_seconds_count')).toBe(10 * WORKERS);
-      expect(total(page, 'stored_total')).toBe(WORKERS);
-      expect(total(page, 'memory_entries')).toBe(WORKERS);
-    }
-  });
+test('GET /metrics shows no counter that goes back when a worker stands still, is killed or is replaced', async () => {
+  const { url, running } = house;
+  const before = total(await pageOfAll(), 'xmla_requests_total');
+  for (let asked = 0; asked < 10 * WORKERS; asked += 1) await askXmla(url, query);
+  const seen = [total(await pageOfAll(), 'xmla_requests_total')];
+  const look = async () => {
+    const page = await metrics();
+    seen.push(total(page, 'xmla_requests_total'));
+    return total(page, 'workers');
+  };
+  expect(seen).toEqual([before + 10 * WORKERS]);
 
-  test('shows no counter that goes back when a worker stands still, is killed or is replaced', async () => {
-    const { url, metrics, process } = await serve();
-    for (let asked = 0; asked < 10 * WORKERS; asked += 1) await askXmla(url, query);
-    const seen = [total(await pageOfAll(metrics), 'xmla_requests_total')];
-    const look = async () => {
-      const page = await metrics();
-      seen.push(total(page, 'xmla_requests_total'));
-      return total(page, 'workers');
-    };
-    expect(seen).toEqual([10 * WORKERS]);
-
-    const pids = childrenOf(process.pid);
-    const [victim = 0] = pids;
-    expect(pids).toHaveLength(WORKERS);
-    signalProcess(victim, 'SIGSTOP');
-    // What came to the one that stands still waits for it; the others answer.
-    const asked = [look(), look(), look(), look()];
-    let workers = await Promise.race(asked);
-    while (workers < WORKERS - 1) {
-      // Another one was late as well.
-      const more = [look(), look()];
-      asked.push(...more);
-      workers = await Promise.race(more);
-    }
-    expect(workers).toBe(WORKERS - 1);
-    signalProcess(victim, 'SIGCONT');
-    await Promise.all(asked);
-    signalProcess(victim, 'SIGKILL');
-    await processEnded(victim);
-    await look();
-    await until(() => process.log.some(({ msg }) => msg === 'worker-listens'));
-    while ((await look()) !== WORKERS);
-    await askXmla(url, query);
-    while ((await look()) !== WORKERS);
-    expect(seen).toEqual([...seen].sort((one, other) => one - other));
-    expect(seen.at(-1)).toBe(10 * WORKERS + 1);
-  });
+  const pids = childrenOf(running.pid);
+  const [victim = 0] = pids;
+  expect(pids).toHaveLength(WORKERS);
+  signalProcess(victim, 'SIGSTOP');
+  // What came to the one that stands still waits for it; the others answer.
+  const asked = [look(), look(), look(), look()];
+  let workers = await Promise.race(asked);
+  while (workers < WORKERS - 1) {
+    // Another one was late as well.
+    const more = [look(), look()];
+    asked.push(...more);
+    workers = await Promise.race(more);
+  }
+  expect(workers).toBe(WORKERS - 1);
+  signalProcess(victim, 'SIGCONT');
+  await Promise.all(asked);
+  signalProcess(victim, 'SIGKILL');
+  await processEnded(victim);
+  await look();
+  await until(() => running.log.some(({ msg }) => msg === 'worker-listens'));
+  while ((await look()) !== WORKERS);
+  await askXmla(url, query);
+  while ((await look()) !== WORKERS);
+  expect(seen).toEqual([...seen].sort((one, other) => one - other));
+  expect(seen.at(-1)).toBe(before + 10 * WORKERS + 1);
 });

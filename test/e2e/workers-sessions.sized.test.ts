@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemClock } from '../../src/common/clock.ts';
-import { createPrimary, type Primary } from '../../src/workers/primary.ts';
+import { createPrimary } from '../../src/workers/shared.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { linkPair, type LinkPair } from '../support/link-pair.ts';
 import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
@@ -35,7 +35,7 @@ afterEach(async () => {
   await engine?.close();
 });
 
-function newPrimary(): Primary {
+function newPrimary() {
   return createPrimary({
     clock: systemClock,
     newToken: randomUUID,
@@ -43,7 +43,10 @@ function newPrimary(): Primary {
   });
 }
 
-async function join(primary: Primary, kind: (typeof KINDS)[number]): Promise<Worker> {
+async function join(
+  primary: ReturnType<typeof newPrimary>,
+  kind: (typeof KINDS)[number],
+): Promise<Worker> {
   const pair = linkPair(PATIENCE);
   primary.attach(pair.primary);
   let worker: Worker | undefined;

@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { makeAuthority, type Certificate } from '../support/certificates.ts';
@@ -13,6 +13,8 @@ import {
   NEW,
   run,
   serve,
+  serveForAll,
+  type SharedHouse,
   messages,
   linesOf,
   whoStored,
@@ -21,8 +23,34 @@ import {
 } from '../support/worker-processes.ts';
 
 describe('workers without Redis', () => {
+  let house: SharedHouse;
+  beforeAll(async () => {
+    house = await serveForAll({
+      workers: 2,
+      engine: { url: engine.url },
+      cache: { lease: '100ms' },
+      limits: { head_timeout: '2s' },
+    });
+  });
+  afterAll(() => house.close());
+
+  test('show one log of purges', async () => {
+    const { url } = house;
+    await clearCache(url);
+    const headers = { authorization: basic('ADMIN') };
+    for (let turn = 0; turn < 6; turn += 1) {
+      let told: { complete: boolean; purges: readonly unknown[] };
+      // It is written after the answer, and not whole where the primary process is asked in vain.
+      do {
+        const { text } = await send(url, { path: '/admin/purges', headers });
+        told = JSON.parse(text) as typeof told;
+      } while (!told.complete || told.purges.length === 0);
+      expect(told).toMatchObject({ complete: true, purges: [{ principal: 'ADMIN' }] });
+    }
+  });
+
   test('all listen on one port, and each answers from its own memory', async () => {
-    const { running, url, workers } = await serve();
+    const { running, url, workers } = house;
     expect(workers).toHaveLength(2);
     expect(linesOf(running, 'listening')).toEqual([expect.objectContaining({ url, workers: 2 })]);
     await warm(running, url);
@@ -42,7 +70,9 @@ describe('workers without Redis', () => {
   });
 
   test('answer nothing older than a purge at one of them, once that is acknowledged', async () => {
-    const { running, url } = await serve();
+    const { running, url } = house;
+    // Nothing is in their memories any more.
+    await clearCache(url);
     await warm(running, url);
     engine.answerWith(sendXml(NEW));
     const receipt = await clearCache(url);
@@ -55,23 +85,8 @@ describe('workers without Redis', () => {
     expect(new Set(answers.map(({ text }) => text))).toEqual(new Set([NEW]));
   });
 
-  test('show one log of purges', async () => {
-    const { url } = await serve();
-    await clearCache(url);
-    const headers = { authorization: basic('ADMIN') };
-    for (let turn = 0; turn < 6; turn += 1) {
-      let told: { complete: boolean; purges: readonly unknown[] };
-      // It is written after the answer, and not whole where the primary process is asked in vain.
-      do {
-        const { text } = await send(url, { path: '/admin/purges', headers });
-        told = JSON.parse(text) as typeof told;
-      } while (!told.complete || told.purges.length === 0);
-      expect(told).toMatchObject({ complete: true, purges: [{ principal: 'ADMIN' }] });
-    }
-  });
-
   test('have one storage', async () => {
-    const { url } = await serve();
+    const { url } = house;
     const headers = { authorization: basic('ADMIN'), 'content-type': 'application/json' };
     const contains = [{ type: 'user', name: 'alice' }];
     const body = JSON.stringify({ name: 'Analysts', contains, description: '' });
@@ -85,31 +100,27 @@ describe('workers without Redis', () => {
       expect(text).toContain('Analysts');
     }
   });
-});
 
-test('workers close connections whose heads are late, and take a request that comes in pieces', async () => {
-  const { url } = await serve({
-    workers: 2,
-    engine: { url: engine.url },
-    limits: { head_timeout: '1s' },
-  });
-  // Each of the workers has one of them.
-  const late = Array.from({ length: 2 }, async () => {
-    const socket = connect(portOf(url), '127.0.0.1', () =>
-      socket.write('GET /health/live HTTP/1.1\r\n'),
-    );
+  test('close connections whose heads are late, and take a request that comes in pieces', async () => {
+    const { url } = house;
+    // Each of the workers has one of them.
+    const late = Array.from({ length: 2 }, async () => {
+      const socket = connect(portOf(url), '127.0.0.1', () =>
+        socket.write('GET /health/live HTTP/1.1\r\n'),
+      );
+      const [answer] = (await once(socket, 'data')) as [Buffer];
+      await once(socket, 'close');
+      return String(answer);
+    });
+    for (const answer of await Promise.all(late)) expect(answer).toMatch(/^HTTP\/1\.1 408 /u);
+    const socket = connect({ port: portOf(url), host: '127.0.0.1', allowHalfOpen: true });
+    socket.write('GET /health/live HTTP/1.1\r\nhost: here\r\n');
+    await once(socket, 'connect');
+    // The end of what a client sends is not the end of its connection.
+    socket.end('connection: close\r\n\r\n');
     const [answer] = (await once(socket, 'data')) as [Buffer];
-    await once(socket, 'close');
-    return String(answer);
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /u);
   });
-  for (const answer of await Promise.all(late)) expect(answer).toMatch(/^HTTP\/1\.1 408 /u);
-  const socket = connect({ port: portOf(url), host: '127.0.0.1', allowHalfOpen: true });
-  socket.write('GET /health/live HTTP/1.1\r\nhost: here\r\n');
-  await once(socket, 'connect');
-  // The end of what a client sends is not the end of its connection.
-  socket.end('connection: close\r\n\r\n');
-  const [answer] = (await once(socket, 'data')) as [Buffer];
-  expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /u);
 });
 
 test('workers speak HTTPS, and a renewed certificate counts at all of them', async () => {
@@ -134,7 +145,7 @@ test('a start that fails because the port is taken says so in one line and ends 
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
-  const running = run(folder.write({ workers: 3, engine: { url: engine.url }, listen: { port } }));
+  const running = run(folder.write({ workers: 2, engine: { url: engine.url }, listen: { port } }));
   const { exit, stderr } = await running.ended;
   expect([exit, stderr]).toEqual([
     1,

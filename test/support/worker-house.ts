@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
 import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
-import { createPrimary } from '../../src/workers/primary.ts';
 import {
+  createPrimary,
   createWorkerFreshness,
   createWorkerPurgeLines,
-} from '../../src/workers/shared-freshness.ts';
+} from '../../src/workers/shared.ts';
 import { handClock, type HandClock } from '../unit/cache/fakes.ts';
 import { linkPair, type LinkPair } from './link-pair.ts';
 import { sessionFace, type SessionFace } from './session-face.ts';

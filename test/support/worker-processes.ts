@@ -10,6 +10,7 @@ import {
   type GatewayProcess,
 } from './gateway-process.ts';
 import { askXmla, send } from './http-client.ts';
+import { childrenOf } from './oracle/process-states.ts';
 import { sendXml, startStubEngine, type StubEngine } from './stub-engine.ts';
 import { basic } from './test-gateway.ts';
 
@@ -72,6 +73,25 @@ export async function serve(settings: Record<string, unknown> = {}) {
   const url = await listening(running);
   return { running, url, workers: workersOf(running) };
 }
+export type SharedHouse = Awaited<ReturnType<typeof serveForAll>>;
+
+/** For several tests, in a folder of its own; whoever starts it closes it. */
+export async function serveForAll(settings: Record<string, unknown>) {
+  const own = await configFolder();
+  const running = runMain(['serve', '--config', own.write(settings)]);
+  const url = await listening(running);
+  return {
+    running,
+    url,
+    workers: childrenOf(running.pid),
+    async close() {
+      running.kill('SIGTERM');
+      await running.ended;
+      own.remove();
+    },
+  };
+}
+
 export const messages = (running: GatewayProcess) => running.log.map(({ msg }) => msg);
 export const linesOf = (running: GatewayProcess, message: string) =>
   running.log.filter(({ msg }) => msg === message);

@@ -161,10 +161,7 @@ describe('imports', () => {
     ['ioredis', /^src\/redis\//],
     ['undici', /^src\/engine\//],
     ['http-proxy-middleware', /^src\/proxy\//],
-    [
-      'express',
-      /^src\/(app\.ts|compose\/api-backend\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/,
-    ],
+    ['express', /^src\/(app\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],

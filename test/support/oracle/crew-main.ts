@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { CrewOrder, CrewTold, Weather } from './crew.ts';
-import type * as PrimaryModule from '../../../src/workers/primary.ts';
+import type * as PrimaryModule from '../../../src/workers/shared.ts';
 import type * as LinkModule from '../../../src/workers/link.ts';
 import type * as ClockModule from '../../../src/common/clock.ts';
 
@@ -17,9 +17,9 @@ const LATEST = 250;
 
 const [source = '', longestLease] = process.argv.slice(2);
 const part = (file: string): Promise<unknown> => import(pathToFileURL(join(source, file)).href);
-const { createPrimary } = (await part('workers/primary.ts')) as typeof PrimaryModule;
+const { createPrimary } = (await part('workers/shared.ts')) as typeof PrimaryModule;
 const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
-const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
+const { systemClock } = (await part('common/clock.ts')) as typeof ClockModule;
 
 const primary = createPrimary({
   clock: systemClock,

@@ -20,7 +20,7 @@ const part = (path: string): Promise<unknown> => import(pathToFileURL(join(sourc
 const { createGateway } = (await part('gateway.ts')) as typeof GatewayModule;
 const { loadConfig } = (await part('config/load-config.ts')) as typeof ConfigModule;
 const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
-const { systemClock } = (await part('clock.ts')) as typeof ClockModule;
+const { systemClock } = (await part('common/clock.ts')) as typeof ClockModule;
 
 const config = loadConfig({
   file,

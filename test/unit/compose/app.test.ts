@@ -7,10 +7,8 @@ import { hash } from 'bcrypt';
 import supertest from 'supertest';
 import { stringify } from 'yaml';
 import { systemClock } from '../../../src/common/clock.ts';
-import { createBodies } from '../../../src/compose/bodies.ts';
-import { cacheLimits } from '../../../src/compose/cache-backend.ts';
 import { createCache } from '../../../src/compose/cache.ts';
-import type { Parts } from '../../../src/compose/parts.ts';
+import { createBodies, type Parts } from '../../../src/compose/parts.ts';
 import { createRuntime, type Runtime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -47,8 +45,7 @@ beforeAll(async () => {
   if (config.storage.driver === 'http') throw new Error('not the default');
   const bodies = createBodies(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const limits = () => cacheLimits(config);
-  const cache = await createCache(config.cache, limits, parts, bodies, clearing);
+  const cache = await createCache(config, parts, bodies, clearing);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
   const names = createKnownNames(parts);
   const metrics = createMetrics(names, {

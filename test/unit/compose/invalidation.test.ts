@@ -1,14 +1,15 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createInvalidation } from '../../../src/compose/invalidation.ts';
-import type { Stale } from '../../../src/common/events.ts';
+import type { Purges } from '../../../src/cache/purge/purge.ts';
 import { purgedScopes } from '../../../src/cache/purge/scopes.ts';
+import type { Stale } from '../../../src/common/events.ts';
+import { createPurging } from '../../../src/compose/purges.ts';
 
 const SALES = { project: 'Sales' };
 
 function setUp(given: { ok?: boolean } = {}) {
   const { ok = true } = given;
   const told: unknown[] = [];
-  const invalidation = createInvalidation({
+  const purges: Purges = {
     async purge(stale: Stale, order) {
       told.push(['purge', stale, order]);
       const scopes = purgedScopes(stale);
@@ -26,8 +27,13 @@ function setUp(given: { ok?: boolean } = {}) {
       told.push(['renew', stale]);
       return ok;
     },
-  });
-  return { ...invalidation, told };
+  };
+  const { invalidate, close } = createPurging(
+    purges,
+    () => 0,
+    () => {},
+  );
+  return { invalidate, close, told };
 }
 
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { createPurgeRepeats } from '../../../src/compose/purge-repeats.ts';
+import type { PurgeOrder, PurgeOutcome, Purges } from '../../../src/cache/purge/purge.ts';
 import type { GatewayEvent, Stale } from '../../../src/common/events.ts';
-import type { PurgeOrder, PurgeOutcome } from '../../../src/cache/purge/purge.ts';
+import { createPurging } from '../../../src/compose/purges.ts';
 
 const SALES = { project: 'Sales' };
 const ORDER = { principal: 'ADMIN', cause: 'clear-cache', authorization: 'Basic x' } as const;
@@ -14,14 +14,18 @@ function setUp(
   const events: GatewayEvent[] = [];
   const state = { pause: given.pause ?? PAUSE, id: undefined as string | undefined };
   const outcome = given.outcome ?? ((id, scope) => ({ ok: true, receipt: receipt(id, scope) }));
-  const repeats = createPurgeRepeats({
+  const purges: Purges = {
     async purge(...order) {
       asked.push(order);
       return outcome(state.id ?? `id ${asked.length}`, order[0]);
     },
-    pause: () => state.pause,
-    emit: (event) => events.push(event),
-  });
+    renew: async () => true,
+  };
+  const repeats = createPurging(
+    purges,
+    () => state.pause,
+    (event) => events.push(event),
+  );
   return { ...repeats, asked, events, state };
 }
 

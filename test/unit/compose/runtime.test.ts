@@ -7,10 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import { systemClock } from '../../../src/common/clock.ts';
-import { createBodies } from '../../../src/compose/bodies.ts';
-import { cacheLimits } from '../../../src/compose/cache-backend.ts';
 import { createCache } from '../../../src/compose/cache.ts';
-import type { Parts } from '../../../src/compose/parts.ts';
+import { createBodies, type Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -44,7 +42,7 @@ async function makeRuntime() {
   if (config.storage.driver === 'http') throw new Error('not the default');
   const bodies = createBodies(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const cache = await createCache(config.cache, () => cacheLimits(config), parts, bodies, clearing);
+  const cache = await createCache(config, parts, bodies, clearing);
   const storage = await createStorage(config.storage, [], parts);
   const names = createKnownNames(parts);
   const runtime = await createRuntime(config, {

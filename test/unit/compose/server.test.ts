@@ -22,8 +22,7 @@ const REQUEST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
 /** A server that answers when a test says so. */
 async function house() {
   const handled: ServerResponse[] = [];
-  const server = createGatewayServer(CONFIG, {
-    handler: (_request, response) => void handled.push(response),
+  const server = createGatewayServer(CONFIG, (_request, response) => void handled.push(response), {
     clock: systemClock,
     emit() {},
   });

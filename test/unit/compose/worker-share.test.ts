@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { workerShare } from '../../../src/compose/worker-share.ts';
+import { workerShare } from '../../../src/compose/lead-workers.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { fakeReadFile } from '../config/fake-files.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
 import { createLoginThrottle, type Admission } from '../../../src/auth/login-throttle.ts';
-import { LOGINS, loginsAtPrimary, loginsService } from '../../../src/workers/logins.ts';
+import { createPrimary, loginsAtPrimary } from '../../../src/workers/shared.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { createTestClock } from '../auth/support.ts';
 import { quiet } from '../cache/fakes.ts';
@@ -12,10 +13,14 @@ const [LONG, BRIEF] = [60_000, 20];
 /** One primary process and so many workers. */
 function crew(workers = 2) {
   const clock = createTestClock();
-  const service = loginsService(createLoginThrottle({ clock }));
+  const primary = createPrimary({
+    clock: { ...clock, wall: clock.now },
+    newToken: randomUUID,
+    orphanLease: 0,
+  });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);
-    pair.primary.serve(LOGINS, service);
+    primary.attach(pair.primary);
     return pair;
   });
   const logins = links.map(({ worker }) => loginsAtPrimary(worker, createLoginThrottle({ clock })));
@@ -135,7 +140,7 @@ describe('while the primary process does not answer', () => {
     if (service === undefined) {
       pair.toWorker.hold();
       pair.within = BRIEF;
-    } else pair.primary.serve(LOGINS, service);
+    } else pair.primary.serve('logins', service);
     const all = await Promise.all(Array.from({ length: 60 }, (_, turn) => admit(turn)));
     pair.toWorker.release();
     expect(all.filter(({ wait }) => wait === 0)).toHaveLength(10);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { createPrimaryMetrics, METRICS, metricsOfAll } from '../../../src/workers/metrics.ts';
+import { createPrimaryMetrics, metricsOfAll } from '../../../src/workers/metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
 import { anyName, bodyAccount, quiet } from '../cache/fakes.ts';
 
@@ -20,12 +20,11 @@ function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
 const [LONG, BRIEF] = [60_000, 20];
 
 function crew() {
-  const primary = createPrimaryMetrics();
+  const attach = createPrimaryMetrics();
   return {
     join(held: Parameters<typeof ownMetrics>[0] = {}) {
       const pair = linkPair(LONG);
-      pair.primary.serve(METRICS, primary.service);
-      const leave = primary.join(pair.primary);
+      const leave = attach(pair.primary);
       const own = ownMetrics(held);
       const metrics = metricsOfAll(pair.worker, own);
       return {
@@ -156,7 +155,7 @@ describe('GET /metrics of any worker', () => {
   test('leaves out a worker that tells something else', async () => {
     const { join } = crew();
     const [one, two] = [join(), join()];
-    two.worker.serve(METRICS, { report: () => [{ name: 'mdx_gateway_workers' }] });
+    two.worker.serve('metrics', { report: () => [{ name: 'mdx_gateway_workers' }] });
     expect(figure(await one.page(), 'workers')).toBe(1);
   });
 

@@ -1,16 +1,29 @@
 import { describe, expect, test } from '@jest/globals';
-import { createWorkerPool } from '../../../src/workers/worker-pool.ts';
-import { createPoolMember, type PoolMember } from '../../../src/workers/worker.ts';
+import { createWorkerPool, POOL, WORKER } from '../../../src/workers/pool.ts';
+import type { Link } from '../../../src/workers/link.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 interface FakeWorker {
   readonly pair: LinkPair;
-  readonly member: PoolMember;
+  readonly member: ReturnType<typeof memberOf>;
+  /** Resolves when it is told to stop. */
+  readonly stopped: Promise<void>;
   /** Configurations that it went over to. */
   readonly reloads: (string | undefined)[];
   killed: boolean;
   end(exit: number | string): void;
+}
+
+/** What a worker says to the pool. */
+function memberOf(link: Link) {
+  const say = (method: string, ...args: readonly unknown[]) =>
+    link.call(POOL, method, args, 60_000);
+  return {
+    configuration: () => say('configuration'),
+    ready: () => say('ready'),
+    failed: (message: string) => say('failed', message),
+  };
 }
 
 function poolOf(workers: number, { text = 'text', reload = async (_text?: string) => {} } = {}) {
@@ -18,7 +31,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
   const made: FakeWorker[] = [];
   const lines: unknown[] = [];
   const attached = new Set<unknown>();
-  const joined = new Set<unknown>();
   const pauses: { milliseconds: number; over: () => void }[] = [];
   let refusing: Error | undefined;
   const pool = createWorkerPool({
@@ -29,16 +41,22 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
       const ended = Promise.withResolvers<number | string>();
       const pair = linkPair();
       const reloads: (string | undefined)[] = [];
+      const stopped = Promise.withResolvers<void>();
       const worker: FakeWorker = {
+        stopped: stopped.promise,
         pair,
         reloads,
         killed: false,
         end: ended.resolve,
-        member: createPoolMember(pair.worker, async (next) => {
+        member: memberOf(pair.worker),
+      };
+      pair.worker.serve(WORKER, {
+        async reload(next: string) {
           reloads.push(next);
           await reload(next);
-        }),
-      };
+        },
+        stop: stopped.resolve,
+      });
       made.push(worker);
       return {
         id: made.length,
@@ -54,10 +72,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
     attach(link) {
       attached.add(link);
       return () => attached.delete(link);
-    },
-    join(link) {
-      joined.add(link);
-      return () => joined.delete(link);
     },
     clock,
     sleep: (milliseconds, signal) =>
@@ -77,7 +91,6 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
     made,
     lines,
     attached,
-    joined,
     pauses,
     refuse: (error: Error) => (refusing = error),
   };
@@ -87,9 +100,8 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
 async function started(workers: number, options: Parameters<typeof poolOf>[1] = {}) {
   const house = poolOf(workers, options);
   const starting = house.pool.start();
-  for (const { member } of house.made) await member.ready(() => {});
+  for (const { member } of house.made) await member.ready();
   await starting;
-  expect(house.joined.size).toBe(workers);
   return house;
 }
 
@@ -98,10 +110,10 @@ describe('the start of workers', () => {
     const { pool, made, lines } = poolOf(3);
     let over = false;
     void pool.start().then(() => (over = true));
-    for (const { member } of made.slice(1)) await member.ready(() => {});
+    for (const { member } of made.slice(1)) await member.ready();
     await quiet();
     expect(over).toBe(false);
-    await made[0]?.member.ready(() => {});
+    await made[0]?.member.ready();
     await quiet();
     expect([over, lines]).toEqual([true, []]);
   });
@@ -116,8 +128,8 @@ describe('the start of workers', () => {
   test('fails as a whole with the line of the first that cannot, and leaves none', async () => {
     const { pool, made, attached } = poolOf(3);
     const starting = pool.start();
-    await made[0]?.member.ready(() => {});
-    expect(await made[1]?.member.failed('the port is taken')).toBe(true);
+    await made[0]?.member.ready();
+    await made[1]?.member.failed('the port is taken');
     made[1]?.end(1);
     await expect(starting).rejects.toThrow(/^the port is taken$/);
     expect(made.map(({ killed }) => killed)).toEqual([true, false, true]);
@@ -127,7 +139,7 @@ describe('the start of workers', () => {
   test('fails when one ends that was ready before the others', async () => {
     const { pool, made } = poolOf(2);
     const starting = pool.start();
-    await made[0]?.member.ready(() => {});
+    await made[0]?.member.ready();
     made[0]?.end('SIGKILL');
     await expect(starting).rejects.toThrow('a worker ended with SIGKILL before it listened');
     expect(made[1]?.killed).toBe(true);
@@ -146,14 +158,14 @@ describe('the start of workers', () => {
 
 describe('a worker that ends', () => {
   test('is replaced, the first time after a second, and longer each time when it dies at once', async () => {
-    const { made, lines, pauses, clock, attached, joined } = await started(1);
+    const { made, lines, pauses, clock, attached } = await started(1);
     const expected = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
     for (const milliseconds of expected) {
       made.at(-1)?.end(1);
       await quiet();
       expect(pauses.at(-1)?.milliseconds).toBe(milliseconds);
       const before = made.length;
-      expect([attached.size, joined.size]).toEqual([0, 0]);
+      expect(attached.size).toBe(0);
       pauses.at(-1)?.over();
       await quiet();
       expect([made.length, attached.size]).toEqual([before + 1, 1]);
@@ -172,7 +184,7 @@ describe('a worker that ends', () => {
     });
     pauses.at(-1)?.over();
     await quiet();
-    await made.at(-1)?.member.ready(() => {});
+    await made.at(-1)?.member.ready();
     expect(lines.at(-1)).toMatchObject({ msg: 'worker-listens', worker: 9, pid: 109 });
   });
 
@@ -234,7 +246,7 @@ describe('a shutdown', () => {
     const { pool, made, lines } = await started(2);
     let over = false;
     const stopping = pool.stop(60_000).then(() => (over = true));
-    await Promise.all(made.map(({ member }) => member.stopped));
+    await Promise.all(made.map(({ stopped }) => stopped));
     made[0]?.end(0);
     await quiet();
     expect(over).toBe(false);

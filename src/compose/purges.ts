@@ -1,0 +1,112 @@
+import type { Purge, Purges } from '../cache/purge/purge.ts';
+import { purgedScopes } from '../cache/purge/scopes.ts';
+import type { Emit, Invalidate, Stale } from '../common/events.ts';
+
+/** So many purges may wait for their repetition. */
+const MAX_REPEATS = 2_000;
+/** So many of them are named when they are given up. */
+const MAX_NAMED = 20;
+/**
+ * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server
+ * that works on, or an engine that reads its data anew. What it would make stale is dropped again so long after it, and
+ * after the time before (ms): the last time an hour after the change.
+ */
+const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
+/** Of so many scopes at most it is kept that they are dropped again; of more, everything is. */
+const MAX_SERIES = 2_000;
+
+/**
+ * Purges as clients and changes ask for them, with those that follow them later.
+ * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for at every purge, so that
+ *   a reload changes it
+ */
+export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
+  /** By the id of a run, which those share who share the run. */
+  const repeats = createTimers();
+  /** By scopes: spellings of one project share a series, as they share an epoch. */
+  const series = createTimers();
+  let closed = false;
+
+  /**
+   * Each purge by clearCache is made once more after a while, for loads that show their data bit by bit: what was read
+   * in the middle of one is dropped then. Only one whose epochs were renewed; one that is owed is to be called again
+   * anyway.
+   */
+  const purge: Purge = async (stale, order) => {
+    const outcome = await purges.purge(stale, order);
+    const { principal, cause } = order;
+    if (closed || cause !== 'clear-cache' || !('receipt' in outcome)) return outcome;
+    const { id } = outcome.receipt;
+    const after = pause();
+    if (after <= 0 || repeats.set.has(id)) return outcome;
+    if (repeats.set.size < MAX_REPEATS) {
+      repeats.start(id, stale, [after], () => purges.purge(stale, { principal, cause: 'repeat' }));
+    } else {
+      const message = `a purge of ${named(stale)} is not repeated: ${MAX_REPEATS} others wait for their repetition`;
+      emit({ type: 'warning', message });
+    }
+    return outcome;
+  };
+
+  /** What changes of datasets, and statements at the engine, do to the cache. */
+  const invalidate: Invalidate = async (stale, principal, state, cause = 'change') => {
+    if (state === 'before') return purges.renew(stale);
+    const drop = (what: Stale) => purges.purge(what, { principal, cause });
+    const { ok } = await drop(stale);
+    if (state === 'unknown' && !closed) dropAgain(stale, drop);
+    return ok;
+  };
+
+  /** From the beginning, whatever was left of an earlier change: the last drop comes an hour after the last change. */
+  function dropAgain(changed: Stale, drop: (what: Stale) => unknown): void {
+    const isFull = series.set.size >= MAX_SERIES && !series.set.has(nameOf(changed));
+    const stale = isFull ? 'everything' : changed;
+    // From now on it drops whatever they would, and its last time is not before theirs.
+    if (stale === 'everything') series.clear();
+    series.start(nameOf(stale), stale, DROPPED_AGAIN, () => drop(stale));
+  }
+
+  return {
+    purge,
+    invalidate,
+    /** Gives up what was still to be done. Warns of what was to be repeated. */
+    close(): void {
+      closed = true;
+      series.clear();
+      const scopes = [...new Set([...repeats.set.values()].map(({ stale }) => named(stale)))];
+      repeats.clear();
+      if (scopes.length === 0) return;
+      const more = scopes.length > MAX_NAMED ? ` and ${scopes.length - MAX_NAMED} more` : '';
+      const message = `purges that were to be repeated are not: ${scopes.slice(0, MAX_NAMED).join(', ')}${more}`;
+      emit({ type: 'warning', message });
+    },
+  };
+}
+
+/** What is dropped later, by names. */
+function createTimers() {
+  const set = new Map<string, { readonly stale: Stale; readonly timer: NodeJS.Timeout }>();
+
+  /** In place of what the name stood for. @param pauses before each time (ms) */
+  function start(name: string, stale: Stale, pauses: readonly number[], act: () => unknown): void {
+    const [pause, ...later] = pauses;
+    clearTimeout(set.get(name)?.timer);
+    set.delete(name);
+    if (pause === undefined) return;
+    const timer = setTimeout(() => {
+      start(name, stale, later, act);
+      void act();
+    }, pause);
+    set.set(name, { stale, timer: timer.unref() });
+  }
+
+  function clear(): void {
+    for (const { timer } of set.values()) clearTimeout(timer);
+    set.clear();
+  }
+
+  return { set: set as ReadonlyMap<string, { readonly stale: Stale }>, start, clear };
+}
+
+const nameOf = (stale: Stale) => purgedScopes(stale).join();
+const named = (stale: Stale) => (typeof stale === 'string' ? stale : stale.project);

@@ -1,0 +1,200 @@
+import type { Socket } from 'node:net';
+import type { Clock } from '../common/clock.ts';
+import type { createLog } from '../observability/log.ts';
+import { messageOf, type Link } from './link.ts';
+
+/** One worker process, as the primary process sees it. */
+export interface WorkerProcess {
+  readonly id: number;
+  readonly pid: number | undefined;
+  readonly link: Link;
+  /** Ends it at once. */
+  kill(): void;
+  /** Its exit code, or the name of the signal that ended it. */
+  readonly ended: Promise<number | string>;
+}
+
+/**
+ * The service by which a worker reports to the pool: `configuration` tells that with which all run, and how many run;
+ * `ready` that it takes connections from now on; `failed` in one line why it cannot start.
+ */
+export const POOL = 'pool';
+/** The service of a worker that takes the orders of the pool: `reload` with the text of a configuration, and `stop`. */
+export const WORKER = 'worker';
+/** The service of a worker that takes connections: `take`. */
+export const CONNECTIONS = 'connections';
+
+/** A worker that lived for less died at once: the next one waits, longer each time (ms). */
+const STEADY = 30_000;
+const FIRST_PAUSE = 1_000;
+const LONGEST_PAUSE = 30_000;
+/** What the primary process may take to answer a worker while it starts many (ms). */
+export const START_DEADLINE = 30_000;
+/** What going over to a configuration may take: a Redis that does not answer is waited for a while (ms). */
+const RELOAD_DEADLINE = 60_000;
+
+/**
+ * The worker processes, whose number it keeps, and to which it gives connections in turn. Each has at most one that it
+ * has not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
+ * @param options.attach serves what workers share; what it returns is called when the worker is gone
+ * @param options.text of the configuration file; undefined: there is none
+ * @param options.sleep rejects when the signal aborts
+ * @param options.url where the workers can be reached
+ */
+export function createWorkerPool(options: {
+  workers: number;
+  text: string | undefined;
+  fork: () => WorkerProcess;
+  attach: (link: Link) => () => void;
+  clock: Pick<Clock, 'now'>;
+  sleep: (milliseconds: number, signal: AbortSignal) => Promise<unknown>;
+  log: Pick<ReturnType<typeof createLog>, 'info' | 'error'>;
+  url: () => string;
+}) {
+  const { workers, clock, log } = options;
+  let { text } = options;
+  const alive = new Set<WorkerProcess>();
+  /** Those that take connections. */
+  const serving = new Set<Link>();
+  /** … and have taken the latest one that they were given, those that wait longest first. */
+  const free = new Set<Link>();
+  const untaken: Socket[] = [];
+  const stopping = new AbortController();
+  let lives: readonly Promise<void>[] = [];
+  let started = false;
+
+  async function hand(link: Link, connection: Socket): Promise<void> {
+    try {
+      await link.call(CONNECTIONS, 'take', [], Infinity, connection);
+      if (serving.has(link)) free.add(link);
+    } catch {
+      // The worker is gone.
+    } finally {
+      // The worker has a copy of its own, if it took it.
+      connection.destroy();
+    }
+    match();
+  }
+
+  function match(): void {
+    for (const link of free) {
+      const connection = untaken.shift();
+      if (connection === undefined) return;
+      free.delete(link);
+      void hand(link, connection);
+    }
+  }
+
+  function closeUntaken(): void {
+    for (const connection of untaken.splice(0)) connection.destroy();
+  }
+
+  /** One worker from its start to its end. */
+  async function runOne(onReady: () => void) {
+    const worker = options.fork();
+    const { link, id, pid } = worker;
+    let problem: string | undefined;
+    const detach = options.attach(link);
+    link.serve(POOL, {
+      // All run with the same one, whatever the file says when one of them starts again.
+      configuration: () => ({ text, workers }),
+      ready() {
+        serving.add(link);
+        free.add(link);
+        match();
+        onReady();
+        if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
+      },
+      failed: (said: string) => void (problem = said),
+    });
+    alive.add(worker);
+    const exit = await worker.ended;
+    alive.delete(worker);
+    serving.delete(link);
+    free.delete(link);
+    if (serving.size === 0) closeUntaken();
+    detach();
+    link.close();
+    return { worker: id, pid, exit, problem };
+  }
+
+  /** One worker after the other, until all are to stop. @throws when one ends before all have started */
+  async function keepOne(onReady: () => void): Promise<void> {
+    let quickDeaths = 0;
+    while (!stopping.signal.aborted) {
+      const born = clock.now();
+      const end = await runOne(onReady).catch((error: unknown) => ({
+        // The system could not make it.
+        exit: 'not forked',
+        problem: messageOf(error),
+      }));
+      if (stopping.signal.aborted) return;
+      if (!started) {
+        throw new Error(end.problem ?? `a worker ended with ${end.exit} before it listened`);
+      }
+      quickDeaths = clock.now() - born < STEADY ? quickDeaths + 1 : 0;
+      const pause =
+        quickDeaths === 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (quickDeaths - 1));
+      // After `pause` ms another one takes its place.
+      log.error({ ...end, pause }, 'worker-ended');
+      await options.sleep(pause, stopping.signal).catch(() => {});
+    }
+  }
+
+  /** Has them finish what is under way. @param deadline milliseconds after which those that are left are killed */
+  async function stop(deadline: number): Promise<void> {
+    stopping.abort();
+    closeUntaken();
+    const timer = setTimeout(() => {
+      for (const worker of alive) worker.kill();
+    }, deadline);
+    for (const { link } of alive) link.call(WORKER, 'stop', [], deadline).catch(() => {});
+    await Promise.allSettled(lives);
+    clearTimeout(timer);
+  }
+
+  return {
+    /**
+     * Starts them. Resolves when all are ready.
+     * @throws with the line of the first one that cannot start; then none is left
+     */
+    async start(): Promise<void> {
+      const ready = Array.from({ length: workers }, () => Promise.withResolvers<void>());
+      lives = ready.map(({ resolve }) => keepOne(resolve));
+      try {
+        await Promise.race([Promise.all(ready.map(({ promise }) => promise)), Promise.all(lives)]);
+        started = true;
+      } catch (error) {
+        await stop(0);
+        throw error;
+      }
+    },
+    /**
+     * Has each of them go over to a configuration.
+     * @returns one line for each that keeps its current configuration
+     */
+    async reload(next: string | undefined) {
+      text = next;
+      // Also those that start: they may have begun with the configuration before this one.
+      const lines = [...alive].map(async (worker) => {
+        try {
+          await worker.link.call(WORKER, 'reload', [next], RELOAD_DEADLINE);
+          return [];
+        } catch (error) {
+          // One that has ended meanwhile keeps nothing.
+          return alive.has(worker) ? [{ worker: worker.id, problem: messageOf(error) }] : [];
+        }
+      });
+      return (await Promise.all(lines)).flat();
+    },
+    /** @param connection not read from yet */
+    give(connection: Socket): void {
+      // Its client may go before a worker has it.
+      connection.on('error', () => {});
+      untaken.push(connection);
+      if (stopping.signal.aborted || serving.size === 0) closeUntaken();
+      else match();
+    },
+    stop,
+  };
+}
