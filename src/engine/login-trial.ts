@@ -1,9 +1,9 @@
 import type { EngineConfig } from '../config/config.ts';
 import type { Emit } from '../common/events.ts';
 import { NotConnected } from '../proxy/upstream.ts';
-import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
-import { SOAP, XMLA } from '../xmla/namespaces.ts';
-import { soapActionOf } from '../xmla/request/soap-action.ts';
+import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/watch-answer.ts';
+import { SOAP, XMLA } from '../xmla/names.ts';
+import { soapActionOf } from '../xmla/names.ts';
 import { askOnce, inTime } from './client.ts';
 import { engineTarget } from './engine-target.ts';
 import { reportFailure } from './failure.ts';

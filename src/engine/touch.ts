@@ -1,9 +1,9 @@
 import { bodyUpTo } from '../proxy/answer.ts';
 import type { AnswerHead } from '../cache/query.ts';
-import { SOAP, XMLA } from '../xmla/namespaces.ts';
-import { soapActionOf } from '../xmla/request/soap-action.ts';
+import { SOAP, XMLA } from '../xmla/names.ts';
+import { soapActionOf } from '../xmla/names.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
-import { isElement, readTree } from '../xml/read-tree.ts';
+import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { decodeText } from '../xml/text-encoding.ts';
 import type { Engine, QueryHeaders, Touch } from './engine.ts';
 

@@ -8,7 +8,7 @@ import { extendProfile, sessionProfile } from '../sessions/profile.ts';
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession, SessionName, Sessions } from '../sessions/sessions.ts';
-import { foldName } from '../xmla/fold-name.ts';
+import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { Destination } from './query.ts';
 import type { UnderstoodRequest } from './understand.ts';

@@ -8,7 +8,7 @@ import { acceptedType, canonicalContentType, userAgentClass } from '../http/requ
 import { nameAsRead } from '../proxy/forwarded.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import { MAX_DEPTH } from '../xml/read-tree.ts';
+import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import {
@@ -17,15 +17,11 @@ import {
   type NamedCatalogs,
   type NamedCubes,
 } from '../xmla/request/named-objects.ts';
-import {
-  NOT_UNDERSTOOD,
-  passingChange,
-  type PassingChange,
-} from '../xmla/request/passing-changes.ts';
+import { NOT_UNDERSTOOD, passingChange, type PassingChange } from '../xmla/request/classify.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
-import { NO_SOURCES, sourcesOf } from '../xmla/mdx/statement-sources.ts';
+import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
+import { NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */

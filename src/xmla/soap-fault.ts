@@ -1,4 +1,4 @@
-import { SOAP } from './namespaces.ts';
+import { SOAP } from './names.ts';
 
 /** The Content-Type of a fault. */
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';

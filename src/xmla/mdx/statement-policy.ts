@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../fold-name.ts';
+import { foldName } from '../names.ts';
 import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 import type { MdxTokens } from './mdx-tokens.ts';
 

@@ -1,9 +1,9 @@
 import { isAscii } from 'node:buffer';
-import { hidesLetters, lettersOf } from './body-letters.ts';
-import { foldName } from '../fold-name.ts';
+import { hidesLetters, lettersOf } from './session-ids.ts';
+import { foldName } from '../names.ts';
 import { namesIdentity } from './property-policy.ts';
 import type { RequestReading } from './read-request.ts';
-import { readTree, type XmlElement } from '../../xml/read-tree.ts';
+import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
 /** WS-Security, in whatever version: so the namespace is not asked for. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlElement, XmlText } from 'libxml2-wasm';
 import { XmlScanner } from '../../../src/xml/xml-scanner.ts';
-import type { StartTag } from '../../../src/xml/start-tag.ts';
+import type { TagReader } from '../../../src/xml/start-tag.ts';
 import { fuzzSeed } from '../../support/mutate.ts';
 import { sizes } from '../../support/sizes.ts';
 
@@ -15,7 +15,7 @@ interface Told {
   children: Told[];
 }
 
-function toldBy(tag: StartTag): Told {
+function toldBy(tag: TagReader): Told {
   const attributes = tag.attributes().map(({ uri, local, value }) => `${uri}|${local}=${value}`);
   return {
     uri: tag.uri,
