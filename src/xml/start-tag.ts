@@ -26,18 +26,15 @@ export function unread(detail: string): XmlError {
 const SPACE = 0x20;
 export const BANG = 0x21;
 const QUOTE = 0x22;
-const HASH = 0x23;
 export const AMPERSAND = 0x26;
 const APOSTROPHE = 0x27;
 export const HYPHEN = 0x2d;
 export const SLASH = 0x2f;
-const SEMICOLON = 0x3b;
 export const LESS = 0x3c;
 const EQUALS = 0x3d;
 export const GREATER = 0x3e;
 export const QUESTION = 0x3f;
 export const BRACKET = 0x5d;
-const LOWER_X = 0x78;
 /** The first byte of U+F000 to U+FFFF, among which are the two that XML forbids. */
 const LAST_PLANE = 0xef;
 
@@ -70,13 +67,12 @@ export function isAllowed(bytes: Uint8Array, at: number): boolean {
   return byte >= SPACE || isWhite(byte);
 }
 
-const FORBIDDEN = stopsAt();
+/** A character that XML 1.0 forbids, in UTF-8. */
+const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
 
 /** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
-export function areAllowed(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at += 1)
-    if (FORBIDDEN[bytes[at] ?? 0] === 1 && !isAllowed(bytes, at)) return false;
-  return true;
+export function areAllowed(bytes: Buffer, from: number, to: number): boolean {
+  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
 }
 
 /** Bytes of ASCII to be compared. Not a Buffer, so that all that is compared is of one class. */
@@ -99,7 +95,8 @@ const NAMED: ReadonlyMap<string, string> = new Map([
   ['quot', '"'],
   ['apos', "'"],
 ]);
-const NAMED_REFERENCES = [...NAMED.keys()].map((name) => markOf(`&${name};`));
+const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
+const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
 
 /** Bytes of a reference; a real one takes at most ten. */
 const LONGEST_REFERENCE = 24;
@@ -113,32 +110,21 @@ export const ILL_FORMED = -2;
  * Reads the reference whose ampersand stands at `at` (XML 1.0 section 4.1).
  * @returns the index behind its semicolon, `UNFINISHED` or `ILL_FORMED`
  */
-export function referenceEnd(bytes: Uint8Array, at: number): number {
-  const { length } = bytes;
-  if (bytes[at + 1] !== HASH) {
-    for (const name of NAMED_REFERENCES) if (startsWith(bytes, at, name)) return at + name.length;
-    const isBegun = NAMED_REFERENCES.some((name) => startsWith(name, 0, bytes.subarray(at)));
-    return isBegun ? UNFINISHED : ILL_FORMED;
+export function referenceEnd(bytes: Buffer, at: number): number {
+  const text = bytes.toString('latin1', at, at + LONGEST_REFERENCE);
+  const [reference, number] = REFERENCE.exec(text) ?? [];
+  if (reference !== undefined) {
+    const isGood = number === undefined || isCharacter(codeOf(number));
+    return isGood ? at + reference.length : ILL_FORMED;
   }
-  const isHex = bytes[at + 2] === LOWER_X;
-  const start = at + (isHex ? 3 : 2);
-  let code = 0;
-  for (let index = start; index < at + LONGEST_REFERENCE; index += 1) {
-    const byte = bytes[index] ?? 0;
-    const digit = HEX_DIGITS[byte] ?? 16;
-    if (byte === SEMICOLON) return index > start && isCharacter(code) ? index + 1 : ILL_FORMED;
-    if (index >= length) return UNFINISHED;
-    if (digit >= (isHex ? 16 : 10)) return ILL_FORMED;
-    code = code * (isHex ? 16 : 10) + digit;
-  }
-  return ILL_FORMED;
+  const isBegun = text.length < LONGEST_REFERENCE && BEGUN_REFERENCE.test(text);
+  return isBegun ? UNFINISHED : ILL_FORMED;
 }
 
-/** The value of each byte as a digit; 16 for none. */
-const HEX_DIGITS = new Uint8Array(256).map((_, byte) => {
-  const digit = '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase());
-  return digit < 0 ? 16 : digit;
-});
+/** Of `60` or `x3c`. */
+function codeOf(number: string): number {
+  return Number(number.replace('x', '0x'));
+}
 
 /** Production 2 of XML 1.0. */
 function isCharacter(code: number): boolean {
@@ -149,11 +135,10 @@ function isCharacter(code: number): boolean {
 
 /** The text with its references replaced; all of them have been read by `referenceEnd`. */
 export function withoutReferences(text: string): string {
-  return text.replace(/&([^;]*);/g, (_, name: string) => {
-    if (!name.startsWith('#')) return NAMED.get(name) ?? '';
-    // `0x41` is a number of JavaScript as `x41` is one of XML.
-    return String.fromCodePoint(Number(name.replace('#x', '0x').replace('#', '')));
-  });
+  return text.replace(
+    /&([^;]*);/g,
+    (_, name: string) => NAMED.get(name) ?? String.fromCodePoint(codeOf(name.slice(1))),
+  );
 }
 
 /** Bytes of names, 1: every one that stands for itself, and those of longer characters, to be checked later. */
@@ -182,6 +167,7 @@ const XMLNS = 'http://www.w3.org/2000/xmlns/';
  */
 const PLAIN_NAMESPACE =
   /^(?:|urn:[\w.-]+(?:[:/][\w.-]+)*|https?:\/\/[\w.-]+(?::\d{1,5})?(?:\/[\w.~:-]*)*(?:#[\w-]*)?)$/;
+const PLAIN_XML = /^(?:lang=[^]*|space=(?:default|preserve))$/;
 /** Longer ones are of no engine and no client. */
 const LONGEST_NAMESPACE = 256;
 
@@ -234,6 +220,14 @@ const MOST_KEPT_BYTES = 32 * 1024;
 export type TagReaders = TagReader[];
 
 const NO_BYTES = Buffer.alloc(0);
+/** An attribute of the tag that was read last: where its value stands in the bytes at hand, and whether it holds references. */
+interface Attribute {
+  readonly name: Name;
+  readonly from: number;
+  readonly to: number;
+  readonly escaped: boolean;
+}
+
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
 /**
@@ -250,8 +244,6 @@ export class TagReader {
   end = 0;
   /** Whether it ends its element too. */
   empty = false;
-  /** How many attributes it has, with those that declare namespaces. */
-  attributeCount = 0;
   /** Its name, as it is spelt. */
   spelt: Uint8Array = NO_BYTES;
 
@@ -264,26 +256,22 @@ export class TagReader {
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
   ]);
-  /** The bindings in scope, each with what its prefix stood for before. */
-  readonly #bound: { readonly prefix: Prefix; readonly before: string | undefined }[] = [];
+  /** The bindings in scope, each with its element and what its prefix stood for before. */
+  readonly #bound: { prefix: Prefix; depth: number; before: string | undefined }[] = [];
 
   #bytes: Buffer = NO_BYTES;
   #base = 0;
   #serial = 0;
   /** Where the reading of the tag stands. */
   #index = 0;
-  // The attributes as columns: no object for each of them.
-  readonly #attributes: Name[] = [];
-  readonly #starts: number[] = [];
-  readonly #ends: number[] = [];
-  readonly #escaped: boolean[] = [];
+  #attributes: Attribute[] = [];
 
   constructor() {
     this.#last = this.#newName('', '', '');
   }
 
   /**
-   * Begins a document; the one before must have been read to its end.
+   * Begins a document.
    * @param resolve whether prefixes are looked up; false where any name will do
    */
   begin(resolve: boolean): void {
@@ -291,36 +279,36 @@ export class TagReader {
     this.uri = '';
   }
 
-  /** Lets go of a document that was read to its end. @returns whether it knows so few names that it may be kept */
+  /** Lets go of the document. @returns whether it knows so few names that it may be kept for another */
   finish(): boolean {
     this.#bytes = NO_BYTES;
+    this.#attributes = [];
+    while (this.#bound.length > 0) this.#unbind();
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
 
-  /** How many declarations are in scope. */
-  get declarations(): number {
-    return this.#bound.length;
+  #unbind(): void {
+    const last = this.#bound.pop();
+    if (last !== undefined) last.prefix.uri = last.before;
   }
 
-  /** Ends the scopes within which more than so many declarations are in scope. */
-  release(declarations: number): void {
-    while (this.#bound.length > declarations) {
-      const last = this.#bound.pop();
-      if (last !== undefined) last.prefix.uri = last.before;
-    }
+  /** Ends the scope of the open element that so many others are around. */
+  close(depth: number): void {
+    while (this.#bound.at(-1)?.depth === depth) this.#unbind();
   }
 
   /**
    * Reads the start tag at `at` and binds the prefixes that it declares.
    * @param base the offset of the first of the bytes in the document
+   * @param depth how many elements are around it
    * @returns the index of its last byte; -1 when the bytes end before it does, and nothing was bound then
    */
-  read(bytes: Buffer, at: number, base: number): number {
+  read(bytes: Buffer, at: number, base: number, depth: number): number {
     this.#bytes = bytes;
     this.#base = base;
     this.#index = at + 1;
     try {
-      this.#readTag(at);
+      this.#readTag(at, depth);
     } catch (error) {
       // What ends here may go on as it must: how the text is cut makes no difference.
       if (this.#index < bytes.length) throw error;
@@ -332,31 +320,26 @@ export class TagReader {
   }
 
   /** Throws in front of the first byte that is wrong or missing. */
-  #readTag(at: number): void {
+  #readTag(at: number, depth: number): void {
     const bytes = this.#bytes;
     this.#serial += 1;
-    this.attributeCount = 0;
+    if (this.#attributes.length > 0) this.#attributes = [];
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
-    let declared = 0;
-    let prefixed = 0;
     let byte = bytes[this.#index];
     while (byte !== GREATER && byte !== SLASH) {
       if (!isWhite(byte)) throw malformed('a malformed tag');
       byte = this.#skipWhite();
       if (byte === GREATER || byte === SLASH) break;
-      const { declares, hasPrefix } = this.#readAttribute();
+      this.#readAttribute();
       if (this.#index - at > LARGEST_TAG) throw unread('a tag that is too long');
-      if (declares) declared += 1;
-      else if (hasPrefix) prefixed += 1;
       byte = bytes[this.#index];
     }
     this.empty = byte === SLASH;
     if (this.empty) this.#index += 1;
     if (bytes[this.#index] !== GREATER) throw malformed('a malformed tag');
     if (this.#resolve) {
-      if (declared > 0) this.#declare();
-      if (prefixed > 0) this.#checkPrefixed(prefixed);
+      if (this.#attributes.length > 0) this.#bind(depth);
       if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
       this.uri = name.prefix.uri;
     }
@@ -364,28 +347,22 @@ export class TagReader {
     this.spelt = name.spelt;
   }
 
-  /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
-  attributes(): TagAttribute[] {
-    const list: TagAttribute[] = [];
-    for (let at = 0; at < this.attributeCount; at += 1) {
-      const name = this.#attributes[at];
-      if (name === undefined || name.declares) continue;
-      const start = this.#base + (this.#starts[at] ?? 0);
-      const end = this.#base + (this.#ends[at] ?? 0);
-      const value = this.#valueAt(at);
-      list.push({ uri: this.#uriOf(name), local: name.local, value, start, end });
-    }
-    return list;
+  /** How many attributes it has, with those that declare namespaces. */
+  get attributeCount(): number {
+    return this.#attributes.length;
   }
 
-  /** The value of one attribute; undefined when it has none of that name. Builds nothing else. */
-  value(uri: string, local: string): string | undefined {
-    for (let at = 0; at < this.attributeCount; at += 1) {
-      const name = this.#attributes[at];
-      if (name?.local !== local || name.declares || this.#uriOf(name) !== uri) continue;
-      return this.#valueAt(at);
-    }
-    return undefined;
+  /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
+  attributes(): TagAttribute[] {
+    return this.#attributes
+      .filter(({ name }) => !name.declares)
+      .map((attribute) => ({
+        uri: (this.#resolve && attribute.name.hasPrefix && attribute.name.prefix.uri) || '',
+        local: attribute.name.local,
+        value: this.#valueOf(attribute),
+        start: this.#base + attribute.from,
+        end: this.#base + attribute.to,
+      }));
   }
 
   /** The namespace that a prefix stands for in it; undefined for none. */
@@ -462,23 +439,19 @@ export class TagReader {
     return bytes[end];
   }
 
-  #readAttribute(): Name {
-    const attribute = this.#readName();
-    if (attribute.lastTag === this.#serial) throw malformed(`two attributes ${attribute.local}`);
-    attribute.lastTag = this.#serial;
+  #readAttribute(): void {
+    const name = this.#readName();
+    if (name.lastTag === this.#serial) throw malformed(`two attributes ${name.local}`);
+    name.lastTag = this.#serial;
     if (this.#skipWhite() !== EQUALS) throw malformed('an attribute without a value');
     this.#index += 1;
     const quote = this.#skipWhite();
     if (quote !== QUOTE && quote !== APOSTROPHE) throw malformed('a value without quotes');
     this.#index += 1;
-    const at = this.attributeCount;
-    this.attributeCount = at + 1;
-    this.#attributes[at] = attribute;
-    this.#starts[at] = this.#index;
-    this.#escaped[at] = this.#readValue(quote);
-    this.#ends[at] = this.#index;
+    const from = this.#index;
+    const escaped = this.#readValue(quote);
+    this.#attributes.push({ name, from, to: this.#index, escaped });
     this.#index += 1;
-    return attribute;
   }
 
   /** Up to the closing quote. @returns whether it holds references */
@@ -503,57 +476,47 @@ export class TagReader {
     }
   }
 
-  #valueAt(at: number): string {
-    const text = this.#bytes.toString('utf8', this.#starts[at], this.#ends[at]);
+  #valueOf({ from, to, escaped }: Attribute): string {
+    const text = this.#bytes.toString('utf8', from, to);
     const blanks = /[\t\n\r]/.test(text) ? text.replace(/\r\n|[\t\n\r]/g, ' ') : text;
-    return this.#escaped[at] === true ? withoutReferences(blanks) : blanks;
+    return escaped ? withoutReferences(blanks) : blanks;
   }
 
-  #uriOf(name: Name): string {
-    return this.#resolve && name.hasPrefix ? (name.prefix.uri ?? '') : '';
-  }
-
-  /** Binds what the attributes declare. */
-  #declare(): void {
-    for (let at = 0; at < this.attributeCount; at += 1) {
-      const attribute = this.#attributes[at];
-      if (attribute?.declares !== true) continue;
-      const uri = this.#valueAt(at);
-      const text = attribute.hasPrefix ? attribute.local : '';
-      if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
-      const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
-      if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
-      if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
-        throw unread('an unusual namespace name');
-      }
-      const prefix = this.#prefixOf(text);
-      this.#bound.push({ prefix, before: prefix.uri });
-      prefix.uri = uri;
-    }
+  /**
+   * Binds what the attributes declare. Every prefix of another must be declared then, and no two attributes be the same
+   * by namespace (section 6.3).
+   */
+  #bind(depth: number): void {
+    for (const attribute of this.#attributes)
+      if (attribute.name.declares) this.#declare(attribute, depth);
     if (this.#bound.length > MAX_DECLARATIONS) {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
-  }
-
-  /** Every prefix is declared, and no two attributes are the same by namespace (section 6.3). */
-  #checkPrefixed(prefixed: number): void {
-    const seen = prefixed > 1 ? new Set<string>() : undefined;
-    for (let at = 0; at < this.attributeCount; at += 1) {
-      const attribute = this.#attributes[at];
-      if (attribute === undefined || attribute.declares || !attribute.hasPrefix) continue;
-      const { local } = attribute;
-      const { uri } = attribute.prefix;
-      if (uri === undefined) throw malformed(`an unbound prefix of ${local}`);
-      if (uri === XML_NAMESPACE && !isPlainXmlAttribute(local, this.#valueAt(at))) {
+    const prefixed = this.#attributes.filter(({ name }) => name.hasPrefix && !name.declares);
+    for (const attribute of prefixed) {
+      const { local, prefix } = attribute.name;
+      if (prefix.uri === undefined) throw malformed(`an unbound prefix of ${local}`);
+      // Readers differ in what they ask of the values of others, such as xml:id.
+      if (prefix.uri === XML_NAMESPACE && !PLAIN_XML.test(`${local}=${this.#valueOf(attribute)}`)) {
         throw unread(`an attribute xml:${local}`);
       }
-      seen?.add(`${local} ${uri}`);
     }
-    if (seen !== undefined && seen.size < prefixed) throw malformed('two attributes of one name');
+    if (prefixed.length < 2) return;
+    const different = new Set(prefixed.map(({ name }) => `${name.local} ${name.prefix.uri}`));
+    if (different.size < prefixed.length) throw malformed('two attributes of one name');
   }
-}
 
-/** Readers differ in what they ask of the values of others, such as xml:id. */
-function isPlainXmlAttribute(local: string, value: string): boolean {
-  return local === 'lang' || (local === 'space' && /^(?:default|preserve)$/.test(value));
+  #declare(attribute: Attribute, depth: number): void {
+    const uri = this.#valueOf(attribute);
+    const text = attribute.name.hasPrefix ? attribute.name.local : '';
+    if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
+    const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
+    if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
+    if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
+      throw unread('an unusual namespace name');
+    }
+    const prefix = this.#prefixOf(text);
+    this.#bound.push({ prefix, depth, before: prefix.uri });
+    prefix.uri = uri;
+  }
 }

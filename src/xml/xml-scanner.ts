@@ -19,6 +19,7 @@ import {
   SLASH,
   startsWith,
   stopsAt,
+  type TagAttribute,
   TagReader,
   type TagReaders,
   UNFINISHED,
@@ -84,9 +85,8 @@ export class XmlScanner {
   readonly #sink: XmlSink;
   readonly #readers: TagReaders;
   readonly #reader: TagReader;
-  // The elements that are open: how they are spelt, and how many declarations are in scope around them.
+  /** How the elements that are open are spelt. */
   readonly #open: Uint8Array[] = [];
-  readonly #outside: number[] = [];
   #mode: 'content' | 'comment' | 'cdata' = 'content';
   #rootSeen = false;
   /** The offset in the document of the first of the bytes at hand. */
@@ -102,7 +102,7 @@ export class XmlScanner {
 
   /**
    * @param options.resolve false: prefixes are not looked up, and any name of a namespace will do
-   * @param options.readers those that wait for a document, and are given back when it was read to its end
+   * @param options.readers those that wait for a document; the one that is taken is given back behind it
    */
   constructor(
     sink: XmlSink,
@@ -191,13 +191,11 @@ export class XmlScanner {
 
   #readStartTag(bytes: Buffer, at: number): number {
     const reader = this.#reader;
-    const { declarations } = reader;
-    const end = reader.read(bytes, at, this.#base) + 1;
-    if (end === 0) return at;
     const depth = this.#open.length;
+    const end = reader.read(bytes, at, this.#base, depth) + 1;
+    if (end === 0) return at;
     if (this.#rootSeen && depth === 0) throw malformed('a second root element');
     if (depth === DEEPEST) throw unread(`elements nested deeper than ${DEEPEST}`);
-    this.#outside[depth] = declarations;
     this.#open.push(reader.spelt);
     this.#rootSeen = true;
     this.#sink.open(reader);
@@ -221,7 +219,7 @@ export class XmlScanner {
   #closeElement(start: number, end: number): void {
     this.#sink.close?.(this.#base + start, this.#base + end);
     this.#open.pop();
-    this.#reader.release(this.#outside[this.#open.length] ?? 0);
+    this.#reader.close(this.#open.length);
   }
 
   #readDeclaration(bytes: Buffer, at: number): number {
@@ -282,11 +280,7 @@ export class XmlScanner {
     this.#heldSize = this.#lookedAt = rest;
   }
 
-  /**
-   * Reads on. The bytes may be reused afterwards.
-   * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
-   */
-  write(chunk: Buffer): void {
+  #readOn(chunk: Buffer): void {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
     if (this.#looks < MOST_LOOKS || this.#heldSize >= 2 * this.#lookedAt) {
@@ -294,13 +288,34 @@ export class XmlScanner {
     } else this.#held.push(Buffer.from(chunk));
   }
 
-  /** Call once, behind the last byte. @throws XmlError when the document is not whole */
-  end(): void {
-    if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
-    const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
-    if (!isOver || !this.#rootSeen) throw malformed('no end');
+  /** Gives the reader back. */
+  #release(): void {
     if (this.#reader.finish() && this.#readers.length < MOST_WAITING) {
       this.#readers.push(this.#reader);
+    }
+  }
+
+  /**
+   * Reads on. The bytes may be reused afterwards.
+   * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
+   */
+  write(chunk: Buffer): void {
+    try {
+      this.#readOn(chunk);
+    } catch (error) {
+      this.#release();
+      throw error;
+    }
+  }
+
+  /** Call once, behind the last byte. @throws XmlError when the document is not whole */
+  end(): void {
+    try {
+      if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
+      const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
+      if (!isOver || !this.#rootSeen) throw malformed('no end');
+    } finally {
+      this.#release();
     }
   }
 }
@@ -322,19 +337,11 @@ export const MAX_DEPTH = 64;
  */
 export const MAX_NODES = 10_000;
 
-export interface XmlAttribute {
-  /** Empty for an attribute without a prefix, whatever the default namespace (Namespaces in XML §6.2). */
-  readonly uri: string;
-  readonly local: string;
-  /** Normalised as XML 1.0 §3.3.3 says. */
-  readonly value: string;
-}
-
 export interface XmlElement {
   readonly uri: string;
   readonly local: string;
   /** Without namespace declarations. */
-  readonly attributes: readonly XmlAttribute[];
+  readonly attributes: readonly TagAttribute[];
   readonly children: XmlElement[];
   /** All text and CDATA directly in this element, joined; line ends as XML 1.0 §2.11 says; not trimmed. */
   text: string;
@@ -356,7 +363,6 @@ export type XmlReading =
 
 /** Longer words for the log are cut: they may hold names that a client chose. */
 const MAX_DETAIL = 200;
-const NO_ATTRIBUTES: readonly XmlAttribute[] = [];
 
 /**
  * Reads a whole document strictly. Never throws.
@@ -380,12 +386,13 @@ export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
       if (open.length === MAX_DEPTH) {
         throw new XmlError('refused', `elements nested deeper than ${MAX_DEPTH}`);
       }
-      const isBare = tag.attributeCount === 0;
-      const prefix = isBare ? undefined : /^([^:]+):/.exec(tag.value(XSI, 'type') ?? '')?.[1];
+      const attributes = tag.attributes();
+      const type = attributes.find(({ uri, local }) => uri === XSI && local === 'type');
+      const prefix = type && /^([^:]+):/.exec(type.value)?.[1];
       const element: XmlElement = {
         uri: tag.uri,
         local: tag.local,
-        attributes: isBare ? NO_ATTRIBUTES : tag.attributes(),
+        attributes,
         children: [],
         text: '',
         hasCData: false,

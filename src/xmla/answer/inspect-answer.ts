@@ -3,6 +3,7 @@ import type { ErrorAsData } from '../../common/engine-kinds.ts';
 import type { RefusalReason } from '../../common/reasons.ts';
 import {
   isBlank,
+  type TagAttribute,
   type TagReader,
   type TagReaders,
   withoutReferences,
@@ -116,7 +117,9 @@ const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
 ]);
 
 /** The type that MDX for Kylin gives the values of its error datasets; a genuine value says `xsd:string`. */
-const PLAIN_STRING = 'string';
+function isPlainString({ uri, local, value }: TagAttribute): boolean {
+  return uri === XSI && local === 'type' && value.trim() === 'string';
+}
 
 /** Real answers reach about 20 (levels of nested types in the inline schema). */
 const DEEPEST = 64;
@@ -237,9 +240,7 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
       leaf = true;
       if (depth > DEEPEST) refuse('answer-shape');
       if (ERROR_ELEMENTS.has(tag.local) && !(inSchema && tag.uri === XSD)) refuse('fault');
-      if (errorDataset && !inSchema && tag.value(XSI, 'type')?.trim() === PLAIN_STRING) {
-        refuse('error-cell');
-      }
+      if (errorDataset && !inSchema && tag.attributes().some(isPlainString)) refuse('error-cell');
       if (depth > PART) return;
       if (!hasChild[ENVELOPE] && tag.start > HEAD_LIMIT) refuse('answer-shape');
       if (fits(tag)) return;

@@ -15,9 +15,10 @@ const ENVELOPE = 1;
 const HEADER_OR_BODY = 2;
 const CHILD = 3;
 
-/** Leaves the scanner, when nothing more is to be learnt. */
+/** Leaves the scanner, when nothing more is to be learnt. Made once: it stands at no place. */
+const STOP = new Refused('answer-shape');
 function stop(): never {
-  throw new Refused('answer-shape');
+  throw STOP;
 }
 
 /**

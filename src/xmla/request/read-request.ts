@@ -1,9 +1,9 @@
 import { isAscii } from 'node:buffer';
-import type { TagReaders } from '../../xml/start-tag.ts';
+import type { TagAttribute, TagReaders } from '../../xml/start-tag.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
 import { isElement, readTree, XSI } from '../../xml/xml-scanner.ts';
-import type { XmlAttribute, XmlElement } from '../../xml/xml-scanner.ts';
+import type { XmlElement } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
 import type { SessionIds } from './session-ids.ts';
@@ -205,7 +205,7 @@ const BEGIN_ATTRIBUTES: Known = new Set([
 const SESSION_ATTRIBUTES: Known = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
 
-function nameOf({ uri, local }: XmlAttribute): string {
+function nameOf({ uri, local }: TagAttribute): string {
   return uri === '' ? local : `{${uri}}${local}`;
 }
 
