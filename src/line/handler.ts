@@ -12,6 +12,7 @@ import { readXmlaPath } from '../http/xmla-path.ts';
 import type { KnownNames } from '../cache/known-names.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { QueryCache } from '../cache/cache.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
 import { checkHead, checkOrigin, checkRequest, errorShape, type AskedPath } from './checks.ts';
 import { XmlaClient, type ClientServices } from './client.ts';
 import { createExplanation } from './explain.ts';
@@ -57,6 +58,7 @@ export function createXmlaHandler(
 } {
   const { permissions, sessions, names, cache, work } = options;
   const ownTurn = createOwnTurns();
+  const readers: TagReaders = [];
   const memo = createMemo({ ...options, ownTurn });
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
@@ -160,7 +162,9 @@ export function createXmlaHandler(
 
     const isNew = known === undefined;
     const { traits, settings } = destination;
-    const read = isNew ? await understand(headers, body, traits, ownTurn) : inSession(known);
+    const read = isNew
+      ? await understand(headers, body, traits, ownTurn, readers)
+      : inSession(known);
     client.asks(read);
     // What was recognised asked for no other identity when it was read, and ids cannot make it do so.
     if (isNew) await refuseOtherIdentity(read, body, settings.delegation, ownTurn);

@@ -8,20 +8,28 @@ import { acceptedType, canonicalContentType, userAgentClass } from '../http/requ
 import { nameAsRead } from '../proxy/forwarded.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
 import type { BypassReason } from '../common/reasons.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
-import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
+import {
+  classify,
+  leavesState,
+  NOT_UNDERSTOOD,
+  passingChange,
+  type PassingChange,
+  readStatement,
+} from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import {
   namedCatalogs,
   namedCubes,
   type NamedCatalogs,
   type NamedCubes,
+  NO_SOURCES,
+  sourcesOf,
 } from '../xmla/request/named-objects.ts';
-import { NOT_UNDERSTOOD, passingChange, type PassingChange } from '../xmla/request/classify.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
 import { sessionIdsInLong, type SessionIds } from '../xmla/request/session-ids.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
-import { NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
@@ -76,16 +84,20 @@ const LONGEST_SESSION_ID = 1_024;
 const TOKEN_HEADER = 'x-as-getsessiontoken';
 const OWN_NAME = 'mdx-gateway';
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
+/**
+ * @param readers those of earlier requests
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
 export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
   engine: EngineTraits,
   ownTurn: OwnTurn = nextTurn,
+  readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   if (body.length > LONG) await ownTurn();
   const contentType = headers['content-type'];
-  const reading = readRequest(body, contentType);
+  const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
   const inHeaders = sessionsInHeaders(headers);
   if (reading.kind === 'not-understood') {

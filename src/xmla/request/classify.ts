@@ -112,35 +112,18 @@ export interface PassingChange {
   readonly undoneByFault: boolean;
 }
 
+const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
+
 /** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
-const READING_COMMANDS: ReadonlySet<string> = new Set([
-  'cancel',
-  'backup',
-  'lock',
-  'unlock',
-  'subscribe',
-]);
+const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
 
 /**
  * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
  * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
  */
-const STATELESS_COMMANDS: ReadonlySet<string> = new Set([
-  'clearcache',
-  'process',
-  'alter',
-  'create',
-  'delete',
-  'mergepartitions',
-  'designaggregations',
-  'notifytablechange',
-  'restore',
-  'attach',
-  'detach',
-  'synchronize',
-  'load',
-  'imageload',
-]);
+const STATELESS_COMMANDS = wordSet(
+  'clearcache process alter create delete mergepartitions designaggregations notifytablechange restore attach detach synchronize load imageload',
+);
 
 const NAMED: PassingChange = {
   reach: 'named',
@@ -157,30 +140,25 @@ const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
 
-interface StatementRule {
-  readonly words: readonly [first: string, second?: string];
-  readonly change: PassingChange;
-}
-
-/** How a statement begins that changes what others are answered, in lower case; the first that fits counts. */
-const STATEMENTS: readonly StatementRule[] = [
-  { words: ['refresh', 'cube'], change: { ...NAMED, refresh: true, leavesState: false } },
-  { words: ['update'], change: NAMED },
-  { words: ['commit'], change: COMMIT },
-  { words: ['alter'], change: NAMED },
+/** By the first two words of a statement that changes what others are answered, or the first alone, in lower case. */
+const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
+  ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
+  ['update', NAMED],
+  ['commit', COMMIT],
+  ['alter', NAMED],
   // A stored procedure may do anything, processing included.
-  { words: ['call'], change: ANYTHING },
+  ['call', ANYTHING],
   // Of mining models and of cubes that all see; what is made in a session begins with CREATE SESSION.
-  { words: ['insert'], change: COMMIT },
-  { words: ['delete'], change: COMMIT },
-  { words: ['import'], change: COMMIT },
-  { words: ['create', 'cube'], change: COMMIT },
-  { words: ['create', 'global'], change: COMMIT },
-  { words: ['drop', 'cube'], change: COMMIT },
+  ['insert', COMMIT],
+  ['delete', COMMIT],
+  ['import', COMMIT],
+  ['create cube', COMMIT],
+  ['create global', COMMIT],
+  ['drop cube', COMMIT],
   // TMSL, the commands of tabular models, is JSON in a Statement.
-  { words: ['{', '"sequence"'], change: { ...COMMAND, undoneByFault: false } },
-  { words: ['{'], change: COMMAND },
-];
+  ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
+  ['{', COMMAND],
+]);
 
 /** What one command or one statement changes; undefined for one that changes nothing for others. */
 type Part = PassingChange | undefined;
@@ -243,12 +221,9 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   // In most texts nothing behind the first two words matters.
   const isPlain = !tokens.text.includes(';') && !tokens.text.includes('/*');
   const judge = (): void => {
-    if (words.length === 0) return;
-    const rule = STATEMENTS.find(
-      ({ words: [first, second] }) =>
-        first === words[0] && (second === undefined || second === words[1]),
-    );
-    parts.push(rule?.change);
+    const [first] = words;
+    if (first === undefined) return;
+    parts.push(STATEMENTS.get(words.join(' ')) ?? STATEMENTS.get(first));
     words = [];
   };
   for (let index = 0; index < tokens.count; index += 1) {

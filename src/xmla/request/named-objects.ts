@@ -1,7 +1,7 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../names.ts';
-import { lengthAt, MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
+import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
@@ -227,7 +227,6 @@ interface Found extends StatementSources {
 
 /** @param depth how many strings within strings are still looked into */
 function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
-  const words: number[] = [];
   for (let index = 0; index < tokens.count; index += 1) {
     switch (tokens.kinds[index]) {
       case MDX.lineComment:
@@ -244,26 +243,23 @@ function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
         else searchTokens(mdxTokens(unquoted(textAt(tokens, index))), found, depth - 1);
         break;
       case MDX.word:
-        if (mayMentionFrom(tokens, index)) words.push(index);
+        searchWord(tokens, index, found);
         break;
       default:
     }
   }
-  for (const index of words) {
-    const word = textAt(tokens, index);
-    if (foldName(word) === 'from') {
-      readFrom(tokens, index, found);
-    } else if (mentionsFrom(word)) {
-      // An engine may end a word where the tokenizer does not.
-      found.certain = false;
-      found.qualified ||= isDot(tokens, next(tokens, next(tokens, index)));
-    }
-  }
 }
 
-/** Nearly every word is one of ASCII alone, there are many, and few have four letters. */
-function mayMentionFrom(tokens: MdxTokens, index: number): boolean {
-  return !tokens.plainWords || lengthAt(tokens, index) === 4;
+function searchWord(tokens: MdxTokens, index: number, found: Found): void {
+  const word = textAt(tokens, index);
+  // Nearly every word is one of ASCII alone, there are many, and few have four letters.
+  if (word.length !== 4 && /^\w+$/.test(word)) return;
+  if (foldName(word) === 'from') readFrom(tokens, index, found);
+  else if (mentionsFrom(word)) {
+    // An engine may end a word where the tokenizer does not.
+    found.certain = false;
+    found.qualified ||= isDot(tokens, next(tokens, next(tokens, index)));
+  }
 }
 
 function mentionsFrom(text: string): boolean {
@@ -272,23 +268,19 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
+/** What may stand between two tokens. */
+const BETWEEN: ReadonlySet<number | undefined> = new Set([
+  MDX.space,
+  MDX.lineComment,
+  MDX.blockComment,
+  MDX.unterminated,
+]);
+
 /** The number of the next token that is neither white space nor a comment, nor never ends; `count` for none. */
 function next(tokens: MdxTokens, index: number): number {
   let found = index + 1;
-  while (found < tokens.count && isPassedOver(tokens.kinds[found])) found += 1;
+  while (found < tokens.count && BETWEEN.has(tokens.kinds[found])) found += 1;
   return found;
-}
-
-function isPassedOver(kind: number | undefined): boolean {
-  switch (kind) {
-    case MDX.space:
-    case MDX.lineComment:
-    case MDX.blockComment:
-    case MDX.unterminated:
-      return true;
-    default:
-      return false;
-  }
 }
 
 /** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
@@ -303,9 +295,9 @@ function readFrom(tokens: MdxTokens, from: number, found: Found): void {
     return;
   }
   found.qualified ||= isDot(tokens, second);
-  let index = start;
-  let more = true;
-  while (more) {
+  let index = from;
+  do {
+    index = next(tokens, index);
     const name = nameOf(tokens, index);
     if (name === undefined) {
       found.certain = false;
@@ -313,9 +305,7 @@ function readFrom(tokens: MdxTokens, from: number, found: Found): void {
     }
     found.names.push(name);
     index = next(tokens, index);
-    more = isDot(tokens, index);
-    if (more) index = next(tokens, index);
-  }
+  } while (isDot(tokens, index));
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
