@@ -123,7 +123,7 @@ export function referenceEnd(bytes: Buffer, at: number): number {
 
 /** Of `60` or `x3c`. */
 function codeOf(number: string): number {
-  return Number(number.replace('x', '0x'));
+  return number.startsWith('x') ? Number.parseInt(number.slice(1), 16) : Number(number);
 }
 
 /** Production 2 of XML 1.0. */

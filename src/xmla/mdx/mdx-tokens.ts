@@ -123,21 +123,13 @@ const POINT = 0x2e;
 const CLOSING_BRACKET = 0x5d;
 
 function kindOf(first: string): number {
-  switch (first) {
-    case '[':
-      return MDX.bracketed;
-    case "'":
-      return MDX.singleQuoted;
-    case '"':
-      return MDX.doubleQuoted;
-    case '/':
-    case '-':
-      return MDX.lineComment;
-    default:
-      if (/[ \t\n\r\f]/.test(first)) return MDX.space;
-      if (/[.0-9]/.test(first)) return MDX.number;
-      return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
-  }
+  if (first === '[') return MDX.bracketed;
+  if (first === "'") return MDX.singleQuoted;
+  if (first === '"') return MDX.doubleQuoted;
+  if (/[-/]/.test(first)) return MDX.lineComment;
+  if (/[ \t\n\r\f]/.test(first)) return MDX.space;
+  if (/[.0-9]/.test(first)) return MDX.number;
+  return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
 function isDigit(text: string, position: number): boolean {

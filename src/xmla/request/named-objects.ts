@@ -94,17 +94,19 @@ export function namedCatalogs(
   request: XmlaRequest,
   sources: StatementSources = sourcesOf(request),
 ): NamedCatalogs {
+  const inProperties = propertiesOf(request, 'catalog');
+  if (request.method === 'Discover') {
+    const restricted = restrictedTo(request, /catalog(?:_name)?$/);
+    const { kept, excess } = distinct([...inProperties, ...restricted]);
+    const { catalog } = DISCOVER_TYPES.get(request.requestType) ?? {};
+    const narrowed = catalog === 'none' || isNarrowed(request, catalog, isName);
+    return { catalogs: kept, spansCatalogs: !narrowed, qualified: false, excess };
+  }
   const { qualified, names } = sources;
-  const isDiscover = request.method === 'Discover';
-  const inRequest = isDiscover
-    ? restrictedTo(request, /catalog(?:_name)?$/)
-    : qualified
-      ? names
-      : [];
-  const narrowed = isDiscover
-    ? isOfOneCatalog(request)
-    : request.properties.some(({ name, value }) => name === 'Catalog' && isName(value));
-  const { kept, excess } = distinct([...propertiesOf(request, 'catalog'), ...inRequest]);
+  const { kept, excess } = distinct([...inProperties, ...(qualified ? names : [])]);
+  const narrowed = request.properties.some(
+    ({ name, value }) => name === 'Catalog' && isName(value),
+  );
   return { catalogs: kept, spansCatalogs: qualified || !narrowed, qualified, excess };
 }
 
@@ -120,33 +122,21 @@ export function namedCubes(
 ): NamedCubes {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
-    return { cubes: kept, certain: isOfNamedCubes(request), excess };
+    const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
+    // BASE_CUBE_NAME narrows to perspectives of a cube, which have other names. The sign % stands for any text.
+    const isOne = (name: string) => isName(name) && !name.includes('%');
+    const narrowed = cube === 'each' && isNarrowed(request, 'CUBE_NAME', isOne);
+    return { cubes: kept, certain: cube === 'none' || narrowed, excess };
   }
   const { names, certain } = sources;
   const { kept, excess } = distinct([...names, ...propertiesOf(request, 'cube')]);
   return { cubes: kept, certain: certain && names.length > 0, excess };
 }
 
-function isOfOneCatalog(request: DiscoverRequest): boolean {
-  const { catalog } = DISCOVER_TYPES.get(request.requestType) ?? {};
-  return catalog === 'none' || (catalog !== undefined && isNarrowed(request, catalog, isName));
-}
-
-function isOfNamedCubes(request: DiscoverRequest): boolean {
-  const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
-  // BASE_CUBE_NAME narrows to perspectives of a cube, which have other names.
-  return cube === 'none' || (cube === 'each' && isNarrowed(request, 'CUBE_NAME', isPlainName));
-}
-
-/** A name without the sign for any text. */
-function isPlainName(name: string): boolean {
-  return isName(name) && !name.includes('%');
-}
-
 /** Whether a restriction stands there, in the one form that every engine reads, with such values only. */
 function isNarrowed(
   { restrictions }: DiscoverRequest,
-  name: string,
+  name: string | undefined,
   isValue: (value: string) => boolean,
 ): boolean {
   const narrowing = restrictions.filter((one) => one.name === name);

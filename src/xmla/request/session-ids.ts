@@ -38,11 +38,11 @@ export function sessionIdsInUnread(
   contentType: string | undefined,
   { utf8, encoding }: { readonly utf8: Buffer; readonly encoding: TextEncoding },
 ): SessionIds {
-  if (sessionIdsInText(utf8.toString('latin1')) === 'unknown') return 'unknown';
+  const ids = sessionIdsInText(utf8.toString('latin1'));
+  if (ids === 'unknown') return ids;
   // No XML in other letters is UTF-8 by chance.
-  return encoding === 'utf-8'
-    ? sessionIdsInText(lettersOf(body))
-    : sessionIdsInBytes(body, contentType);
+  if (encoding !== 'utf-8') return sessionIdsInBytes(body, contentType);
+  return utf8.includes(0) ? sessionIdsInText(lettersOf(body)) : ids;
 }
 
 /**
@@ -117,6 +117,8 @@ const TRANSPARENT =
 
 /** The XML declaration stands within this many characters. */
 const DECLARATION = 1024;
+/** Bytes within which a body begins like XML, also in UTF-32. */
+const LONGEST_START = 8 * DECLARATION;
 
 /** The bytes as letters of ASCII, as far as they are some: without the zero bytes of UTF-16 and UTF-32. */
 export function lettersOf(body: Uint8Array): string {
@@ -137,23 +139,18 @@ export function lettersOf(body: Uint8Array): string {
  * Whether a body could say something in letters that {@link lettersOf} does not show: because it does not begin like
  * XML, behind its byte order mark, or because its encoding is named and not for certain one that keeps them.
  */
-export function hidesLetters(body: Uint8Array, contentType: string | undefined): boolean {
-  const letters = lettersOf(body);
-  const start = /^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.exec(letters);
-  if (start === null) return true;
-  const named = [...charsetsOf(contentType), ...declaredEncodings(letters)];
-  return named.some((label) => !TRANSPARENT.test(label));
+export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
+  const letters = lettersOf(body.subarray(0, LONGEST_START));
+  if (!/^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters)) return true;
+  const declaration = letters.slice(0, DECLARATION).split('?>', 1)[0] ?? '';
+  return [
+    ...labels(contentType, /charset/i, /^="?([\w.:-]+)"?[ \t]*(?:;|$)/),
+    ...labels(declaration, /encoding/i, /^[ \t\r\n]*=[ \t\r\n]*["']([\w.:-]+)["']/),
+  ].some((label) => !TRANSPARENT.test(label));
 }
 
-/** Every mention of a charset; one that is spelt in another way than usual is '', which no encoding is called. */
-function charsetsOf(contentType = ''): string[] {
-  const mentions = contentType.split(/charset/i).slice(1);
-  return mentions.map((rest) => /^="?([\w.:-]+)"?[ \t]*(?:;|$)/.exec(rest)?.[1] ?? '');
-}
-
-function declaredEncodings(letters: string): string[] {
-  const end = letters.indexOf('?>');
-  const declaration = letters.slice(0, end === -1 ? DECLARATION : Math.min(end, DECLARATION));
-  const mentions = declaration.split(/encoding/i).slice(1);
-  return mentions.map((rest) => /^[ \t\r\n]*=[ \t\r\n]*["']([\w.:-]+)["']/.exec(rest)?.[1] ?? '');
+/** What stands behind each mention; what is spelt in another way than usual is '', which no encoding is called. */
+function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
+  const rests = text.split(mention).slice(1);
+  return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');
 }
