@@ -48,27 +48,23 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
   }
 
   function open(tag: TagReader): void {
+    const { local, uri } = tag;
     depth += 1;
-    if (depth === ENVELOPE && !(tag.local === 'Envelope' && tag.uri === SOAP)) stop();
-    if (depth === HEADER_OR_BODY) openPart(tag);
+    if (depth === ENVELOPE && (local !== 'Envelope' || uri !== SOAP)) stop();
+    if (depth === HEADER_OR_BODY) {
+      inHeader = local === 'Header' && !watched.headerRead;
+      if (uri !== SOAP || bodySeen || !(inHeader || local === 'Body')) stop();
+      bodySeen = !inHeader;
+      if (bodySeen) finishHeader();
+    }
     if (depth !== CHILD) return;
-    if (inHeader) {
-      if (!isSession(tag)) return;
+    if (!inHeader) {
+      faults += 1;
+      if (faults > 1 || local !== 'Fault' || uri !== SOAP) stop();
+    } else if (isSession(tag)) {
       sessions += 1;
       opened = openSession(tag);
-    } else {
-      faults += 1;
-      if (faults > 1 || tag.local !== 'Fault' || tag.uri !== SOAP) stop();
     }
-  }
-
-  function openPart(tag: TagReader): void {
-    if (tag.uri !== SOAP || bodySeen) stop();
-    if (tag.local === 'Body') {
-      bodySeen = true;
-      finishHeader();
-    } else if (tag.local === 'Header' && !watched.headerRead) inHeader = true;
-    else stop();
   }
 
   function close(start: number, end: number): void {

@@ -92,7 +92,7 @@ const MOST_NAMES = 16;
  */
 export function namedCatalogs(
   request: XmlaRequest,
-  sources: StatementSources = sourcesOf(request),
+  sources: Readonly<StatementSources> = sourcesOf(request),
 ): NamedCatalogs {
   const inProperties = propertiesOf(request, 'catalog');
   if (request.method === 'Discover') {
@@ -118,7 +118,7 @@ export function namedCatalogs(
  */
 export function namedCubes(
   request: XmlaRequest,
-  sources: StatementSources = sourcesOf(request),
+  sources: Readonly<StatementSources> = sourcesOf(request),
 ): NamedCubes {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
@@ -179,11 +179,11 @@ export interface StatementSources {
    * The names behind every FROM, each part of a qualified one by itself: as spelt, without brackets, in the order
    * of the text. Any of them may be a cube, and where one is qualified a catalog.
    */
-  readonly names: readonly string[];
+  readonly names: string[];
   /** False when it may read from something that is not named here. */
-  readonly certain: boolean;
+  certain: boolean;
   /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`, whatever catalog the request names. */
-  readonly qualified: boolean;
+  qualified: boolean;
 }
 
 /** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
@@ -193,30 +193,28 @@ const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'prop
 const MAX_NESTING = 8;
 
 /** Of a request without a statement. */
-export const NO_SOURCES: StatementSources = { names: [], certain: true, qualified: false };
+export const NO_SOURCES: Readonly<StatementSources> = {
+  names: [],
+  certain: true,
+  qualified: false,
+};
 /** Of a statement that is too long to be searched. */
-const ANY_SOURCES: StatementSources = { names: [], certain: false, qualified: true };
+const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
 
 /**
  * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
  * @param tokens those of its statement, where they have been read already
  */
-export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): StatementSources {
+export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Readonly<StatementSources> {
   if (request.method === 'Discover') return NO_SOURCES;
   if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
-  const found: Found = { names: [], certain: true, qualified: false };
+  const found: StatementSources = { names: [], certain: true, qualified: false };
   searchTokens(tokens ?? mdxTokens(request.statement), found, MAX_NESTING);
   return found;
 }
 
-interface Found extends StatementSources {
-  readonly names: string[];
-  certain: boolean;
-  qualified: boolean;
-}
-
 /** @param depth how many strings within strings are still looked into */
-function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
+function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
   for (let index = 0; index < tokens.count; index += 1) {
     switch (tokens.kinds[index]) {
       case MDX.lineComment:
@@ -240,7 +238,7 @@ function searchTokens(tokens: MdxTokens, found: Found, depth: number): void {
   }
 }
 
-function searchWord(tokens: MdxTokens, index: number, found: Found): void {
+function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
   const word = textAt(tokens, index);
   // Nearly every word is one of ASCII alone, there are many, and few have four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
@@ -274,7 +272,7 @@ function next(tokens: MdxTokens, index: number): number {
 }
 
 /** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
-function readFrom(tokens: MdxTokens, from: number, found: Found): void {
+function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
   const start = next(tokens, from);
   const second = next(tokens, start);
