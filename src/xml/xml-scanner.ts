@@ -83,7 +83,7 @@ const TARGET = /^<\?([^ \t\r\n?]+)(?:[ \t\r\n][^]*)?\?>$/;
  */
 export class XmlScanner {
   readonly #sink: XmlSink;
-  readonly #readers: TagReaders;
+  #readers: TagReaders;
   readonly #reader: TagReader;
   /** How the elements that are open are spelt. */
   readonly #open: Uint8Array[] = [];
@@ -288,11 +288,12 @@ export class XmlScanner {
     } else this.#held.push(Buffer.from(chunk));
   }
 
-  /** Gives the reader back. */
+  /** Gives the reader back, once. */
   #release(): void {
     if (this.#reader.finish() && this.#readers.length < MOST_WAITING) {
       this.#readers.push(this.#reader);
     }
+    this.#readers = [];
   }
 
   /**
