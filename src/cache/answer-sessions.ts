@@ -1,5 +1,5 @@
 import type { RefusalReason } from '../common/reasons.ts';
-import type { AnswerSession } from '../xmla/answer/answer-session.ts';
+import type { AnswerSession } from '../xmla/answer/answer-reader.ts';
 import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
 import type { AnswerHead, Query } from './query.ts';
 import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';

@@ -3,6 +3,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
 import { inspectAnswer, refuseByHead } from '../xmla/answer/inspect-answer.ts';
 import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
 import type { BodiesInUse } from './bodies-in-use.ts';
@@ -59,6 +60,7 @@ export function createFills(options: {
 }): (query: Query, client: Client, unwanted: AbortSignal, bypass?: Outcome) => Fill {
   const { emit } = options;
   const inspections = createInspections();
+  const readers: TagReaders = [];
 
   return (query, client, unwanted, bypass) => {
     const verdict = Promise.withResolvers<Verdict>();
@@ -84,6 +86,7 @@ export function createFills(options: {
         contentType: head.headers['content-type'],
         method: query.parts.request.method,
         errorsAsData,
+        readers,
       });
       // What a fresh answer takes the place of would be found in memory until it is kept.
       const how = { announced: announcedBy(head), atOnce: query.fresh };

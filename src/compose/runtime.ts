@@ -133,7 +133,7 @@ async function createAuthenticator({ auth, engine }: Config, parts: Parts): Prom
   const admission = primary && loginsAtPrimary(primary, createLoginThrottle(parts));
   const common = { ...parts, random, admission, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
-  const trial = createLoginTrial(engine, clock, emit);
+  const trial = createLoginTrial(engine, parts.clock, emit);
   const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });
   return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
 }

@@ -1,14 +1,13 @@
+import type { AnswerHead } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { Silence, type Upstream } from '../proxy/upstream.ts';
-import type { AnswerHead } from '../cache/query.ts';
-import { readLoginAnswer, type LoginAnswer } from '../xmla/answer/login-answer.ts';
-import { SOAP, XMLA } from '../xmla/namespaces.ts';
-import { soapActionOf } from '../xmla/request/soap-action.ts';
-import { isElement, readTree } from '../xml/read-tree.ts';
 import { decodeText } from '../xml/text-encoding.ts';
+import { isElement, readTree } from '../xml/xml-scanner.ts';
+import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
+import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
 import type { EngineAddressee, QueryHeaders, Touch } from './engine.ts';
 import type { Engine } from './http-engine.ts';
 import { createReplicas, reportFailure } from './replicas.ts';

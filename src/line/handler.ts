@@ -9,6 +9,7 @@ import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
 import { type ClientServices, XmlaClient } from './client.ts';
 import { createExplanation } from './explain.ts';
 import { createMemo, type Handled, inSession, type Known, type KnownHead } from './memo.ts';
@@ -52,6 +53,7 @@ export function createXmlaHandler(
 ) {
   const { permissions, sessions, names, cache, work } = options;
   const ownTurn = createOwnTurns();
+  const readers: TagReaders = [];
   const memo = createMemo({ ...options, ownTurn });
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
@@ -150,7 +152,7 @@ export function createXmlaHandler(
 
     const isNew = known === undefined;
     const read = isNew
-      ? await understand(headers, body, destination, ownTurn)
+      ? await understand(headers, body, destination, ownTurn, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
     refuseOtherIdentity(read);

@@ -8,7 +8,7 @@ import type { SessionRecord } from '../freshness/freshness-store.ts';
 import { extendProfile, type SessionName, sessionProfile } from '../sessions/digests.ts';
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
-import { foldName } from '../xmla/fold-name.ts';
+import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 

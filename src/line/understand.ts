@@ -22,15 +22,20 @@ import {
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import { forwardedQuery, nameAsRead } from '../proxy/forwarded.ts';
-import { MAX_DEPTH } from '../xml/read-tree.ts';
-import { NO_SOURCES, sourcesOf } from '../xmla/mdx/statement-sources.ts';
-import { classify, leavesState, readStatement } from '../xmla/request/classify.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
+import { MAX_DEPTH } from '../xml/xml-scanner.ts';
+import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
+import {
+  classify,
+  leavesState,
+  NOT_UNDERSTOOD,
+  passingChange,
+  readStatement,
+} from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
-import { namedCatalogs, namedCubes } from '../xmla/request/named-objects.ts';
-import { NOT_UNDERSTOOD, passingChange } from '../xmla/request/passing-changes.ts';
+import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
 import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
 import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/request/soap-action.ts';
 import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 
 /** Would make the engine send the gateway's own credentials back to the client. */
@@ -203,17 +208,21 @@ const LONGEST_SESSION_ID = 1_024;
 const TOKEN_HEADER = 'x-as-getsessiontoken';
 const OWN_NAME = 'mdx-gateway';
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
+/**
+ * @param readers those of earlier requests
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
 export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
   { traits, settings }: Pick<Destination, 'traits' | 'settings'>,
   ownTurn: OwnTurn = nextTurn,
+  readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   const isLong = body.length > LONG;
   if (isLong) await ownTurn();
   const contentType = headers['content-type'];
-  const reading = readRequest(body, contentType);
+  const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
   const inHeaders = sessionsInHeaders(headers);
   let found = reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;

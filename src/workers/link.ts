@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { inTime } from '../engine/own-questions.ts';
+import { inTime } from '../common/clock.ts';
 
 /** What is called over a link. Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;

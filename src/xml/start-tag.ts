@@ -1,44 +1,183 @@
-import {
-  AMPERSAND,
-  APOSTROPHE,
-  EQUALS,
-  GREATER,
-  isAllowed,
-  isWhite,
-  LESS,
-  NAME_BYTES,
-  QUOTE,
-  referenceEnd,
-  SLASH,
-  splitName,
-  stopsAt,
-  withoutReferences,
-} from './characters.ts';
-import { isPlainNamespace, XML_NAMESPACE, XMLNS } from './namespace-names.ts';
-import { malformed, unread } from './xml-error.ts';
+/** What makes a document unreadable. */
+export class XmlError extends Error {
+  /**
+   * `malformed`: against XML 1.0 or Namespaces in XML 1.0. `unread`: not read on purpose, as another version of XML
+   * or more of something than is read. `refused`: what must not reach an engine.
+   */
+  readonly kind: 'malformed' | 'unread' | 'refused';
+
+  constructor(kind: XmlError['kind'], detail: string) {
+    super(detail);
+    this.kind = kind;
+  }
+}
+
+/** Thrown at the first thing that is not well-formed. */
+export function malformed(detail: string): XmlError {
+  return new XmlError('malformed', detail);
+}
+
+/** Thrown at the first thing that is not read on purpose. */
+export function unread(detail: string): XmlError {
+  return new XmlError('unread', detail);
+}
+
+// What single bytes of XML in UTF-8 mean. A byte above 0x7F is part of a longer character.
+const SPACE = 0x20;
+export const BANG = 0x21;
+const QUOTE = 0x22;
+export const AMPERSAND = 0x26;
+const APOSTROPHE = 0x27;
+export const HYPHEN = 0x2d;
+export const SLASH = 0x2f;
+export const LESS = 0x3c;
+const EQUALS = 0x3d;
+export const GREATER = 0x3e;
+export const QUESTION = 0x3f;
+export const BRACKET = 0x5d;
+/** The first byte of U+F000 to U+FFFF, among which are the two that XML forbids. */
+const LAST_PLANE = 0xef;
+
+/** Production 3 of XML 1.0. */
+export function isWhite(byte: number | undefined): boolean {
+  return byte === SPACE || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** Whether nothing but white space stands from `from` up to `to`. */
+export function isBlank(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at += 1) if (!isWhite(bytes[at])) return false;
+  return true;
+}
+
+/** A table of the bytes at which a run of ordinary characters must be looked at: 1, the rest 0. */
+export function stopsAt(...bytes: readonly number[]): Uint8Array {
+  const table = new Uint8Array(256).fill(1, 0, SPACE);
+  for (const white of [0x09, 0x0a, 0x0d]) table[white] = 0;
+  for (const byte of [LAST_PLANE, ...bytes]) table[byte] = 1;
+  return table;
+}
 
 /**
- * A start tag as it was just read. It is one object that the next tag overwrites, so nothing of it may be kept.
- * Offsets count the bytes of the document in UTF-8, a byte order mark included.
+ * Whether a byte at which a table of `stopsAt` stops in any case begins a character that XML 1.0 allows
+ * (production 2). The text is known to be UTF-8 and to end with a whole character.
  */
-export interface StartTag {
-  readonly local: string;
-  /** '' is no namespace, also where namespaces are not resolved. */
-  readonly uri: string;
-  /** From its `<`, up to and with its `>`. */
-  readonly start: number;
-  readonly end: number;
-  /** Whether it ends its element too. */
-  readonly empty: boolean;
-  /** How many attributes it has, with those that declare namespaces. */
-  readonly attributeCount: number;
-  /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
-  attributes(): TagAttribute[];
-  /** The value of one attribute; undefined when it has none of that name. Builds nothing else. */
-  value(uri: string, local: string): string | undefined;
-  /** The namespace that a prefix stands for in it; undefined for none. */
-  namespaceOf(prefix: string): string | undefined;
+export function isAllowed(bytes: Uint8Array, at: number): boolean {
+  const byte = bytes[at] ?? 0;
+  if (byte === LAST_PLANE) return bytes[at + 1] !== 0xbf || (bytes[at + 2] ?? 0) < 0xbe;
+  return byte >= SPACE || isWhite(byte);
 }
+
+/** A character that XML 1.0 forbids, in UTF-8. */
+const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
+
+/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
+export function areAllowed(bytes: Buffer, from: number, to: number): boolean {
+  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
+}
+
+/** Bytes of ASCII to be compared. Not a Buffer, so that all that is compared is of one class. */
+export function markOf(text: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(text));
+}
+
+/** Whether the bytes at `at` are those of a mark or a name. */
+export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boolean {
+  const { length } = mark;
+  for (let index = 0; index < length; index += 1)
+    if (bytes[at + index] !== mark[index]) return false;
+  return true;
+}
+
+const NAMED: ReadonlyMap<string, string> = new Map([
+  ['amp', '&'],
+  ['lt', '<'],
+  ['gt', '>'],
+  ['quot', '"'],
+  ['apos', "'"],
+]);
+const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
+const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
+
+/** Bytes of a reference; a real one takes at most ten. */
+const LONGEST_REFERENCE = 24;
+
+/** The bytes end before the reference does. */
+export const UNFINISHED = -1;
+/** No reference that there can be without a document type declaration. */
+export const ILL_FORMED = -2;
+
+/**
+ * Reads the reference whose ampersand stands at `at` (XML 1.0 section 4.1).
+ * @returns the index behind its semicolon, `UNFINISHED` or `ILL_FORMED`
+ */
+export function referenceEnd(bytes: Buffer, at: number): number {
+  const text = bytes.toString('latin1', at, at + LONGEST_REFERENCE);
+  const [reference, number] = REFERENCE.exec(text) ?? [];
+  if (reference !== undefined) {
+    const isGood = number === undefined || isCharacter(codeOf(number));
+    return isGood ? at + reference.length : ILL_FORMED;
+  }
+  const isBegun = text.length < LONGEST_REFERENCE && BEGUN_REFERENCE.test(text);
+  return isBegun ? UNFINISHED : ILL_FORMED;
+}
+
+/** Of `60` or `x3c`. */
+function codeOf(number: string): number {
+  return number.startsWith('x') ? Number.parseInt(number.slice(1), 16) : Number(number);
+}
+
+/** Production 2 of XML 1.0. */
+function isCharacter(code: number): boolean {
+  if (code < SPACE) return isWhite(code);
+  if (code >= 0xd800 && code <= 0xdfff) return false;
+  return code <= 0x10ffff && code !== 0xfffe && code !== 0xffff;
+}
+
+/** The text with its references replaced; all of them have been read by `referenceEnd`. */
+export function withoutReferences(text: string): string {
+  return text.replace(
+    /&([^;]*);/g,
+    (_, name: string) => NAMED.get(name) ?? String.fromCodePoint(codeOf(name.slice(1))),
+  );
+}
+
+/** Bytes of names, 1: every one that stands for itself, and those of longer characters, to be checked later. */
+const NAME_BYTES: Uint8Array = new Uint8Array(256).map((_, byte) =>
+  byte >= 0x80 || /[\w.:-]/.test(String.fromCharCode(byte)) ? 1 : 0,
+);
+
+const FIRST =
+  'A-Z_a-z\\u{C0}-\\u{D6}\\u{D8}-\\u{F6}\\u{F8}-\\u{2FF}\\u{370}-\\u{37D}\\u{37F}-\\u{1FFF}\\u{200C}-\\u{200D}\\u{2070}-\\u{218F}\\u{2C00}-\\u{2FEF}\\u{3001}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFFD}\\u{10000}-\\u{EFFFF}';
+const PART = `[${FIRST}][-.0-9\\u{B7}\\u{300}-\\u{36F}\\u{203F}-\\u{2040}${FIRST}]*`;
+/** Productions 4 and 4a of XML 1.0, 7 to 11 of Namespaces in XML. */
+const QUALIFIED_NAME = new RegExp(`^(?:(${PART}):)?(${PART})$`, 'u');
+
+/** A name of XML without a colon. */
+export function isPlainName(text: string): boolean {
+  return QUALIFIED_NAME.exec(text)?.[2] === text;
+}
+
+/** Namespaces in XML 1.0, section 3: bound from the start, and not to be bound otherwise. */
+const XML_NAMESPACE = 'http://www.w3.org/XML/1998/namespace';
+const XMLNS = 'http://www.w3.org/2000/xmlns/';
+
+/**
+ * Names of namespaces as clients and engines use them. Some parsers trim names, others do not, and some refuse what is
+ * no URI.
+ */
+const PLAIN_NAMESPACE =
+  /^(?:|urn:[\w.-]+(?:[:/][\w.-]+)*|https?:\/\/[\w.-]+(?::\d{1,5})?(?:\/[\w.~:-]*)*(?:#[\w-]*)?)$/;
+const PLAIN_XML = /^(?:lang=[^]*|space=(?:default|preserve))$/;
+/** Longer ones are of no engine and no client. */
+const LONGEST_NAMESPACE = 256;
+
+/** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
+export const LARGEST_TAG = 64 * 1024;
+/** More declarations in scope at one time than this are not read. Toolkits that declare a prefix for each part stay far below. */
+const MAX_DECLARATIONS = 256;
+/** Names of one document, and bytes of them. Wide tables name each column. */
+const MOST_NAMES = 65_536;
+const MOST_NAME_BYTES = 4 * 1024 * 1024;
 
 export interface TagAttribute {
   /** '' for one without a prefix, whatever the default namespace (Namespaces in XML section 6.2). */
@@ -57,9 +196,8 @@ interface Prefix {
 }
 
 /** A name as it is spelt in a document. There is one object for each spelling, so that equal names are the same. */
-export interface Name {
-  /** Its bytes, one character each. */
-  readonly spelt: string;
+interface Name {
+  readonly spelt: Uint8Array;
   readonly prefix: Prefix;
   readonly hasPrefix: boolean;
   readonly local: string;
@@ -67,154 +205,167 @@ export interface Name {
   readonly declares: boolean;
   /** The number of the tag that had an attribute of this name last. */
   lastTag: number;
+  /** The name that came behind it last, which is nearly always the one that comes next. */
+  next: Name | undefined;
 }
 
-/** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
-export const LARGEST_TAG = 64 * 1024;
-/** More declarations in scope at one time than this are not read. Toolkits that declare a prefix for each part stay far below. */
-const MAX_DECLARATIONS = 256;
-/** Names of one document, and bytes of them. Wide tables name each column. */
-const MOST_NAMES = 65_536;
-const MOST_NAME_BYTES = 4 * 1024 * 1024;
+/**
+ * Names, and bytes of them, that a reader may know and be kept for the next document: to learn the few dozen names of a
+ * short one takes longer than to read it.
+ */
+const MOST_KEPT = 1_024;
+const MOST_KEPT_BYTES = 32 * 1024;
 
-/** Slots for names, found by their length and some of their bytes; a power of two. */
-const SLOTS = 256;
+/** Readers that wait for a document: the names that one has are known in the next. */
+export type TagReaders = TagReader[];
+
 const NO_BYTES = Buffer.alloc(0);
-const NO_NAMES: readonly undefined[] = Array.from({ length: SLOTS });
-
-const NO_NAME: Name = {
-  spelt: '',
-  prefix: { uri: undefined },
-  hasPrefix: false,
-  local: '',
-  declares: false,
-  lastTag: 0,
-};
+/** An attribute of the tag that was read last: where its value stands in the bytes at hand, and whether it holds references. */
+interface Attribute {
+  readonly name: Name;
+  readonly from: number;
+  readonly to: number;
+  readonly escaped: boolean;
+}
 
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
-/** Reads the start tags of one document, each name checked once, and is the tag that it has read last. */
-export class TagReader implements StartTag {
+/**
+ * Reads the start tags of a document, each name checked once, and is the tag that it has read last. The next one
+ * overwrites it, so nothing of it may be kept. Offsets count the bytes of the document in UTF-8, a byte order mark
+ * included.
+ */
+export class TagReader {
   local = '';
+  /** '' is no namespace, also where namespaces are not resolved. */
   uri = '';
+  /** From its `<`, up to and with its `>`. */
   start = 0;
   end = 0;
+  /** Whether it ends its element too. */
   empty = false;
-  name = NO_NAME;
+  /** Its name, as it is spelt. */
+  spelt: Uint8Array = NO_BYTES;
 
-  readonly #resolve: boolean;
-  readonly #slots: (Name | undefined)[] = NO_NAMES.slice();
-  /** The names that gave way to others in their slot. */
-  readonly #others = new Map<string, Name>();
+  #resolve = true;
+  readonly #names = new Map<string, Name>();
+  #nameBytes = 0;
+  /** The name that was read last. */
+  #last: Name;
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
   ]);
-  #nameCount = 0;
-  #nameBytes = 0;
-  /** The bindings in scope, each with what its prefix stood for before. */
-  readonly #bound: { readonly prefix: Prefix; readonly before: string | undefined }[] = [];
+  /** The bindings in scope, each with its element and what its prefix stood for before. */
+  readonly #bound: { prefix: Prefix; depth: number; before: string | undefined }[] = [];
 
   #bytes: Buffer = NO_BYTES;
   #base = 0;
   #serial = 0;
   /** Where the reading of the tag stands. */
   #index = 0;
-  // The attributes as columns: no object for each of them.
-  #count = 0;
-  readonly #attributes: Name[] = [];
-  readonly #starts: number[] = [];
-  readonly #ends: number[] = [];
-  readonly #escaped: boolean[] = [];
+  #attributes: Attribute[] = [];
 
-  /** @param resolve whether prefixes are looked up; false where any name will do */
-  constructor(resolve: boolean) {
+  constructor() {
+    this.#last = this.#newName('', '', '');
+  }
+
+  /**
+   * Begins a document.
+   * @param resolve whether prefixes are looked up; false where any name will do
+   */
+  begin(resolve: boolean): void {
     this.#resolve = resolve;
+    this.uri = '';
   }
 
-  /** How many declarations are in scope. */
-  get declarations(): number {
-    return this.#bound.length;
+  /** Lets go of the document. @returns whether it knows so few names that it may be kept for another */
+  finish(): boolean {
+    this.#bytes = NO_BYTES;
+    this.#attributes = [];
+    while (this.#bound.length > 0) this.#unbind();
+    return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
 
-  /** Ends the scopes within which more than so many declarations are in scope. */
-  release(declarations: number): void {
-    while (this.#bound.length > declarations) {
-      const last = this.#bound.pop();
-      if (last !== undefined) last.prefix.uri = last.before;
-    }
+  #unbind(): void {
+    const last = this.#bound.pop();
+    if (last !== undefined) last.prefix.uri = last.before;
+  }
+
+  /** Ends the scope of the open element that so many others are around. */
+  close(depth: number): void {
+    while (this.#bound.at(-1)?.depth === depth) this.#unbind();
   }
 
   /**
    * Reads the start tag at `at` and binds the prefixes that it declares.
    * @param base the offset of the first of the bytes in the document
-   * @returns the index of its last byte
-   * @throws XmlError also when it does not end within the bytes; nothing was bound then
+   * @param depth how many elements are around it
+   * @returns the index of its last byte; -1 when the bytes end before it does, and nothing was bound then
    */
-  read(bytes: Buffer, at: number, base: number): number {
+  read(bytes: Buffer, at: number, base: number, depth: number): number {
     this.#bytes = bytes;
     this.#base = base;
-    this.#serial += 1;
-    this.#count = 0;
     this.#index = at + 1;
+    try {
+      this.#readTag(at, depth);
+    } catch (error) {
+      // What ends here may go on as it must: how the text is cut makes no difference.
+      if (this.#index < bytes.length) throw error;
+      return -1;
+    }
+    this.start = base + at;
+    this.end = base + this.#index + 1;
+    return this.#index;
+  }
+
+  /** Throws in front of the first byte that is wrong or missing. */
+  #readTag(at: number, depth: number): void {
+    const bytes = this.#bytes;
+    this.#serial += 1;
+    if (this.#attributes.length > 0) this.#attributes = [];
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
-    let declared = 0;
-    let prefixed = 0;
     let byte = bytes[this.#index];
     while (byte !== GREATER && byte !== SLASH) {
       if (!isWhite(byte)) throw malformed('a malformed tag');
       byte = this.#skipWhite();
       if (byte === GREATER || byte === SLASH) break;
-      const { declares, hasPrefix } = this.#readAttribute();
+      this.#readAttribute();
       if (this.#index - at > LARGEST_TAG) throw unread('a tag that is too long');
-      if (declares) declared += 1;
-      else if (hasPrefix) prefixed += 1;
       byte = bytes[this.#index];
     }
     this.empty = byte === SLASH;
     if (this.empty) this.#index += 1;
-    const end = this.#index;
-    if (bytes[end] !== GREATER) throw malformed('a malformed tag');
+    if (bytes[this.#index] !== GREATER) throw malformed('a malformed tag');
     if (this.#resolve) {
-      if (declared > 0) this.#declare();
-      if (prefixed > 0) this.#checkPrefixed(prefixed);
+      if (this.#attributes.length > 0) this.#bind(depth);
       if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
       this.uri = name.prefix.uri;
     }
-    this.name = name;
     this.local = name.local;
-    this.start = base + at;
-    this.end = base + end + 1;
-    return end;
+    this.spelt = name.spelt;
   }
 
+  /** How many attributes it has, with those that declare namespaces. */
   get attributeCount(): number {
-    return this.#count;
+    return this.#attributes.length;
   }
 
+  /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
   attributes(): TagAttribute[] {
-    const list: TagAttribute[] = [];
-    for (let at = 0; at < this.#count; at += 1) {
-      const name = this.#attributes[at];
-      if (name === undefined || name.declares) continue;
-      const value = this.#valueAt(at);
-      const start = this.#base + (this.#starts[at] ?? 0);
-      const end = this.#base + (this.#ends[at] ?? 0);
-      list.push({ uri: this.#uriOf(name), local: name.local, value, start, end });
-    }
-    return list;
+    return this.#attributes
+      .filter(({ name }) => !name.declares)
+      .map((attribute) => ({
+        uri: (this.#resolve && attribute.name.hasPrefix && attribute.name.prefix.uri) || '',
+        local: attribute.name.local,
+        value: this.#valueOf(attribute),
+        start: this.#base + attribute.from,
+        end: this.#base + attribute.to,
+      }));
   }
 
-  value(uri: string, local: string): string | undefined {
-    for (let at = 0; at < this.#count; at += 1) {
-      const name = this.#attributes[at];
-      if (name?.local !== local || name.declares || this.#uriOf(name) !== uri) continue;
-      return this.#valueAt(at);
-    }
-    return undefined;
-  }
-
+  /** The namespace that a prefix stands for in it; undefined for none. */
   namespaceOf(prefix: string): string | undefined {
     return this.#prefixes.get(prefix)?.uri;
   }
@@ -225,38 +376,48 @@ export class TagReader implements StartTag {
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
+    const { next } = this.#last;
+    if (next !== undefined && startsWith(bytes, start, next.spelt)) {
+      const end = start + next.spelt.length;
+      if (end < bytes.length && inName[bytes[end] ?? 0] === 0) {
+        this.#index = end;
+        return (this.#last = next);
+      }
+    }
     let end = start;
     while (inName[bytes[end] ?? 0] === 1) end += 1;
     this.#index = end;
-    const length = end - start;
-    const ends = (bytes[end - 1] ?? 0) * 5 + (bytes[end - 2] ?? 0) * 3;
-    const slot = (length * 37 + ends + (bytes[start] ?? 0)) & (SLOTS - 1);
-    const first = this.#slots[slot];
-    if (first !== undefined && isSpelt(bytes, start, end, first.spelt)) return first;
+    if (end === bytes.length) throw malformed('no end');
     const spelt = bytes.toString('latin1', start, end);
-    const known = this.#others.get(spelt) ?? this.#newName(spelt);
-    this.#slots[slot] = known;
-    if (first !== undefined) this.#others.set(first.spelt, first);
-    return known;
+    let name = this.#names.get(spelt);
+    if (name === undefined) {
+      name = this.#checkedName(spelt);
+      this.#names.set(spelt, name);
+      this.#nameBytes += spelt.length;
+      if (this.#names.size > MOST_NAMES || this.#nameBytes > MOST_NAME_BYTES) {
+        throw unread('too many names');
+      }
+    }
+    this.#last.next = name;
+    return (this.#last = name);
   }
 
-  #newName(spelt: string): Name {
-    const text = isAscii(spelt) ? spelt : Buffer.from(spelt, 'latin1').toString();
-    const parts = splitName(text);
-    if (parts === undefined) throw malformed('a malformed name');
-    this.#nameCount += 1;
-    this.#nameBytes += spelt.length;
-    if (this.#nameCount > MOST_NAMES || this.#nameBytes > MOST_NAME_BYTES) {
-      throw unread('too many names');
-    }
-    const { prefix, local } = parts;
+  #checkedName(spelt: string): Name {
+    const text = /[^\0-\x7f]/.test(spelt) ? Buffer.from(spelt, 'latin1').toString() : spelt;
+    const [, prefix = '', local] = QUALIFIED_NAME.exec(text) ?? [];
+    if (local === undefined) throw malformed('a malformed name');
+    return this.#newName(text, prefix, local);
+  }
+
+  #newName(text: string, prefix: string, local: string): Name {
     return {
-      spelt,
+      spelt: markOf(text),
       prefix: this.#prefixOf(prefix),
       hasPrefix: prefix !== '',
       local,
       declares: prefix === 'xmlns' || text === 'xmlns',
       lastTag: 0,
+      next: undefined,
     };
   }
 
@@ -278,23 +439,19 @@ export class TagReader implements StartTag {
     return bytes[end];
   }
 
-  #readAttribute(): Name {
-    const attribute = this.#readName();
-    if (attribute.lastTag === this.#serial) throw malformed(`two attributes ${attribute.local}`);
-    attribute.lastTag = this.#serial;
+  #readAttribute(): void {
+    const name = this.#readName();
+    if (name.lastTag === this.#serial) throw malformed(`two attributes ${name.local}`);
+    name.lastTag = this.#serial;
     if (this.#skipWhite() !== EQUALS) throw malformed('an attribute without a value');
     this.#index += 1;
     const quote = this.#skipWhite();
     if (quote !== QUOTE && quote !== APOSTROPHE) throw malformed('a value without quotes');
     this.#index += 1;
-    const at = this.#count;
-    this.#count = at + 1;
-    this.#attributes[at] = attribute;
-    this.#starts[at] = this.#index;
-    this.#escaped[at] = this.#readValue(quote);
-    this.#ends[at] = this.#index;
+    const from = this.#index;
+    const escaped = this.#readValue(quote);
+    this.#attributes.push({ name, from, to: this.#index, escaped });
     this.#index += 1;
-    return attribute;
   }
 
   /** Up to the closing quote. @returns whether it holds references */
@@ -305,83 +462,61 @@ export class TagReader implements StartTag {
     let references = false;
     for (;;) {
       while (stops[bytes[end] ?? 0] === 0) end += 1;
+      this.#index = end;
       const byte = bytes[end];
-      if (byte === quote) break;
+      if (byte === quote) return references;
       if (byte === AMPERSAND) {
         references = true;
         end = referenceEnd(bytes, end);
+        if (end === UNFINISHED) this.#index = bytes.length;
         if (end < 0) throw malformed('a reference that is none');
       } else if (byte === LESS || !isAllowed(bytes, end)) {
         throw malformed('a character that no value may hold');
       } else end += 1;
     }
-    this.#index = end;
-    return references;
   }
 
-  #valueAt(at: number): string {
-    const text = this.#bytes.toString('utf8', this.#starts[at], this.#ends[at]);
+  #valueOf({ from, to, escaped }: Attribute): string {
+    const text = this.#bytes.toString('utf8', from, to);
     const blanks = /[\t\n\r]/.test(text) ? text.replace(/\r\n|[\t\n\r]/g, ' ') : text;
-    return this.#escaped[at] === true ? withoutReferences(blanks) : blanks;
+    return escaped ? withoutReferences(blanks) : blanks;
   }
 
-  #uriOf(name: Name): string {
-    return this.#resolve && name.hasPrefix ? (name.prefix.uri ?? '') : '';
-  }
-
-  /** Binds what the attributes declare. */
-  #declare(): void {
-    for (let at = 0; at < this.#count; at += 1) {
-      const attribute = this.#attributes[at];
-      if (attribute?.declares !== true) continue;
-      const uri = this.#valueAt(at);
-      const text = attribute.hasPrefix ? attribute.local : '';
-      if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
-      const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
-      if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
-      // Some parsers trim names of namespaces, some refuse what is no URI.
-      if (!isPlainNamespace(uri)) throw unread('an unusual namespace name');
-      const prefix = this.#prefixOf(text);
-      this.#bound.push({ prefix, before: prefix.uri });
-      prefix.uri = uri;
-    }
+  /**
+   * Binds what the attributes declare. Every prefix of another must be declared then, and no two attributes be the same
+   * by namespace (section 6.3).
+   */
+  #bind(depth: number): void {
+    for (const attribute of this.#attributes)
+      if (attribute.name.declares) this.#declare(attribute, depth);
     if (this.#bound.length > MAX_DECLARATIONS) {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
-  }
-
-  /** Every prefix is declared, and no two attributes are the same by namespace (section 6.3). */
-  #checkPrefixed(prefixed: number): void {
-    const seen = prefixed > 1 ? new Set<string>() : undefined;
-    for (let at = 0; at < this.#count; at += 1) {
-      const attribute = this.#attributes[at];
-      if (attribute === undefined || attribute.declares || !attribute.hasPrefix) continue;
-      const { local } = attribute;
-      const { uri } = attribute.prefix;
-      if (uri === undefined) throw malformed(`an unbound prefix of ${local}`);
-      if (uri === XML_NAMESPACE && !isPlainXmlAttribute(local, this.#valueAt(at))) {
+    const prefixed = this.#attributes.filter(({ name }) => name.hasPrefix && !name.declares);
+    for (const attribute of prefixed) {
+      const { local, prefix } = attribute.name;
+      if (prefix.uri === undefined) throw malformed(`an unbound prefix of ${local}`);
+      // Readers differ in what they ask of the values of others, such as xml:id.
+      if (prefix.uri === XML_NAMESPACE && !PLAIN_XML.test(`${local}=${this.#valueOf(attribute)}`)) {
         throw unread(`an attribute xml:${local}`);
       }
-      seen?.add(`${local} ${uri}`);
     }
-    if (seen !== undefined && seen.size < prefixed) throw malformed('two attributes of one name');
+    if (prefixed.length < 2) return;
+    const different = new Set(prefixed.map(({ name }) => `${name.local} ${name.prefix.uri}`));
+    if (different.size < prefixed.length) throw malformed('two attributes of one name');
   }
-}
 
-/** Whether the bytes from `from` up to `to` are those of a name. */
-export function isSpelt(bytes: Buffer, from: number, to: number, spelt: string): boolean {
-  const { length } = spelt;
-  if (to - from !== length) return false;
-  for (let at = 0; at < length; at += 1)
-    if (bytes[from + at] !== spelt.charCodeAt(at)) return false;
-  return true;
-}
-
-function isAscii(text: string): boolean {
-  return !/[^\0-\x7f]/.test(text);
-}
-
-/** Readers differ in what they ask of the values of others, such as xml:id. */
-function isPlainXmlAttribute(local: string, value: string): boolean {
-  return local === 'lang' || (local === 'space' && /^(?:default|preserve)$/.test(value));
+  #declare(attribute: Attribute, depth: number): void {
+    const uri = this.#valueOf(attribute);
+    const text = attribute.name.hasPrefix ? attribute.name.local : '';
+    if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
+    const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
+    if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
+    if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
+      throw unread('an unusual namespace name');
+    }
+    const prefix = this.#prefixOf(text);
+    this.#bound.push({ prefix, depth, before: prefix.uri });
+    prefix.uri = uri;
+  }
 }

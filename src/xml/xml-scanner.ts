@@ -1,6 +1,5 @@
 import {
   AMPERSAND,
-  APOSTROPHE,
   areAllowed,
   BANG,
   BRACKET,
@@ -9,25 +8,30 @@ import {
   ILL_FORMED,
   isAllowed,
   isBlank,
+  isPlainName,
   isWhite,
+  LARGEST_TAG,
   LESS,
+  malformed,
+  markOf,
   QUESTION,
-  QUOTE,
   referenceEnd,
   SLASH,
-  splitName,
   startsWith,
   stopsAt,
+  type TagAttribute,
+  TagReader,
+  type TagReaders,
   UNFINISHED,
-} from './characters.ts';
-import { isSpelt, LARGEST_TAG, TagReader } from './start-tag.ts';
-import type { Name, StartTag } from './start-tag.ts';
-import { malformed, unread } from './xml-error.ts';
+  unread,
+  withoutReferences,
+  XmlError,
+} from './start-tag.ts';
 
 /** Receives what the scanner reads, in document order. What it throws goes through to the caller of the scanner. */
 export interface XmlSink {
   /** An element begins. The tag is good for this call only. */
-  open(tag: StartTag): void;
+  open(tag: TagReader): void;
   /**
    * Text within the root, or a part of it: bytes from `from` up to `to`, good for this call only.
    *
@@ -48,15 +52,20 @@ export interface XmlSink {
 
 /** The least of what parsers allow (libxml2: 256). */
 const DEEPEST = 200;
+/** So many readers wait for a document; more are needed only while more documents are read at one time. */
+const MOST_WAITING = 4;
+/** What waits for its end is looked at so often, and from then on when twice as much of it is there. */
+const MOST_LOOKS = 16;
 
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
 
-const COMMENT_START = Buffer.from('<!--');
-const CDATA_START = Buffer.from('<![CDATA[');
-const DOCTYPE_START = Buffer.from('<!DOCTYPE');
-const COMMENT_END = Buffer.from('--');
-const CDATA_END = Buffer.from(']]>');
-const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
+const COMMENT_START = markOf('<!--');
+const CDATA_START = markOf('<![CDATA[');
+const DOCTYPE_START = markOf('<!DOCTYPE');
+const DECLARATIONS = [COMMENT_START, CDATA_START, DOCTYPE_START];
+const CDATA_END = markOf(']]>');
+const BYTE_ORDER_MARK = markOf('\uFEFF');
+const NO_NAME = markOf('');
 
 const DECLARATION =
   /^<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])1\.(\d+)\1(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])[A-Za-z][\w.-]*\3)?(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(["'])(?:yes|no)\4)?[ \t\r\n]*\?>$/;
@@ -74,10 +83,10 @@ const TARGET = /^<\?([^ \t\r\n?]+)(?:[ \t\r\n][^]*)?\?>$/;
  */
 export class XmlScanner {
   readonly #sink: XmlSink;
+  #readers: TagReaders;
   readonly #reader: TagReader;
-  // The elements that are open: their names, and how many declarations are in scope around them.
-  readonly #open: Name[] = [];
-  readonly #outside: number[] = [];
+  /** How the elements that are open are spelt. */
+  readonly #open: Uint8Array[] = [];
   #mode: 'content' | 'comment' | 'cdata' = 'content';
   #rootSeen = false;
   /** The offset in the document of the first of the bytes at hand. */
@@ -85,77 +94,52 @@ export class XmlScanner {
   /** Bytes of the byte order mark in front. */
   #markLength = 0;
 
-  // What waits for its end is looked at again when that has come and not before, so that a long tag in many small
-  // pieces costs no more than a short one.
+  // What waits for its end: how much of it there is, how much of that was looked at, and how often.
   #held: Buffer[] = [];
   #heldSize = 0;
-  #awaited: 'anything' | 'tag' | 'instruction' = 'anything';
-  /** In a tag: the quote of the attribute value in which the bytes end, or 0. In an instruction: the last byte. */
-  #state = 0;
+  #lookedAt = 0;
+  #looks = 0;
 
-  /** @param options.resolve false: prefixes are not looked up, and any name of a namespace will do */
-  constructor(sink: XmlSink, { resolve = true } = {}) {
+  /**
+   * @param options.resolve false: prefixes are not looked up, and any name of a namespace will do
+   * @param options.readers those that wait for a document; the one that is taken is given back behind it
+   */
+  constructor(
+    sink: XmlSink,
+    { resolve = true, readers = [] }: { resolve?: boolean; readers?: TagReaders | undefined } = {},
+  ) {
     this.#sink = sink;
-    this.#reader = new TagReader(resolve);
-  }
-
-  /** @returns the index of the byte that ends what is awaited; -1 when it is not among the bytes */
-  #endOfToken(bytes: Buffer, from: number): number {
-    const { length } = bytes;
-    let last = this.#state;
-    let at = from;
-    if (this.#awaited === 'instruction') {
-      for (; at < length; at += 1) {
-        const byte = bytes[at] ?? 0;
-        if (byte === GREATER && last === QUESTION) return at;
-        last = byte;
-      }
-    } else {
-      for (; at < length; at += 1) {
-        const byte = bytes[at] ?? 0;
-        if (last !== 0) {
-          if (byte === last) last = 0;
-        } else if (byte === GREATER) return at;
-        else if (byte === QUOTE || byte === APOSTROPHE) last = byte;
-      }
-    }
-    this.#state = last;
-    return -1;
-  }
-
-  /** The same of what begins at `at`. */
-  #endOf(token: 'tag' | 'instruction', bytes: Buffer, at: number): number {
-    this.#awaited = token;
-    this.#state = 0;
-    // The first two bytes of an instruction are not the start of its end.
-    const end = this.#endOfToken(bytes, token === 'tag' ? at + 1 : at + 2);
-    if (end < 0) return end;
-    this.#awaited = 'anything';
-    if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
-    return end;
+    this.#readers = readers;
+    this.#reader = readers.pop() ?? new TagReader();
+    this.#reader.begin(resolve);
   }
 
   /** @returns how many of the bytes were read to the end; what stands behind waits for more */
   #scan(bytes: Buffer): number {
-    const { length } = bytes;
     let at = 0;
     if (this.#base === 0 && startsWith(bytes, 0, BYTE_ORDER_MARK)) at = this.#markLength = 3;
-    while (at < length) {
+    while (at < bytes.length) {
       const next =
         this.#mode === 'content' ? this.#readContent(bytes, at) : this.#readSection(bytes, at);
-      if (next < 0) return ~next;
+      if (next === at) break;
       at = next;
     }
     return at;
   }
 
-  // Each of these returns the index behind what it has read, or ~index when what stands there waits for more.
+  // Each of these returns the index behind what it has read, which is `at` when what stands there waits for more.
 
   #readContent(bytes: Buffer, at: number): number {
     if (bytes[at] !== LESS) return this.#readText(bytes, at);
+    const end = this.#readMarkup(bytes, at);
+    if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
+    return end;
+  }
+
+  #readMarkup(bytes: Buffer, at: number): number {
     switch (bytes[at + 1]) {
       case undefined:
-        return ~at;
+        return at;
       case SLASH:
         return this.#readEndTag(bytes, at);
       case BANG:
@@ -196,54 +180,46 @@ export class XmlScanner {
     }
     const end = index === length ? endBefore(BRACKET, 2, bytes, at) : index;
     this.#giveText(bytes, at, end, escaped, false);
-    return ~end;
+    return end;
   }
 
   #giveText(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
     if (from === to) return;
     if (this.#open.length > 0) this.#sink.text?.(bytes, from, to, escaped, closes);
-    else if (!isBlank(bytes, from, to)) throw malformed('text this.#outside of the root element');
+    else if (!isBlank(bytes, from, to)) throw malformed('text outside of the root element');
   }
 
   #readStartTag(bytes: Buffer, at: number): number {
-    const declarations = this.#reader.declarations;
-    let end: number;
-    try {
-      end = this.#reader.read(bytes, at, this.#base);
-    } catch (error) {
-      // A tag that is wrong is so only when it has ended: how the text is cut must make no difference.
-      if (this.#endOf('tag', bytes, at) < 0) return ~at;
-      throw error;
-    }
-    if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
-    if (this.#rootSeen && this.#open.length === 0) throw malformed('a second root element');
-    if (this.#open.length === DEEPEST) throw unread(`elements nested deeper than ${DEEPEST}`);
-    this.#outside[this.#open.length] = declarations;
-    this.#open.push(this.#reader.name);
+    const reader = this.#reader;
+    const depth = this.#open.length;
+    const end = reader.read(bytes, at, this.#base, depth) + 1;
+    if (end === 0) return at;
+    if (this.#rootSeen && depth === 0) throw malformed('a second root element');
+    if (depth === DEEPEST) throw unread(`elements nested deeper than ${DEEPEST}`);
+    this.#open.push(reader.spelt);
     this.#rootSeen = true;
-    this.#sink.open(this.#reader);
-    if (this.#reader.empty) this.#closeElement(this.#base + at, this.#base + end + 1);
-    return end + 1;
+    this.#sink.open(reader);
+    if (reader.empty) this.#closeElement(at, end);
+    return end;
   }
 
   #readEndTag(bytes: Buffer, at: number): number {
-    const spelt = this.#open.at(-1)?.spelt ?? '';
+    const spelt = this.#open.at(-1) ?? NO_NAME;
+    const isOwn = spelt !== NO_NAME && startsWith(bytes, at + 2, spelt);
     let end = at + 2 + spelt.length;
-    const isOwn = spelt !== '' && isSpelt(bytes, at + 2, end, spelt);
     if (isOwn) while (isWhite(bytes[end])) end += 1;
-    if (!isOwn || bytes[end] !== GREATER) {
-      if (this.#endOf('tag', bytes, at) < 0) return ~at;
-      throw malformed('an end tag that is not that of the this.#open element');
+    if (isOwn && bytes[end] === GREATER) {
+      this.#closeElement(at, end + 1);
+      return end + 1;
     }
-    if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
-    this.#closeElement(this.#base + at, this.#base + end + 1);
-    return end + 1;
+    if (end < bytes.length) throw malformed('an end tag that is not that of the open element');
+    return at;
   }
 
   #closeElement(start: number, end: number): void {
-    this.#sink.close?.(start, end);
+    this.#sink.close?.(this.#base + start, this.#base + end);
     this.#open.pop();
-    this.#reader.release(this.#outside[this.#open.length] ?? 0);
+    this.#reader.close(this.#open.length);
   }
 
   #readDeclaration(bytes: Buffer, at: number): number {
@@ -253,67 +229,71 @@ export class XmlScanner {
       return at + COMMENT_START.length;
     }
     if (startsWith(bytes, at, CDATA_START)) {
-      if (this.#open.length === 0) throw malformed('text this.#outside of the root element');
+      if (this.#open.length === 0) throw malformed('text outside of the root element');
       this.#sink.cdata?.();
       this.#mode = 'cdata';
       return at + CDATA_START.length;
     }
     if (startsWith(bytes, at, DOCTYPE_START)) this.#sink.doctype();
-    const rest = bytes.subarray(at);
-    const starts = [COMMENT_START, CDATA_START, DOCTYPE_START];
-    if (starts.some((start) => startsWith(start, 0, rest))) return ~at;
+    if (DECLARATIONS.some((start) => startsWith(start, 0, bytes.subarray(at)))) return at;
     throw malformed('a declaration that is none');
   }
 
   /** Reads on in a comment or a CDATA section. */
   #readSection(bytes: Buffer, at: number): number {
     const isComment = this.#mode === 'comment';
-    const found = bytes.indexOf(isComment ? COMMENT_END : CDATA_END, at);
+    const found = bytes.indexOf(isComment ? '--' : CDATA_END, at);
     const rest = isComment ? endBefore(HYPHEN, 1, bytes, at) : endBefore(BRACKET, 2, bytes, at);
     const end = found < 0 ? rest : found;
     if (!areAllowed(bytes, at, end)) throw malformed('a forbidden character');
     if (!isComment) this.#giveText(bytes, at, end, false, false);
     const last = bytes[found + 2];
-    if (found < 0 || last === undefined) return ~end;
+    if (found < 0 || last === undefined) return end;
     if (last !== GREATER) throw malformed('-- in a comment');
     this.#mode = 'content';
     return found + 3;
   }
 
   #readInstruction(bytes: Buffer, at: number): number {
-    const end = this.#endOf('instruction', bytes, at);
-    if (end < 0) return ~at;
-    const text = bytes.toString('utf8', at, end + 1);
+    const end = bytes.indexOf('?>', at + 2) + 2;
+    if (end === 1) return at;
+    const text = bytes.toString('utf8', at, end);
     const version = this.#base + at === this.#markLength ? DECLARATION.exec(text)?.[2] : undefined;
     // Others count other characters as line ends, so that a client might read another text than was inspected.
     if (version !== undefined && version !== '0') throw unread('not XML 1.0');
     if (version === undefined) {
       const target = TARGET.exec(text)?.[1] ?? '';
-      const isWell = splitName(target)?.prefix === '' && target.toLowerCase() !== 'xml';
+      const isWell = isPlainName(target) && target.toLowerCase() !== 'xml';
       if (!isWell || !areAllowed(bytes, at, end)) throw malformed('a processing instruction');
       this.#sink.instruction?.();
     }
-    return end + 1;
+    return end;
   }
 
-  #hold(bytes: Buffer): void {
-    this.#held.push(Buffer.from(bytes));
-    this.#heldSize += bytes.length;
-    if (this.#heldSize > LARGEST_TAG) throw unread('a tag that is too long');
-  }
-
-  #feed(piece: Buffer): void {
-    let bytes = piece;
-    if (this.#held.length > 0) {
-      if (this.#awaited !== 'anything' && this.#endOfToken(piece, 0) < 0) return this.#hold(piece);
-      bytes = Buffer.concat([...this.#held, piece]);
-    }
-    this.#held = [];
-    this.#heldSize = 0;
-    this.#awaited = 'anything';
+  #look(bytes: Buffer): void {
     const read = this.#scan(bytes);
+    const rest = bytes.length - read;
+    if (rest > LARGEST_TAG) throw unread('a tag that is too long');
     this.#base += read;
-    if (read < bytes.length) this.#hold(bytes.subarray(read));
+    this.#looks = read > 0 ? 1 : this.#looks + 1;
+    this.#held = rest === 0 ? [] : [Buffer.from(bytes.subarray(read))];
+    this.#heldSize = this.#lookedAt = rest;
+  }
+
+  #readOn(chunk: Buffer): void {
+    if (this.#heldSize === 0) return this.#look(chunk);
+    this.#heldSize += chunk.length;
+    if (this.#looks < MOST_LOOKS || this.#heldSize >= 2 * this.#lookedAt) {
+      this.#look(Buffer.concat([...this.#held, chunk]));
+    } else this.#held.push(Buffer.from(chunk));
+  }
+
+  /** Gives the reader back, once. */
+  #release(): void {
+    if (this.#reader.finish() && this.#readers.length < MOST_WAITING) {
+      this.#readers.push(this.#reader);
+    }
+    this.#readers = [];
   }
 
   /**
@@ -321,21 +301,22 @@ export class XmlScanner {
    * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
    */
   write(chunk: Buffer): void {
-    // What is held is put together with the end of its tag, and not with the whole chunk.
-    const joint = this.#held.length === 0 ? 0 : chunk.indexOf(GREATER) + 1;
-    if (joint > 0) this.#feed(chunk.subarray(0, joint));
-    if (joint < chunk.length) this.#feed(chunk.subarray(joint));
+    try {
+      this.#readOn(chunk);
+    } catch (error) {
+      this.#release();
+      throw error;
+    }
   }
 
   /** Call once, behind the last byte. @throws XmlError when the document is not whole */
   end(): void {
-    if (
-      this.#held.length > 0 ||
-      this.#mode !== 'content' ||
-      this.#open.length > 0 ||
-      !this.#rootSeen
-    ) {
-      throw malformed('no end');
+    try {
+      if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
+      const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
+      if (!isOver || !this.#rootSeen) throw malformed('no end');
+    } finally {
+      this.#release();
     }
   }
 }
@@ -345,4 +326,115 @@ function endBefore(byte: number, most: number, bytes: Buffer, from: number): num
   let end = bytes.length;
   for (let back = 0; back < most && end > from && bytes[end - 1] === byte; back += 1) end -= 1;
   return end;
+}
+
+export const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
+
+/** Elements nested deeper than this are refused; an XMLA request needs about seven. */
+export const MAX_DEPTH = 64;
+/**
+ * More elements or attributes than this and a document is not read. Requests of clients hold some hundreds, and to
+ * read so many takes about 10 ms, for which others wait.
+ */
+export const MAX_NODES = 10_000;
+
+export interface XmlElement {
+  readonly uri: string;
+  readonly local: string;
+  /** Without namespace declarations. */
+  readonly attributes: readonly TagAttribute[];
+  readonly children: XmlElement[];
+  /** All text and CDATA directly in this element, joined; line ends as XML 1.0 §2.11 says; not trimmed. */
+  text: string;
+  hasCData: boolean;
+  readonly selfClosing: boolean;
+  /** The namespace to which the prefix in `xsi:type` is bound; undefined without prefix or `xsi:type`. */
+  readonly typeNamespace: string | undefined;
+}
+
+export type XmlReading =
+  | {
+      readonly kind: 'tree';
+      readonly root: XmlElement;
+      /** The first comment or processing instruction, in words; undefined when there is none. */
+      readonly oddity: string | undefined;
+    }
+  /** Why there is no tree, in short words for the log; `refused`: a document type declaration, or nesting over MAX_DEPTH. */
+  | { readonly kind: XmlError['kind']; readonly detail: string };
+
+/** Longer words for the log are cut: they may hold names that a client chose. */
+const MAX_DETAIL = 200;
+
+/**
+ * Reads a whole document strictly. Never throws.
+ * @param utf8 the document in UTF-8
+ */
+export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
+  let root: XmlElement | undefined;
+  const open: XmlElement[] = [];
+  let nodes = 0;
+  let oddity: string | undefined;
+
+  function note(what: string): void {
+    const top = open.at(-1);
+    oddity ??= `${what} ${top === undefined ? 'outside the envelope' : `in ${top.local}`}`;
+  }
+
+  const sink: XmlSink = {
+    open(tag) {
+      nodes += 1 + tag.attributeCount;
+      if (nodes > MAX_NODES) throw unread(`more than ${MAX_NODES} elements and attributes`);
+      if (open.length === MAX_DEPTH) {
+        throw new XmlError('refused', `elements nested deeper than ${MAX_DEPTH}`);
+      }
+      const attributes = tag.attributes();
+      const type = attributes.find(({ uri, local }) => uri === XSI && local === 'type');
+      const prefix = type && /^([^:]+):/.exec(type.value)?.[1];
+      const element: XmlElement = {
+        uri: tag.uri,
+        local: tag.local,
+        attributes,
+        children: [],
+        text: '',
+        hasCData: false,
+        selfClosing: tag.empty,
+        typeNamespace: prefix === undefined ? undefined : tag.namespaceOf(prefix),
+      };
+      open.at(-1)?.children.push(element);
+      root ??= element;
+      open.push(element);
+    },
+    text(bytes, from, to, escaped) {
+      const element = open.at(-1);
+      if (element === undefined) return;
+      const written = bytes.toString('utf8', from, to);
+      const text = written.includes('\r') ? written.replaceAll(/\r\n?/g, '\n') : written;
+      element.text += escaped ? withoutReferences(text) : text;
+    },
+    close: () => void open.pop(),
+    cdata() {
+      const element = open.at(-1);
+      if (element !== undefined) element.hasCData = true;
+    },
+    comment: () => note('a comment'),
+    instruction: () => note('a processing instruction'),
+    doctype() {
+      throw new XmlError('refused', 'a document type declaration');
+    },
+  };
+  try {
+    const scanner = new XmlScanner(sink, { readers });
+    scanner.write(utf8);
+    scanner.end();
+  } catch (error) {
+    const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
+    return { kind, detail: message.slice(0, MAX_DETAIL) };
+  }
+  return root === undefined
+    ? { kind: 'malformed', detail: 'no root element' }
+    : { kind: 'tree', root, oddity };
+}
+
+export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {
+  return local === named && uri === inUri;
 }

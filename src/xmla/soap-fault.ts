@@ -1,4 +1,4 @@
-import { SOAP } from './namespaces.ts';
+import { SOAP } from './names.ts';
 
 /** The Content-Type of a fault. */
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
@@ -34,21 +34,10 @@ export function soapFault({ side, message, code, actor }: SoapFaultContent): Buf
   );
 }
 
-const ESCAPES: ReadonlyMap<string, string> = new Map([
-  ['&', '&amp;'],
-  ['<', '&lt;'],
-  ['>', '&gt;'],
-  ['"', '&quot;'],
-  ["'", '&apos;'],
-  // A parser would make spaces of these in an attribute, and a line feed of a carriage return anywhere.
-  ['\t', '&#9;'],
-  ['\n', '&#10;'],
-  ['\r', '&#13;'],
-]);
-
+/** Also white space, of which a parser would make spaces in an attribute, and a line feed of a carriage return anywhere. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()
     .replaceAll(/[^\t\n\r\u0020-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
-    .replaceAll(/[&<>"'\t\n\r]/g, (character) => ESCAPES.get(character) ?? character);
+    .replaceAll(/[&<>"'\t\n\r]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

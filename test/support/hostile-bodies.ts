@@ -1,4 +1,4 @@
-import { SOAP, XMLA } from '../../src/xmla/namespaces.ts';
+import { SOAP, XMLA } from '../../src/xmla/names.ts';
 
 /** Bodies that are made to take a reader long. */
 

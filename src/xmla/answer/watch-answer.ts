@@ -1,29 +1,11 @@
-import { answerReader } from './answer-reader.ts';
-import type { AnswerSession } from './answer-session.ts';
-import { closeSession, isSession, openSession } from './answer-session.ts';
-import type { TextSession } from './answer-session.ts';
-import { SOAP } from '../namespaces.ts';
-import { isBlank } from '../../xml/characters.ts';
-import type { StartTag } from '../../xml/start-tag.ts';
+import { isBlank } from '../../xml/start-tag.ts';
+import type { TagReader } from '../../xml/start-tag.ts';
+import { SOAP } from '../names.ts';
+import { answerReader, closeSession, isSession, openSession, Refused } from './answer-reader.ts';
+import type { AnswerSession, TextSession } from './answer-reader.ts';
+import { inspectAnswer } from './inspect-answer.ts';
 
-export interface WatchedAnswer {
-  /** Feeds the next bytes of the body, without a content coding. They may be reused afterwards. Never throws. */
-  write(chunk: Uint8Array): void;
-  /** After the last byte of a body that came whole. Never throws. */
-  end(): void;
-  /** True as soon as nothing more can be learnt of the SOAP header: it is over, or there is none. */
-  readonly headerRead: boolean;
-  /**
-   * The session that the SOAP header names; undefined before the header was read, for a header that names more than
-   * one, and where its end was not seen.
-   */
-  readonly session: AnswerSession | undefined;
-  /**
-   * True exactly when the answer was whole and well-formed, and its SOAP body holds a SOAP Fault and nothing else.
-   * undefined before `end`.
-   */
-  readonly faultOnly: boolean | undefined;
-}
+export type WatchedAnswer = ReturnType<typeof watchAnswer>;
 
 /** Bytes after which no SOAP header is waited for, of the answer and of its text in UTF-8. */
 export const LONGEST_WAIT = 64 * 1024;
@@ -33,8 +15,11 @@ const ENVELOPE = 1;
 const HEADER_OR_BODY = 2;
 const CHILD = 3;
 
-/** Thrown to leave the scanner, when nothing more is to be learnt. */
-const STOP = new Error('enough was read');
+/** Leaves the scanner, when nothing more is to be learnt. Made once: it stands at no place. */
+const STOP = new Refused('answer-shape');
+function stop(): never {
+  throw STOP;
+}
 
 /**
  * Reads an answer that is merely passed through, as far as there is something to be learnt of it: which session its
@@ -43,7 +28,7 @@ const STOP = new Error('enough was read');
  *
  * @param answer.contentType the Content-Type as it came
  */
-export function watchAnswer(answer: { readonly contentType: string | undefined }): WatchedAnswer {
+export function watchAnswer(answer: { readonly contentType: string | undefined }) {
   let size = 0;
   /** true when the rest cannot tell anything, and is not read */
   let done = false;
@@ -51,7 +36,7 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
   let inHeader = false;
   let bodySeen = false;
   let faults = 0;
-  let opened: ReturnType<typeof openSession>;
+  let opened: TextSession | undefined;
   let sessions = 0;
   let found: TextSession | undefined;
 
@@ -62,39 +47,24 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
       watched.session = reader.inBytes(found);
   }
 
-  /** Nothing that was seen so far is believed unless the header was over. */
-  function giveUp(): void {
-    watched.headerRead = true;
-    done = true;
-  }
-
-  function stop(): never {
-    giveUp();
-    throw STOP;
-  }
-
-  function open(tag: StartTag): void {
+  function open(tag: TagReader): void {
+    const { local, uri } = tag;
     depth += 1;
-    if (depth === ENVELOPE && !(tag.local === 'Envelope' && tag.uri === SOAP)) stop();
-    if (depth === HEADER_OR_BODY) openPart(tag);
+    if (depth === ENVELOPE && (local !== 'Envelope' || uri !== SOAP)) stop();
+    if (depth === HEADER_OR_BODY) {
+      inHeader = local === 'Header' && !watched.headerRead;
+      if (uri !== SOAP || bodySeen || !(inHeader || local === 'Body')) stop();
+      bodySeen = !inHeader;
+      if (bodySeen) finishHeader();
+    }
     if (depth !== CHILD) return;
-    if (inHeader) {
-      if (!isSession(tag)) return;
+    if (!inHeader) {
+      faults += 1;
+      if (faults > 1 || local !== 'Fault' || uri !== SOAP) stop();
+    } else if (isSession(tag)) {
       sessions += 1;
       opened = openSession(tag);
-    } else {
-      faults += 1;
-      if (faults > 1 || tag.local !== 'Fault' || tag.uri !== SOAP) stop();
     }
-  }
-
-  function openPart(tag: StartTag): void {
-    if (tag.uri !== SOAP || bodySeen) stop();
-    if (tag.local === 'Body') {
-      bodySeen = true;
-      finishHeader();
-    } else if (tag.local === 'Header' && !watched.headerRead) inHeader = true;
-    else stop();
   }
 
   function close(start: number, end: number): void {
@@ -112,29 +82,64 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
     if (depth < CHILD && !inHeader && !isBlank(bytes, from, to)) stop();
   }
 
-  const reader = answerReader({
-    contentType: answer.contentType,
-    sink: { open, text, close, doctype: stop },
-    failed: giveUp,
-    headLimit: LONGEST_WAIT,
-  });
+  const sink = { open, text, close, doctype: stop };
+  const reader = answerReader({ ...answer, sink, headLimit: LONGEST_WAIT });
 
-  const watched: { -readonly [Field in keyof WatchedAnswer]: WatchedAnswer[Field] } = {
-    write(chunk) {
+  // No getter: see `textDecoder`.
+  const watched = {
+    /** Feeds the next bytes of the body, without a content coding. They may be reused afterwards. Never throws. */
+    write(chunk: Uint8Array): void {
       if (done) return;
-      reader.write(chunk);
       size += chunk.length;
-      if (!watched.headerRead && size > LONGEST_WAIT) giveUp();
+      // Nothing that was seen so far is believed unless the header was over.
+      done = reader.write(chunk) !== undefined || (!watched.headerRead && size > LONGEST_WAIT);
+      watched.headerRead ||= done;
     },
-    end() {
+    /** After the last byte of a body that came whole. Never throws. */
+    end(): void {
       if (watched.faultOnly !== undefined) return;
-      if (!done) reader.end();
+      done ||= reader.end() !== undefined;
       watched.faultOnly = !done && faults === 1;
       watched.headerRead = true;
     },
+    /** True as soon as nothing more can be learnt of the SOAP header: it is over, or there is none. */
     headerRead: false,
-    session: undefined,
-    faultOnly: undefined,
+    /**
+     * The session that the SOAP header names; undefined before the header was read, for a header that names more than
+     * one, and where its end was not seen.
+     */
+    session: undefined as AnswerSession | undefined,
+    /**
+     * True exactly when the answer was whole and well-formed, and its SOAP body holds a SOAP Fault and nothing else.
+     * undefined before `end`.
+     */
+    faultOnly: undefined as boolean | undefined,
   };
   return watched;
+}
+
+/** What an engine said to a login by its answer to a Discover. */
+export type LoginAnswer = 'accepted' | 'rejected' | 'unavailable';
+
+/**
+ * Reads a whole answer to a Discover for what it says of the login. Engines refuse one by 401 or 403, or by a Fault
+ * with status 200 (MDX for Kylin, Mondrian). Only a whole, well-formed rowset in a DiscoverResponse without any
+ * error accepts it; whatever is neither, a page of a proxy or half an answer, says nothing.
+ *
+ * @param answer.body without content coding
+ */
+export function readLoginAnswer(answer: {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly body: Buffer;
+}): LoginAnswer {
+  if (answer.status === 401 || answer.status === 403) return 'rejected';
+  if (answer.status !== 200) return 'unavailable';
+  const watched = watchAnswer(answer);
+  watched.write(answer.body);
+  watched.end();
+  if (watched.faultOnly === true) return 'rejected';
+  const inspector = inspectAnswer({ ...answer, method: 'Discover', errorsAsData: [] });
+  inspector.write(answer.body);
+  return inspector.end().ok ? 'accepted' : 'unavailable';
 }

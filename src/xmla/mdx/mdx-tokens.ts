@@ -28,8 +28,6 @@ export interface MdxTokens {
   readonly kinds: readonly number[];
   /** Where each begins in the text (UTF-16 units), and one more: where the last one ends. */
   readonly starts: readonly number[];
-  /** Whether all words are ASCII, that is of A–Z, a–z, 0–9 and `_` alone. */
-  readonly plainWords: boolean;
 }
 
 /**
@@ -59,7 +57,6 @@ export function mdxTokens(text: string): MdxTokens {
   const { length } = text;
   const kinds: number[] = [];
   const starts: number[] = [];
-  let plainWords = true;
   let position = 0;
   while (position < length) {
     const code = text.charCodeAt(position);
@@ -72,10 +69,7 @@ export function mdxTokens(text: string): MdxTokens {
         break;
       case MDX.word:
         while (end < length && IN_PLAIN_WORD[text.charCodeAt(end)] === 1) end += 1;
-        if (end < length && text.charCodeAt(end) >= 0x80) {
-          end = matchEnd(WORD, text, position);
-          plainWords = false;
-        }
+        if (end < length && text.charCodeAt(end) >= 0x80) end = matchEnd(WORD, text, position);
         break;
       case MDX.number:
         // Most points stand between names, and a look is cheaper than a pattern.
@@ -110,18 +104,13 @@ export function mdxTokens(text: string): MdxTokens {
     position = end;
   }
   starts.push(length);
-  return { text, count: kinds.length, kinds, starts, plainWords };
+  return { text, count: kinds.length, kinds, starts };
 }
 
 /** Empty beyond either end of the text. */
 export function textAt({ text, starts }: MdxTokens, index: number): string {
   const start = starts[index];
   return start === undefined ? '' : text.slice(start, starts[index + 1]);
-}
-
-/** How many characters the token has (UTF-16 units). */
-export function lengthAt({ starts }: MdxTokens, index: number): number {
-  return (starts[index + 1] ?? 0) - (starts[index] ?? 0);
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */
@@ -134,21 +123,13 @@ const POINT = 0x2e;
 const CLOSING_BRACKET = 0x5d;
 
 function kindOf(first: string): number {
-  switch (first) {
-    case '[':
-      return MDX.bracketed;
-    case "'":
-      return MDX.singleQuoted;
-    case '"':
-      return MDX.doubleQuoted;
-    case '/':
-    case '-':
-      return MDX.lineComment;
-    default:
-      if (/[ \t\n\r\f]/.test(first)) return MDX.space;
-      if (/[.0-9]/.test(first)) return MDX.number;
-      return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
-  }
+  if (first === '[') return MDX.bracketed;
+  if (first === "'") return MDX.singleQuoted;
+  if (first === '"') return MDX.doubleQuoted;
+  if (/[-/]/.test(first)) return MDX.lineComment;
+  if (/[ \t\n\r\f]/.test(first)) return MDX.space;
+  if (/[.0-9]/.test(first)) return MDX.number;
+  return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
 function isDigit(text: string, position: number): boolean {

@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../fold-name.ts';
+import { foldName } from '../names.ts';
 import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 import type { MdxTokens } from './mdx-tokens.ts';
 
@@ -91,7 +91,7 @@ const CLOSING_BRACKET = 0x5d;
 export function classifyStatement(statement: string, tokens?: MdxTokens): BypassReason | undefined {
   if (statement.length > MAX_STATEMENT) return 'unclear-statement';
   const facts = new Set<Fact>();
-  readFacts(tokens ?? mdxTokens(statement), facts);
+  readFacts(tokens ?? mdxTokens(statement), facts, MAX_NESTING);
   if (mentionsDrillthrough(statement)) facts.add('drillthrough');
   const fact = (Object.keys(REASONS) as Fact[]).find((one) => facts.has(one));
   return fact && REASONS[fact];
@@ -106,38 +106,60 @@ function mentionsDrillthrough(statement: string): boolean {
 /**
  * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so their content is searched for names as
  * well, with brackets and strings of its own; its semicolons and loose ends are no matter.
+ * @param depth how many strings within strings are still looked into
  */
-function readFacts(tokens: MdxTokens, facts: Set<Fact>): void {
-  const { text, count, kinds, starts } = tokens;
-  // A carriage return that is no part of a line end: some engines drop it, some end the line there.
-  if (/\r(?!\n)/.test(text)) facts.add('unclear');
+function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
+  if (depth === 0) {
+    facts.add('unclear');
+    return;
+  }
+  const { count, kinds } = tokens;
+  const isStatement = depth === MAX_NESTING;
   const seen: number[] = [];
-  /** The next line feed. */
-  let lineFeed = text.indexOf('\n');
   for (let index = 0; index < count; index += 1) {
     const kind = kinds[index] ?? MDX.space;
     if (kind === MDX.space) continue;
-    if (kind === MDX.lineComment || kind === MDX.blockComment) {
-      readComment(kind, textAt(tokens, index), facts);
-      continue;
+    const isComment = kind === MDX.lineComment || kind === MDX.blockComment;
+    if (isComment && isStatement) readComment(kind, textAt(tokens, index), facts);
+    else if (isComment || (kind === MDX.unterminated && !isStatement)) {
+      // Inside of a string it may be none. Nothing is left that opens a string, a bracket or a comment, and every word
+      // stands as it stood.
+      const words = textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' ');
+      readFacts(mdxTokens(words), facts, depth - 1);
+    } else {
+      if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
+        readFacts(mdxTokens(unquoted(textAt(tokens, index))), facts, depth - 1);
+      }
+      seen.push(index);
     }
-    seen.push(index);
-    if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
-      const quoted = textAt(tokens, index);
-      // The key drops carriage returns; an engine that escapes with a backslash sees another end.
-      if (/\r|\\['"]/.test(quoted)) facts.add('unclear');
-      searchString(unquoted(quoted), facts, MAX_NESTING - 1);
-    } else if (kind === MDX.bracketed) {
-      const start = starts[index] ?? 0;
-      if (lineFeed !== -1 && lineFeed < start) lineFeed = text.indexOf('\n', start);
-      if (lineFeed !== -1 && lineFeed < (starts[index + 1] ?? 0)) facts.add('unclear');
-    } else if (kind === SEMICOLON) facts.add('semicolon');
-    else if (kind === CLOSING_BRACKET || kind === MDX.unterminated) facts.add('unclear');
   }
-  const [first = count] = seen;
-  const isWord = kinds[first] === MDX.word;
-  if (!isWord || !QUERY_WORDS.has(textAt(tokens, first).toLowerCase())) facts.add('noQuery');
+  if (isStatement) readStatement(tokens, seen, facts);
   searchNames(tokens, seen, facts);
+}
+
+/** What counts outside of strings alone. */
+function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
+  const { text, kinds } = tokens;
+  // A carriage return that is no part of a line end: some engines drop it, some end the line there.
+  if (/\r(?!\n)/.test(text)) facts.add('unclear');
+  const hasLineEnd = text.includes('\n');
+  for (const index of seen) {
+    const kind = kinds[index];
+    if (kind === SEMICOLON) facts.add('semicolon');
+    else if (kind === CLOSING_BRACKET || kind === MDX.unterminated) facts.add('unclear');
+    else if (hasLineEnd && kind === MDX.bracketed) {
+      if (textAt(tokens, index).includes('\n')) facts.add('unclear');
+    } else if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
+      // The key drops carriage returns; an engine that escapes with a backslash sees another end.
+      if (/\r|\\['"]/.test(textAt(tokens, index))) facts.add('unclear');
+    }
+  }
+  const [first] = seen;
+  const isQuery =
+    first !== undefined &&
+    kinds[first] === MDX.word &&
+    QUERY_WORDS.has(textAt(tokens, first).toLowerCase());
+  if (!isQuery) facts.add('noQuery');
 }
 
 function readComment(kind: number, text: string, facts: Set<Fact>): void {
@@ -150,57 +172,30 @@ function readComment(kind: number, text: string, facts: Set<Fact>): void {
   if (isUnclear) facts.add('unclear');
 }
 
-/** Searches what a string holds; a comment too, because inside of a string it may be none. */
-function searchString(text: string, facts: Set<Fact>, depth: number): void {
-  if (depth === 0) {
-    facts.add('unclear');
-    return;
-  }
-  const tokens = mdxTokens(text);
-  const seen: number[] = [];
-  for (let index = 0; index < tokens.count; index += 1) {
-    switch (tokens.kinds[index]) {
-      case MDX.space:
-        break;
-      case MDX.lineComment:
-      case MDX.blockComment:
-      case MDX.unterminated:
-        // Nothing is left that opens a string, a bracket or a comment, and every word stands as it stood.
-        searchString(textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' '), facts, depth - 1);
-        break;
-      case MDX.singleQuoted:
-      case MDX.doubleQuoted:
-        searchString(unquoted(textAt(tokens, index)), facts, depth - 1);
-        seen.push(index);
-        break;
-      default:
-        seen.push(index);
-    }
-  }
-  searchNames(tokens, seen, facts);
-}
-
 /** @param seen the tokens that mean something, in their order */
 function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
-  const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? -1];
+  const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? tokens.count];
   const hasDollar = tokens.text.includes('$');
+  // Not by its number: a look in front of the first makes all others slow.
+  let before: number | undefined;
+  let kind: number | undefined;
   for (let at = 0; at < seen.length; at += 1) {
-    const kind = kindAt(at);
+    before = kind;
+    kind = kindAt(at);
     if (kind === EXCLAMATION) facts.add('volatile');
     const isWord = kind === MDX.word;
     if (!isWord && kind !== MDX.bracketed) continue;
     const isCalled = kindAt(at + 1) === OPENING;
-    const isOfDollar = kindAt(at - 1) === DOLLAR;
     // A name in brackets is one of a function only where it is called.
     if (!isWord && !isCalled && !hasDollar) continue;
     const text = textAt(tokens, seen[at] ?? 0);
     if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
     for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
-      if (isOfDollar && name.startsWith('system')) facts.add('systemRowset');
+      if (before === DOLLAR && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
       const rule = WORDS.get(name);
-      const isMember = kindAt(at - 1) === POINT;
-      if (rule !== undefined && counts(rule.where, isMember, isCalled)) facts.add(rule.fact);
+      if (rule !== undefined && counts(rule.where, before === POINT, isCalled))
+        facts.add(rule.fact);
       if (name.startsWith(PREDICT)) facts.add('volatile');
       if (isCalled && READS_TEXT.has(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
         facts.add('volatile');

@@ -1,10 +1,10 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../fold-name.ts';
-import { mdxTokens } from '../mdx/mdx-tokens.ts';
+import { foldName } from '../names.ts';
+import { MDX, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
-import { DISCOVER_TYPES } from './discover-types.ts';
+import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './xmla-request.ts';
 
@@ -98,4 +98,143 @@ export function leavesState(
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
   if (request.method === 'Discover' || statement.bypass === undefined) return false;
   return !isOneStatement(request) || normalizeStatement(request.statement) !== '';
+}
+
+/** What a request that passes through changes at the engine, so that earlier entries are stale. */
+export interface PassingChange {
+  /** Of the catalogs that the request names, or of any. */
+  readonly reach: 'named' | 'everything';
+  /** REFRESH CUBE, which a client sends to see what others changed. */
+  readonly refresh: boolean;
+  /** Whether the session itself may differ from others afterwards: it sees what it has not committed. */
+  readonly leavesState: boolean;
+  /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
+  readonly undoneByFault: boolean;
+}
+
+const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
+
+/** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
+const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
+
+/**
+ * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
+ * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
+ */
+const STATELESS_COMMANDS = wordSet(
+  'clearcache process alter create delete mergepartitions designaggregations notifytablechange restore attach detach synchronize load imageload',
+);
+
+const NAMED: PassingChange = {
+  reach: 'named',
+  refresh: false,
+  leavesState: true,
+  undoneByFault: true,
+};
+/** What it changed before, in statements that are gone, is not named. */
+const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
+const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
+/** It may hold several of anything. */
+const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
+
+/** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
+export const NOT_UNDERSTOOD: PassingChange = COMMIT;
+
+/** By the first two words of a statement that changes what others are answered, or the first alone, in lower case. */
+const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
+  ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
+  ['update', NAMED],
+  ['commit', COMMIT],
+  ['alter', NAMED],
+  // A stored procedure may do anything, processing included.
+  ['call', ANYTHING],
+  // Of mining models and of cubes that all see; what is made in a session begins with CREATE SESSION.
+  ['insert', COMMIT],
+  ['delete', COMMIT],
+  ['import', COMMIT],
+  ['create cube', COMMIT],
+  ['create global', COMMIT],
+  ['drop cube', COMMIT],
+  // TMSL, the commands of tabular models, is JSON in a Statement.
+  ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
+  ['{', COMMAND],
+]);
+
+/** What one command or one statement changes; undefined for one that changes nothing for others. */
+type Part = PassingChange | undefined;
+
+/**
+ * What of the engine's data the request changes when it succeeds: ClearCache, Process, Alter and other commands,
+ * UPDATE CUBE, COMMIT, REFRESH CUBE. Undefined for all that only reads, or changes no more than its session.
+ * @param tokens those of its statement, where they have been read already
+ */
+export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
+  if (request.method === 'Discover') return undefined;
+  const { commands } = request;
+  const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
+  const readings = readingsOf(request, tokens);
+  const parts = [...others, ...readings.flat()];
+  const changes = parts.filter((part) => part !== undefined);
+  if (changes.length === 0) return undefined;
+  const isOne = commands.length === 1 && readings.every(({ length }) => length === 1);
+  return {
+    reach: changes.some(({ reach }) => reach === 'everything') ? 'everything' : 'named',
+    refresh: changes.every(({ refresh }) => refresh),
+    // What stands beside a change may leave anything behind.
+    leavesState: !isOne || parts.some((part) => part?.leavesState !== false),
+    undoneByFault: isOne && changes.every(({ undoneByFault }) => undoneByFault),
+  };
+}
+
+function partOfCommand(command: string): Part {
+  const name = foldName(command);
+  if (READING_COMMANDS.has(name)) return undefined;
+  if (name === 'batch') return ANYTHING;
+  return STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
+}
+
+/** The statements of the text, in each way in which an engine may read it; none without a Statement. */
+function readingsOf(
+  { commands, statement }: ExecuteRequest,
+  tokens: MdxTokens | undefined,
+): readonly (readonly Part[])[] {
+  const texts = commands.filter((name) => name === 'Statement').length;
+  if (texts === 0) return [];
+  // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
+  if (texts > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
+  if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
+  // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
+  const readings = [
+    statement,
+    statement.replaceAll('\r', ''),
+    statement.replaceAll(/\r\n?/g, '\n'),
+  ];
+  return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
+}
+
+const SEMICOLON = 0x3b;
+
+/** Looks at the first words of each statement of the text. */
+function partsOfStatement(tokens: MdxTokens): readonly Part[] {
+  const parts: Part[] = [];
+  let words: string[] = [];
+  // In most texts nothing behind the first two words matters.
+  const isPlain = !tokens.text.includes(';') && !tokens.text.includes('/*');
+  const judge = (): void => {
+    const [first] = words;
+    if (first === undefined) return;
+    parts.push(STATEMENTS.get(words.join(' ')) ?? STATEMENTS.get(first));
+    words = [];
+  };
+  for (let index = 0; index < tokens.count; index += 1) {
+    const kind = tokens.kinds[index];
+    // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
+    if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
+    if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
+    if (kind === SEMICOLON) judge();
+    else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
+    else if (isPlain) break;
+  }
+  judge();
+  return parts;
 }

@@ -1,9 +1,9 @@
 import { isAscii } from 'node:buffer';
-import { hidesLetters, lettersOf } from './body-letters.ts';
-import { foldName } from '../fold-name.ts';
+import { hidesLetters, lettersOf } from './session-ids.ts';
+import { foldName } from '../names.ts';
 import { namesIdentity } from './property-policy.ts';
 import type { RequestReading } from './read-request.ts';
-import { readTree, type XmlElement } from '../../xml/read-tree.ts';
+import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
 /** WS-Security, in whatever version: so the namespace is not asked for. */
@@ -41,14 +41,15 @@ export function asksForOtherIdentity(question: {
   // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
   const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
   if (!isSure || decoded.utf8.includes(0)) {
-    return hidesLetters(body, contentType) || undecodedAsks(lettersOf(body));
+    if (hidesLetters(body, contentType)) return true;
+    return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;
   }
 
   const text = decoded.utf8.toString();
   // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
   if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;
-  const suspicions = suspicionsIn(text);
-  if (suspicions === 'too-many') return true;
+  const suspicions = tagsIn(text, TAG, isSuspicious);
+  if (suspicions === undefined) return true;
   if (suspicions.length === 0) return false;
   const isLong = reading.kind === 'not-understood' && reading.reason === 'long-request';
   const parsed = isLong ? undefined : readTree(decoded.utf8);
@@ -63,14 +64,18 @@ function elementAsks(element: XmlElement): boolean {
   return (namesIdentity(local) && !isEmpty) || children.some(elementAsks);
 }
 
-/** Where tags begin whose name counts; also in comments and CDATA, where they are no elements. */
-function suspicionsIn(text: string): readonly number[] | 'too-many' {
+/** Where tags begin whose name counts; also in comments and CDATA, where they are no elements. Undefined for too many tags. */
+function tagsIn(
+  text: string,
+  tag: RegExp,
+  counts: (name: string) => boolean,
+): readonly number[] | undefined {
   const found: number[] = [];
   let tags = 0;
-  for (const { 1: name = '', index } of text.matchAll(TAG)) {
+  for (const { 1: name = '', index } of text.matchAll(tag)) {
     tags += 1;
-    if (tags > MOST_TAGS) return 'too-many';
-    if (isSuspicious(name)) found.push(index);
+    if (tags > MOST_TAGS) return undefined;
+    if (counts(name)) found.push(index);
   }
   return found;
 }
@@ -97,13 +102,6 @@ function isEmptyAt(text: string, at: number): boolean {
 }
 
 /** What the bytes mean that are not ASCII is not known, so none may stand in a name. */
-function undecodedAsks(letters: string): boolean {
-  let tags = 0;
-  for (const { 1: name = '' } of letters.matchAll(UNDECODED_TAG)) {
-    tags += 1;
-    const isMarkup = name.startsWith('?') || name.startsWith('!');
-    if (tags > MOST_TAGS || isSuspicious(name)) return true;
-    if (!isMarkup && !PLAIN_NAME.test(name)) return true;
-  }
-  return false;
+function mayBeSuspicious(name: string): boolean {
+  return isSuspicious(name) || !(/^[?!]/.test(name) || PLAIN_NAME.test(name));
 }

@@ -1,9 +1,56 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../fold-name.ts';
-import { sourcesOf, type StatementSources } from '../mdx/statement-sources.ts';
-import { DISCOVER_TYPES } from './discover-types.ts';
+import { foldName } from '../names.ts';
+import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
+import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
+
+/** What the answers to a Discover of one type hold. */
+interface DiscoverType {
+  /** The restriction that narrows it to one catalog, 'none' where it holds nothing of any; undefined: it spans them. */
+  readonly catalog?: string;
+  /** Whether each row belongs to one cube, which the restriction CUBE_NAME selects; 'none' where no row does. */
+  readonly cube?: 'each' | 'none';
+}
+
+const ENGINE: DiscoverType = { catalog: 'none', cube: 'none' };
+const CATALOG: DiscoverType = { catalog: 'CATALOG_NAME', cube: 'none' };
+const TABLE: DiscoverType = { catalog: 'TABLE_CATALOG' };
+const CUBE: DiscoverType = { catalog: 'CATALOG_NAME', cube: 'each' };
+
+/**
+ * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). All others are
+ * passed through: what they tell is momentary (sessions, connections, locks, memory, traces) or unknown.
+ */
+export const DISCOVER_TYPES: ReadonlyMap<string, DiscoverType> = new Map([
+  ['DISCOVER_LITERALS', ENGINE],
+  ['DISCOVER_KEYWORDS', ENGINE],
+  ['DISCOVER_ENUMERATORS', ENGINE],
+  ['DISCOVER_SCHEMA_ROWSETS', ENGINE],
+  ['DISCOVER_DATASOURCES', { cube: 'none' }],
+  ['DISCOVER_PROPERTIES', { cube: 'none' }],
+  ['DBSCHEMA_CATALOGS', CATALOG],
+  ['DBSCHEMA_SCHEMATA', CATALOG],
+  ['DBSCHEMA_TABLES', TABLE],
+  ['DBSCHEMA_COLUMNS', TABLE],
+  ['DBSCHEMA_PROVIDER_TYPES', ENGINE],
+  ['MDSCHEMA_CUBES', CUBE],
+  ['MDSCHEMA_DIMENSIONS', CUBE],
+  ['MDSCHEMA_HIERARCHIES', CUBE],
+  ['MDSCHEMA_LEVELS', CUBE],
+  ['MDSCHEMA_MEASURES', CUBE],
+  ['MDSCHEMA_MEASUREGROUPS', CUBE],
+  ['MDSCHEMA_MEASUREGROUP_DIMENSIONS', CUBE],
+  ['MDSCHEMA_MEMBERS', CUBE],
+  ['MDSCHEMA_PROPERTIES', CUBE],
+  ['MDSCHEMA_SETS', CUBE],
+  ['MDSCHEMA_KPIS', CUBE],
+  ['MDSCHEMA_ACTIONS', CUBE],
+  ['MDSCHEMA_FUNCTIONS', { cube: 'none' }],
+  // The databases that a catalog is filled from.
+  ['MDSCHEMA_INPUT_DATASOURCES', CATALOG],
+]);
 
 /** Why some names are left out, under which nothing may be kept; undefined where none is. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
@@ -45,19 +92,21 @@ const MOST_NAMES = 16;
  */
 export function namedCatalogs(
   request: XmlaRequest,
-  sources: StatementSources = sourcesOf(request),
+  sources: Readonly<StatementSources> = sourcesOf(request),
 ): NamedCatalogs {
+  const inProperties = propertiesOf(request, 'catalog');
+  if (request.method === 'Discover') {
+    const restricted = restrictedTo(request, /catalog(?:_name)?$/);
+    const { kept, excess } = distinct([...inProperties, ...restricted]);
+    const { catalog } = DISCOVER_TYPES.get(request.requestType) ?? {};
+    const narrowed = catalog === 'none' || isNarrowed(request, catalog, isName);
+    return { catalogs: kept, spansCatalogs: !narrowed, qualified: false, excess };
+  }
   const { qualified, names } = sources;
-  const isDiscover = request.method === 'Discover';
-  const inRequest = isDiscover
-    ? restrictedTo(request, /catalog(?:_name)?$/)
-    : qualified
-      ? names
-      : [];
-  const narrowed = isDiscover
-    ? isOfOneCatalog(request)
-    : request.properties.some(({ name, value }) => name === 'Catalog' && isName(value));
-  const { kept, excess } = distinct([...propertiesOf(request, 'catalog'), ...inRequest]);
+  const { kept, excess } = distinct([...inProperties, ...(qualified ? names : [])]);
+  const narrowed = request.properties.some(
+    ({ name, value }) => name === 'Catalog' && isName(value),
+  );
   return { catalogs: kept, spansCatalogs: qualified || !narrowed, qualified, excess };
 }
 
@@ -69,37 +118,25 @@ export function namedCatalogs(
  */
 export function namedCubes(
   request: XmlaRequest,
-  sources: StatementSources = sourcesOf(request),
+  sources: Readonly<StatementSources> = sourcesOf(request),
 ): NamedCubes {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
-    return { cubes: kept, certain: isOfNamedCubes(request), excess };
+    const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
+    // BASE_CUBE_NAME narrows to perspectives of a cube, which have other names. The sign % stands for any text.
+    const isOne = (name: string) => isName(name) && !name.includes('%');
+    const narrowed = cube === 'each' && isNarrowed(request, 'CUBE_NAME', isOne);
+    return { cubes: kept, certain: cube === 'none' || narrowed, excess };
   }
   const { names, certain } = sources;
   const { kept, excess } = distinct([...names, ...propertiesOf(request, 'cube')]);
   return { cubes: kept, certain: certain && names.length > 0, excess };
 }
 
-function isOfOneCatalog(request: DiscoverRequest): boolean {
-  const { catalog } = DISCOVER_TYPES.get(request.requestType) ?? {};
-  return catalog === 'none' || (catalog !== undefined && isNarrowed(request, catalog, isName));
-}
-
-function isOfNamedCubes(request: DiscoverRequest): boolean {
-  const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
-  // BASE_CUBE_NAME narrows to perspectives of a cube, which have other names.
-  return cube === 'none' || (cube === 'each' && isNarrowed(request, 'CUBE_NAME', isPlainName));
-}
-
-/** A name without the sign for any text. */
-function isPlainName(name: string): boolean {
-  return isName(name) && !name.includes('%');
-}
-
 /** Whether a restriction stands there, in the one form that every engine reads, with such values only. */
 function isNarrowed(
   { restrictions }: DiscoverRequest,
-  name: string,
+  name: string | undefined,
   isValue: (value: string) => boolean,
 ): boolean {
   const narrowing = restrictions.filter((one) => one.name === name);
@@ -134,4 +171,142 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
   }
   const kept = [...names].filter((name) => !isLongName(name));
   return { kept, excess: kept.length < names.size ? 'long-name' : undefined };
+}
+
+/** What a statement reads from. */
+export interface StatementSources {
+  /**
+   * The names behind every FROM, each part of a qualified one by itself: as spelt, without brackets, in the order
+   * of the text. Any of them may be a cube, and where one is qualified a catalog.
+   */
+  readonly names: string[];
+  /** False when it may read from something that is not named here. */
+  certain: boolean;
+  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`, whatever catalog the request names. */
+  qualified: boolean;
+}
+
+/** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
+const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
+
+/** Strings within strings; no client nests more, and the search must end. */
+const MAX_NESTING = 8;
+
+/** Of a request without a statement. */
+export const NO_SOURCES: Readonly<StatementSources> = {
+  names: [],
+  certain: true,
+  qualified: false,
+};
+/** Of a statement that is too long to be searched. */
+const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
+
+/**
+ * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
+ * @param tokens those of its statement, where they have been read already
+ */
+export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Readonly<StatementSources> {
+  if (request.method === 'Discover') return NO_SOURCES;
+  if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
+  const found: StatementSources = { names: [], certain: true, qualified: false };
+  searchTokens(tokens ?? mdxTokens(request.statement), found, MAX_NESTING);
+  return found;
+}
+
+/** @param depth how many strings within strings are still looked into */
+function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
+  for (let index = 0; index < tokens.count; index += 1) {
+    switch (tokens.kinds[index]) {
+      case MDX.lineComment:
+      case MDX.blockComment:
+        // Inside of a string it cannot be told whether it is one.
+        if (depth < MAX_NESTING && mentionsFrom(textAt(tokens, index))) found.certain = false;
+        break;
+      case MDX.unterminated:
+        found.certain = false;
+        break;
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted:
+        if (depth === 0) found.certain = false;
+        else searchTokens(mdxTokens(unquoted(textAt(tokens, index))), found, depth - 1);
+        break;
+      case MDX.word:
+        searchWord(tokens, index, found);
+        break;
+      default:
+    }
+  }
+}
+
+function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
+  const word = textAt(tokens, index);
+  // Nearly every word is one of ASCII alone, there are many, and few have four letters.
+  if (word.length !== 4 && /^\w+$/.test(word)) return;
+  if (foldName(word) === 'from') readFrom(tokens, index, found);
+  else if (mentionsFrom(word)) {
+    // An engine may end a word where the tokenizer does not.
+    found.certain = false;
+    found.qualified ||= isDot(tokens, next(tokens, next(tokens, index)));
+  }
+}
+
+function mentionsFrom(text: string): boolean {
+  return foldName(text)
+    .split(/[^a-z0-9_]+/)
+    .includes('from');
+}
+
+/** What may stand between two tokens. */
+const BETWEEN: ReadonlySet<number | undefined> = new Set([
+  MDX.space,
+  MDX.lineComment,
+  MDX.blockComment,
+  MDX.unterminated,
+]);
+
+/** The number of the next token that is neither white space nor a comment, nor never ends; `count` for none. */
+function next(tokens: MdxTokens, index: number): number {
+  let found = index + 1;
+  while (found < tokens.count && BETWEEN.has(tokens.kinds[found])) found += 1;
+  return found;
+}
+
+/** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
+function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
+  const wordAt = (index: number) => foldName(textAt(tokens, index));
+  const start = next(tokens, from);
+  const second = next(tokens, start);
+  const isVisual = wordAt(start) === 'non' && wordAt(second) === 'visual';
+  const subselect = isVisual ? next(tokens, second) : start;
+  if (wordAt(subselect) === '(') {
+    if (wordAt(next(tokens, subselect)) !== 'select') found.certain = false;
+    return;
+  }
+  found.qualified ||= isDot(tokens, second);
+  let index = from;
+  do {
+    index = next(tokens, index);
+    const name = nameOf(tokens, index);
+    if (name === undefined) {
+      found.certain = false;
+      return;
+    }
+    found.names.push(name);
+    index = next(tokens, index);
+  } while (isDot(tokens, index));
+  if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
+}
+
+const POINT = 0x2e;
+
+function isDot(tokens: MdxTokens, index: number): boolean {
+  return tokens.kinds[index] === POINT;
+}
+
+/** The name that a token spells; undefined when it is none, or engines may see another. */
+function nameOf(tokens: MdxTokens, index: number): string | undefined {
+  const kind = tokens.kinds[index];
+  const text = textAt(tokens, index);
+  if (kind === MDX.bracketed) return text.slice(1, -1).replaceAll(']]', ']');
+  return kind === MDX.word && /^[\p{L}\p{M}\p{N}_]+$/u.test(text) ? text : undefined;
 }

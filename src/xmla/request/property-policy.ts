@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../fold-name.ts';
+import { foldName } from '../names.ts';
 import type { Property } from './xmla-request.ts';
 
 /**

@@ -1,10 +1,7 @@
 import { isAscii } from 'node:buffer';
-import { hidesLetters, lettersOf } from './body-letters.ts';
-import { MAX_DEPTH, MAX_NODES } from '../../xml/read-tree.ts';
-import type { XmlElement } from '../../xml/read-tree.ts';
-import { XmlScanner } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 import type { TextEncoding } from '../../xml/text-encoding.ts';
+import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
 /**
  * The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. A
@@ -14,27 +11,6 @@ export type SessionIds = readonly string[] | 'unknown';
 
 /** Bytes that are read in one turn of the event loop. */
 const SLICE = 64 * 1024;
-
-/** Every value of an attribute SessionId anywhere below the element, each once. */
-export function sessionIdsIn(root: XmlElement): readonly string[] {
-  const found = new Set<string>();
-  const visit = ({ attributes, children }: XmlElement): void => {
-    for (const { local, value } of attributes) {
-      if (isSessionId(local)) found.add(value);
-    }
-    for (const child of children) visit(child);
-  };
-  visit(root);
-  return [...found];
-}
-
-/**
- * Whether every engine reads the same ids. One that goes by another of charset, declaration and bytes than the rest
- * takes ISO-8859-1 for UTF-8, or the other way round.
- */
-export function areCertain(ids: Iterable<string>, encoding: TextEncoding): boolean {
-  return encoding !== 'iso-8859-1' || [...ids].every((id) => isAscii(Buffer.from(id)));
-}
 
 /**
  * What can be said of a text that could not be parsed. The names of elements and attributes cannot be escaped in
@@ -62,11 +38,11 @@ export function sessionIdsInUnread(
   contentType: string | undefined,
   { utf8, encoding }: { readonly utf8: Buffer; readonly encoding: TextEncoding },
 ): SessionIds {
-  if (sessionIdsInText(utf8.toString('latin1')) === 'unknown') return 'unknown';
+  const ids = sessionIdsInText(utf8.toString('latin1'));
+  if (ids === 'unknown') return ids;
   // No XML in other letters is UTF-8 by chance.
-  return encoding === 'utf-8'
-    ? sessionIdsInText(lettersOf(body))
-    : sessionIdsInBytes(body, contentType);
+  if (encoding !== 'utf-8') return sessionIdsInBytes(body, contentType);
+  return utf8.includes(0) ? sessionIdsInText(lettersOf(body)) : ids;
 }
 
 /**
@@ -110,7 +86,10 @@ export async function sessionIdsInLong(
       await nextTurn();
     }
     scanner.end();
-    return areCertain(found, encoding) ? [...found] : 'unknown';
+    // Some engine may take ISO-8859-1 for UTF-8, or the other way round.
+    const isCertain =
+      encoding !== 'iso-8859-1' || [...found].every((id) => isAscii(Buffer.from(id)));
+    return isCertain ? [...found] : 'unknown';
   } catch {
     return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
@@ -123,6 +102,55 @@ function endOfSlice(utf8: Buffer, from: number): number {
   return end;
 }
 
-function isSessionId(local: string): boolean {
+export function isSessionId(local: string): boolean {
   return local.toLowerCase() === 'sessionid';
+}
+
+// What can be said of bytes whose text encoding is unknown or contradictory.
+
+/**
+ * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and in which no
+ * other bytes mean them. UTF-7 and EBCDIC are none, nor those that switch their meaning midway (ISO-2022, HZ).
+ */
+const TRANSPARENT =
+  /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
+
+/** The XML declaration stands within this many characters. */
+const DECLARATION = 1024;
+/** Bytes within which a body begins like XML, also in UTF-32. */
+const LONGEST_START = 8 * DECLARATION;
+
+/** The bytes as letters of ASCII, as far as they are some: without the zero bytes of UTF-16 and UTF-32. */
+export function lettersOf(body: Uint8Array): string {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (!bytes.includes(0)) return bytes.toString('latin1');
+  // Not as a text, of which each zero would be cut out by itself.
+  const letters = Buffer.allocUnsafe(bytes.length);
+  let count = 0;
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i] ?? 0;
+    letters[count] = byte;
+    if (byte !== 0) count += 1;
+  }
+  return letters.toString('latin1', 0, count);
+}
+
+/**
+ * Whether a body could say something in letters that {@link lettersOf} does not show: because it does not begin like
+ * XML, behind its byte order mark, or because its encoding is named and not for certain one that keeps them.
+ */
+export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
+  const letters = lettersOf(body.subarray(0, LONGEST_START));
+  if (!/^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters)) return true;
+  const declaration = letters.slice(0, DECLARATION).split('?>', 1)[0] ?? '';
+  return [
+    ...labels(contentType, /charset/i, /^="?([\w.:-]+)"?[ \t]*(?:;|$)/),
+    ...labels(declaration, /encoding/i, /^[ \t\r\n]*=[ \t\r\n]*["']([\w.:-]+)["']/),
+  ].some((label) => !TRANSPARENT.test(label));
+}
+
+/** What stands behind each mention; what is spelt in another way than usual is '', which no encoding is called. */
+function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
+  const rests = text.split(mention).slice(1);
+  return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');
 }

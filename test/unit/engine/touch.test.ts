@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { gzipSync } from 'node:zlib';
-import { XMLA } from '../../../src/xmla/namespaces.ts';
+import { XMLA } from '../../../src/xmla/names.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';
 import { envelope, faultAnswer } from '../../support/answers.ts';
 import { until } from '../../support/http-client.ts';

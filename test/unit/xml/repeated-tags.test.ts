@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlElement, XmlText } from 'libxml2-wasm';
-import { XmlScanner } from '../../../src/xml/xml-scanner.ts';
-import type { StartTag } from '../../../src/xml/start-tag.ts';
+import { XmlScanner, type XmlSink } from '../../../src/xml/xml-scanner.ts';
+import type { TagReader, TagReaders } from '../../../src/xml/start-tag.ts';
 import { fuzzSeed } from '../../support/mutate.ts';
 import { sizes } from '../../support/sizes.ts';
 
@@ -15,7 +15,7 @@ interface Told {
   children: Told[];
 }
 
-function toldBy(tag: StartTag): Told {
+function toldBy(tag: TagReader): Told {
   const attributes = tag.attributes().map(({ uri, local, value }) => `${uri}|${local}=${value}`);
   return {
     uri: tag.uri,
@@ -26,10 +26,10 @@ function toldBy(tag: StartTag): Told {
   };
 }
 
-function scan(pieces: readonly string[]): Told | 'refused' {
+function scan(pieces: readonly string[], readers?: TagReaders): Told | 'refused' {
   const top: Told = { uri: '', local: '', attributes: [], text: '', children: [] };
   const open = [top];
-  const scanner = new XmlScanner({
+  const sink: XmlSink = {
     open(tag) {
       const told = toldBy(tag);
       open.at(-1)?.children.push(told);
@@ -43,7 +43,8 @@ function scan(pieces: readonly string[]): Told | 'refused' {
     doctype() {
       throw new Error('a document type');
     },
-  });
+  };
+  const scanner = new XmlScanner(sink, { readers });
   try {
     for (const piece of pieces) scanner.write(Buffer.from(piece));
     scanner.end();
@@ -136,6 +137,7 @@ describe('a tag that is spelt as one before', () => {
     const seed = fuzzSeed();
     const runs = sizes.propertyRuns * 2;
     let read = 0;
+    const readers: TagReaders = [];
     fc.assert(
       fc.property(documents, fc.array(fc.nat({ max: 60 }), { maxLength: 6 }), (text, lengths) => {
         const expected = libxml2(text);
@@ -144,7 +146,7 @@ describe('a tag that is spelt as one before', () => {
         const pieces: string[] = [];
         let at = 0;
         for (const length of lengths) pieces.push(text.slice(at, (at += length)));
-        const cut = scan([...pieces, text.slice(at)]);
+        const cut = scan([...pieces, text.slice(at)], readers);
         expect(JSON.stringify(cut)).toBe(JSON.stringify(expected));
       }),
       { numRuns: runs, seed },
@@ -169,5 +171,47 @@ describe('a tag that is spelt as one before', () => {
   ])('does not make %s well-formed', (text) => {
     expect(libxml2(text)).toBe('refused');
     expect(scan([text])).toBe('refused');
+  });
+});
+
+describe('what is known of names in earlier documents', () => {
+  test('is no binding of a prefix, however a document ended', () => {
+    const readers: TagReaders = [];
+    const bound = '<p:a xmlns:p="urn:p" xmlns="urn:a"><b p:c=""/>';
+    for (const end of ['</p:a>', '</x>', '']) {
+      scan([bound, end], readers);
+      expect(readers).toHaveLength(1);
+      expect(scan(['<p:a/>'], readers)).toBe('refused');
+      expect(scan(['<b p:c=""/>'], readers)).toBe('refused');
+      expect(scan(['<b/>'], readers)).toMatchObject({ uri: '', local: 'b' });
+    }
+  });
+
+  test('is of documents that are read at one time as well', () => {
+    const readers: TagReaders = [];
+    const sink = {
+      open: () => undefined,
+      doctype: () => {
+        throw new Error('a document type');
+      },
+    };
+    const scanners = Array.from({ length: 9 }, () => new XmlScanner(sink, { readers }));
+    for (const piece of ['<a><b', '/></a>'])
+      for (const scanner of scanners) scanner.write(Buffer.from(piece));
+    for (const scanner of scanners) scanner.end();
+    expect(readers).toHaveLength(4);
+  });
+
+  test.each([
+    ['many', Array.from({ length: 2_000 }, (_, at) => `<a${at}/>`).join('')],
+    ['long', `<a${'a'.repeat(40_000)}/>`],
+    [
+      'many prefixes and attributes',
+      `<b ${Array.from({ length: 2_000 }, (_, at) => `a${at}=""`).join(' ')}/>`,
+    ],
+  ])('is little: names that are %s are forgotten with their document', (_what, content) => {
+    const readers: TagReaders = [];
+    expect(scan([`<r>${content}</r>`], readers)).not.toBe('refused');
+    expect(readers).toHaveLength(0);
   });
 });

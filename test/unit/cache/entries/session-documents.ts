@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
-import type { AnswerSession } from '../../../../src/xmla/answer/answer-session.ts';
+import type { AnswerSession } from '../../../../src/xmla/answer/answer-reader.ts';
 
 export const ENCODINGS: readonly TextEncoding[] = [
   'utf-8',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { textRun } from '../../../../src/xmla/answer/error-text.ts';
+import { textRun } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { KYLIN_MESSAGE } from '../../../support/answers.ts';
 import { sizes } from '../../../support/sizes.ts';
 

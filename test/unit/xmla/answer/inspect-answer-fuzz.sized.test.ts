@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlError } from 'libxml2-wasm';
-import type { AnswerSession } from '../../../../src/xmla/answer/answer-session.ts';
+import type { AnswerSession } from '../../../../src/xmla/answer/answer-reader.ts';
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import type { Inspection } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readLoginAnswer } from '../../../../src/xmla/answer/login-answer.ts';
+import { readLoginAnswer } from '../../../../src/xmla/answer/watch-answer.ts';
 import {
   encodeAnswer,
   envelope,

@@ -7,10 +7,10 @@ import type { KeyParts } from '../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
 import { namedCatalogs, namedCubes } from '../../../../src/xmla/request/named-objects.ts';
 import { asksForOtherIdentity } from '../../../../src/xmla/request/delegation.ts';
-import { passingChange } from '../../../../src/xmla/request/passing-changes.ts';
+import { passingChange } from '../../../../src/xmla/request/classify.ts';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
-import { sourcesOf } from '../../../../src/xmla/mdx/statement-sources.ts';
+import { sourcesOf } from '../../../../src/xmla/request/named-objects.ts';
 import { AROUND, HOSTILE_BODIES, HOSTILE_PIECES } from '../../../support/hostile-bodies.ts';
 import { sizes, strided } from '../../../support/sizes.ts';
 

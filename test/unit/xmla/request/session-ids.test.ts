@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sessionIdsInBytes, sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
-import { MAX_NODES } from '../../../../src/xml/read-tree.ts';
+import { MAX_NODES } from '../../../../src/xml/xml-scanner.ts';
 import { execute } from '../../../support/envelopes.ts';
 
 const TYPE = 'text/xml; charset=utf-8';

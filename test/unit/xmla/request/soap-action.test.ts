@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { soapActionContradicts, soapActionOf } from '../../../../src/xmla/request/soap-action.ts';
+import { soapActionContradicts, soapActionOf } from '../../../../src/xmla/names.ts';
 
 const EXECUTE = 'urn:schemas-microsoft-com:xml-analysis:Execute';
 const DISCOVER = 'urn:schemas-microsoft-com:xml-analysis:Discover';
