@@ -13,7 +13,7 @@ import type { Config } from './config/config.ts';
 import { whatWaits } from './config/describe-config.ts';
 import type { Emit, GatewayEvent } from './common/events.ts';
 import { createMetrics } from './observability/metrics.ts';
-import { createKnownNames } from './cache/known-names.ts';
+import { createKnownNames } from './cache/projects.ts';
 import type { EngineClearing, Purges } from './cache/purge/purge.ts';
 import type { Storage } from './storage/storage.ts';
 import { metricsOfAll } from './workers/metrics.ts';

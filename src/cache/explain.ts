@@ -1,6 +1,5 @@
-import type { Clock } from '../common/clock.ts';
-import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
-import type { Flights } from './flights.ts';
+import type { CapturedEpochs } from '../freshness/freshness.ts';
+import type { CacheParts } from './cache.ts';
 import {
   describeParts,
   differingParts,
@@ -11,10 +10,8 @@ import {
   type KeyPartName,
   type PartDigests,
 } from './key.ts';
-import type { MemoryTier } from './memory-tier.ts';
-import type { Scope } from './purge/scopes.ts';
+import type { Scope } from './projects.ts';
 import type { Query } from './query.ts';
-import type { SharedEntries } from './shared-entries.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** An entry of a tier. Times in milliseconds. */
@@ -46,49 +43,37 @@ export interface Explanation {
   readonly nearest: { readonly differs: readonly KeyPartName[]; readonly age: number } | null;
 }
 
-/** Rejects for nothing that the cache does. Epochs that are not known are read, as for any query. */
-export type Explain = (query: Pick<Query, 'parts' | 'scopes' | 'ttl'>) => Promise<Explanation>;
-
 /** So many entries are compared with a query, which takes some milliseconds. */
 const COMPARED = 4_000;
 
-export function createExplain(options: {
-  epochs: Epochs;
-  memory: MemoryTier;
-  entries: SharedEntries | undefined;
-  flights: Flights;
-  clock: Clock;
-  /** No purge is acknowledged in less (ms): the age up to which flights are shared without epochs. */
-  purgeTakes: number;
-  /** Stands for the epochs while they are not known. */
-  noEpochs: CapturedEpochs;
-  /** Milliseconds for which an answer may be used under a ttl. */
-  timeLeft: (answer: StoredAnswer, ttl: number) => number;
-}): Explain {
-  const { epochs, memory, entries, flights, clock, noEpochs, timeLeft } = options;
-
+/**
+ * @param noEpochs stands for the epochs while they are not known
+ * @param timeLeft milliseconds for which an answer may be used under a ttl
+ */
+export function createExplain(
+  { epochs, memory, entries, flights, clock, purgeTakes }: CacheParts,
+  noEpochs: CapturedEpochs,
+  timeLeft: (answer: StoredAnswer, ttl: number) => number,
+) {
   const ageOf = (answer: StoredAnswer) => Math.max(0, clock.wall() - answer.requestedAt);
 
-  function facts(answer: StoredAnswer | undefined, left = 0): EntryFacts | null {
+  function facts(
+    answer: StoredAnswer | undefined,
+    ttl: number,
+    left = Infinity,
+  ): EntryFacts | null {
     if (answer === undefined) return null;
     const { body, engineMilliseconds } = answer;
-    const ttl = Math.max(0, left);
-    return { age: ageOf(answer), ttl, bytes: body.length, engineMilliseconds };
+    const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
+    return { age: ageOf(answer), ttl: usable, bytes: body.length, engineMilliseconds };
   }
 
   async function inTier2(key: string, ttl: number): Promise<Explanation['redis']> {
-    if (entries === undefined) return 'off';
     try {
-      const answer = await entries.peek(key);
-      return facts(answer, answer && timeLeft(answer, ttl));
+      return entries === undefined ? 'off' : facts(await entries.peek(key), ttl);
     } catch {
       return 'unavailable';
     }
-  }
-
-  function inMemory(key: string, ttl: number): EntryFacts | null {
-    const entry = memory.peek(key);
-    return facts(entry?.answer, entry && Math.min(entry.left, timeLeft(entry.answer, ttl)));
   }
 
   function nearest(digests: PartDigests): Explanation['nearest'] {
@@ -100,7 +85,12 @@ export function createExplain(options: {
     return best ?? null;
   }
 
-  return async ({ parts, scopes, ttl }) => {
+  /** Rejects for nothing that the cache does. Epochs that are not known are read, as for any query. */
+  return async function explain({
+    parts,
+    scopes,
+    ttl,
+  }: Pick<Query, 'parts' | 'scopes' | 'ttl'>): Promise<Explanation> {
     const held = epochs.held(scopes) ?? (await epochs.obtain(scopes));
     const captured = held ?? noEpochs;
     const texts = partTexts(parts, captured);
@@ -108,27 +98,24 @@ export function createExplain(options: {
     const digests = partDigests(captured, texts);
     const known = { key, parts: describeParts(digests) };
     if (held === undefined) {
-      return {
-        ...known,
-        epochs: 'unknown',
-        memory: null,
-        redis: entries === undefined ? 'off' : 'unavailable',
-        flight: flights.underWay(key, options.purgeTakes),
-        nearest: null,
-      };
+      const redis = entries === undefined ? 'off' : 'unavailable';
+      const flight = flights.underWay(key, purgeTakes);
+      return { ...known, epochs: 'unknown', memory: null, redis, flight, nearest: null };
     }
-    const found = { redis: await inTier2(key, ttl), memory: inMemory(key, ttl) };
+    const redis = await inTier2(key, ttl);
+    const entry = memory.peek(key);
+    const inMemory = facts(entry?.answer, ttl, entry?.left);
     const flight = flights.underWay(key);
-    const hits = flight || isUsable(found.memory) || isUsable(found.redis);
     return {
       ...known,
-      ...found,
+      redis,
+      memory: inMemory,
       epochs: held.scopes.map((scope, i) => ({
         scope,
         token: tokenDigest(held.keySecret, held.tokens[i] ?? ''),
       })),
       flight,
-      nearest: hits ? null : nearest(digests),
+      nearest: flight || isUsable(inMemory) || isUsable(redis) ? null : nearest(digests),
     };
   };
 }

@@ -19,30 +19,9 @@ export type Awaited =
   | { readonly kind: 'late' }
   | { readonly kind: 'gone' };
 
+export type Flights = ReturnType<typeof createFlights>;
 /** One engine request that others may wait for. */
-export interface Flight {
-  /** Whether any client waits for it. */
-  awaited(): boolean;
-  /** Calls it each time the last request that waits has gone. */
-  onUnawaited(tell: () => void): void;
-  /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
-  land(landing: Landing): void;
-}
-
-export interface Flights {
-  /**
-   * Waits for the flight of this key. Never rejects.
-   * @param youngerThan only a flight younger than this (ms) by both clocks is joined
-   * @returns undefined when there is none to join (or too many wait already)
-   */
-  join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined;
-  /** Whether there is one that could be joined (see {@link Flights.join}). */
-  underWay(key: string, youngerThan?: number): boolean;
-  /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
-  lead(key: string): Flight;
-  /** Flights and waiters now. */
-  usage(): { readonly flights: number; readonly waiters: number };
-}
+export type Flight = ReturnType<Flights['lead']>;
 
 /** Beyond this many waiters a request leads another flight. */
 const MAX_WAITERS = 2_000;
@@ -63,7 +42,7 @@ interface Entry {
  *
  * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
  */
-export function createFlights(options: { clock: Clock; deadline: () => number }): Flights {
+export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock } = options;
   const entries = new Map<string, Entry>();
   let waiters = 0;
@@ -76,8 +55,14 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   }
 
   return {
-    underWay: (key, youngerThan) => joinable(key, youngerThan) !== undefined,
-    join(key, signal, youngerThan) {
+    /** Whether there is one that could be joined. */
+    underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
+    /**
+     * Waits for the flight of this key. Never rejects.
+     * @param youngerThan only a flight younger than this (ms) by both clocks is joined
+     * @returns undefined when there is none to join (or too many wait already)
+     */
+    join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
       const left = options.deadline() - (clock.now() - entry.since.now);
@@ -92,22 +77,27 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
         return awaited;
       });
     },
-    lead(key) {
+    /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
+    lead(key: string) {
       const { promise, resolve } = Promise.withResolvers<Awaited>();
       const entry: Entry = { since: leaseStart(clock), landing: promise, waiters: 0 };
       entries.set(key, entry);
       return {
+        /** Whether any client waits for it. */
         awaited: () => entry.waiters > 0,
-        onUnawaited(tell) {
+        /** Calls it each time the last request that waits has gone. */
+        onUnawaited(tell: () => void): void {
           entry.tellUnawaited = tell;
         },
-        land(landing) {
+        /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
+        land(landing: Landing): void {
           // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key) === entry) entries.delete(key);
           resolve({ ...landing, turns: createGate(TURNS) });
         },
       };
     },
+    /** Flights and waiters now. */
     usage: () => ({ flights: entries.size, waiters }),
   };
 }
@@ -127,4 +117,57 @@ function orSooner(
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
   });
+}
+
+/** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
+export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']>;
+
+/** When an engine request began; those of one moment in the order in which they were entered. */
+interface Landed {
+  readonly answer: StoredAnswer;
+  readonly began: number;
+  readonly sequence: number;
+}
+
+/**
+ * The order of the fills of each key within this process. The wall clock cannot tell it: it is set back, and two fills
+ * can begin in one millisecond. What other processes do is not seen here.
+ *
+ * A fill that is entered after another one ended began later; so only those that are under way are held.
+ */
+export function createFillOrder() {
+  const underWay = new Map<string, Set<{ latest: Landed | undefined }>>();
+  let entered = 0;
+
+  return {
+    enter(key: string) {
+      const sequence = (entered += 1);
+      const own: { latest: Landed | undefined } = { latest: undefined };
+      const all = underWay.get(key) ?? new Set();
+      underWay.set(key, all.add(own));
+      return {
+        /**
+         * Notes that its answer is whole and may be kept.
+         * @param began when its engine request began, by the clock that never steps back (ms)
+         */
+        landed(answer: StoredAnswer, began: number): void {
+          for (const one of all) {
+            const { latest } = one;
+            const later = latest && (began - latest.began || sequence - latest.sequence);
+            if (later === undefined || later >= 0) one.latest = { answer, began, sequence };
+          }
+        },
+        /**
+         * Of this answer and those of other fills of the key that landed while it was under way, the one whose engine
+         * request began last; undefined when none of them landed. Another one than its own has been kept by its own
+         * fill, as far as the tiers let it.
+         */
+        latest: () => own.latest?.answer,
+        end(): void {
+          all.delete(own);
+          if (all.size === 0) underWay.delete(key);
+        },
+      };
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import { createBodyAccount, type BodyAccount } from '../common/body-account.ts';
 import type { LimitsConfig } from '../config/config.ts';
-import { createBodiesInUse, type BodiesInUse } from '../cache/bodies-in-use.ts';
+import { createBodiesInUse, type BodiesInUse } from '../cache/memory-tier.ts';
 
 /** What counts the bodies of this process. It outlives every reload. */
 export interface Bodies {

@@ -2,19 +2,14 @@ import { createEpochs } from '../freshness/freshness.ts';
 import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
 import { createPurges, type CachePurges, type EngineClearing } from '../cache/purge/purge.ts';
-import {
-  createMemoryPurgeLog,
-  createSharedPurgeLog,
-  type PurgeLog,
-} from '../cache/purge/purge-log.ts';
+import { createPurgeLog, type PurgeLog } from '../cache/purge/purge-log.ts';
 import { createQueryCache, type QueryCache } from '../cache/cache.ts';
-import type { Scope } from '../cache/purge/scopes.ts';
+import type { Scope } from '../cache/projects.ts';
 import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
 import { createSweep } from '../cache/purge/sweep.ts';
 import { createSessions } from '../sessions/registry.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { createOwnedTable } from '../common/owned-table.ts';
 import type { Sealer } from '../common/sealing.ts';
 import type { Bodies } from './bodies.ts';
 import { newToken, type Parts } from './parts.ts';
@@ -27,9 +22,6 @@ import {
   type CacheSettings,
 } from './cache-backend.ts';
 import { inPrimary } from './worker-backend.ts';
-
-/** Keys that are remembered as not shareable, all of one length. */
-const MAX_UNSHAREABLE = 10_000;
 
 /** The query cache with everything it stands on. It outlives every reload. */
 export interface Cache {
@@ -102,11 +94,9 @@ export async function createCache(
         longestWait: () => limits().longestTimeout,
         emit,
       }),
-    unshareable: createOwnedTable(MAX_UNSHAREABLE),
     random: parts.random,
     purgeTakes: backend.purgeTakes,
     maxEntry,
-    processSecret: newToken(parts),
     ...bodies,
   });
   const sessions = createSessions({
@@ -117,15 +107,9 @@ export async function createCache(
     newToken: () => newToken(parts),
     onError: (error) => emit({ type: 'redis-failed', operation: 'sessions', error }),
   });
-  const ownPurges = createMemoryPurgeLog();
-  const purgeLog =
-    backend.purgeLines === undefined
-      ? ownPurges
-      : createSharedPurgeLog({
-          lines: backend.purgeLines,
-          own: ownPurges,
-          onError: (error) => emit({ type: 'redis-failed', operation: 'purges', error }),
-        });
+  const purgeLog = createPurgeLog(backend.purgeLines, (error) =>
+    emit({ type: 'redis-failed', operation: 'purges', error }),
+  );
   const sweep =
     backend.sweepStore &&
     createSweep({ store: backend.sweepStore, clock, sleep: parts.sleep, emit });

@@ -2,8 +2,8 @@ import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
-import type { ClearEngines } from '../cache/purge/engine-clear.ts';
-import { projectScope } from '../cache/purge/scopes.ts';
+import type { ClearEngines } from '../cache/purge/purge.ts';
+import { projectScope } from '../cache/projects.ts';
 import type { ChosenEngine, EngineOf } from '../line/query.ts';
 import type { Parts } from './parts.ts';
 

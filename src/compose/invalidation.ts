@@ -1,6 +1,6 @@
 import type { Invalidate, Stale } from '../common/invalidation.ts';
 import type { Purges } from '../cache/purge/purge.ts';
-import { purgedScopes } from '../cache/purge/scopes.ts';
+import { purgedScopes } from '../cache/projects.ts';
 
 /**
  * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server

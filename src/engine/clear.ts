@@ -4,7 +4,7 @@ import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, type Upstream } from '../proxy/upstream.ts';
-import type { EngineClear } from '../cache/purge/engine-clear.ts';
+import type { EngineClear } from '../cache/purge/purge.ts';
 import { askOnce, inTime, LongAnswer } from './client.ts';
 import type { ClearCall, Engine } from './engine.ts';
 import { engineTarget } from './engine-target.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { QueryParameter } from '../proxy/forwarded.ts';
-import type { EngineClear } from '../cache/purge/engine-clear.ts';
+import type { EngineClear } from '../cache/purge/purge.ts';
 import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 
 /** Where a request goes and in whose name. */

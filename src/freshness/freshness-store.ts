@@ -1,4 +1,4 @@
-/** What of the query cache may go stale, see `cache/purge/scopes.ts`. */
+/** What of the query cache may go stale, see `cache/projects.ts`. */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
 
 /** What goes stale as one, and has one token. `sessions` are all sessions that were begun before its renewal. */

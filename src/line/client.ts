@@ -8,11 +8,16 @@ import { asGatewayError, sendError, type ErrorShape } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { breakOff } from '../proxy/answer.ts';
 import { answerHeaders } from '../proxy/forwarded.ts';
-import type { BodiesInUse } from '../cache/bodies-in-use.ts';
-import type { GzipMaker } from '../cache/gzip.ts';
-import { GZIP_FROM, gzipWithSession, type GzipVariant } from '../cache/gzip.ts';
-import { withSession } from '../cache/stored-answer.ts';
-import { HEADER_VALUE, type StoredAnswer } from '../cache/stored-answer.ts';
+import type { BodiesInUse } from '../cache/memory-tier.ts';
+import {
+  type GzipMaker,
+  GZIP_FROM,
+  gzipWithSession,
+  type GzipVariant,
+  withSession,
+  HEADER_VALUE,
+  type StoredAnswer,
+} from '../cache/stored-answer.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import type { UnderstoodRequest } from './understand.ts';
 

@@ -1,7 +1,7 @@
 import { GatewayError } from '../common/errors.ts';
 import type { Classification, ExplainXmla } from '../http/admin.ts';
 import { refuseDelegation } from '../http/request-checks.ts';
-import type { KnownNames } from '../cache/known-names.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import { destinationOf, type EngineOf, type QueryOf } from './query.ts';

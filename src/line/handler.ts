@@ -9,7 +9,7 @@ import type { Login } from '../http/login.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
-import type { KnownNames } from '../cache/known-names.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import { checkHead, checkOrigin, checkRequest, errorShape, type AskedPath } from './checks.ts';

@@ -2,12 +2,7 @@ import type { Principal } from '../auth/authenticator.ts';
 import type { AnswerWatch } from '../engine/engine.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/invalidation.ts';
-import {
-  sessionHeader,
-  sessionReader,
-  tellEach,
-  type SessionReader,
-} from '../cache/answer-sessions.ts';
+import { tellSessions } from '../cache/answer-sessions.ts';
 import type { AnswerHead } from '../cache/query.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -134,32 +129,17 @@ function replicaFor({ asked, destination }: Passing, begins: boolean): string | 
  *   both, with the ids that were told before; never rejects
  */
 export function watchForSession(
-  begun: (id: string, before: readonly string[]) => Promise<unknown>,
+  begun: (id: string, before: readonly string[]) => Promise<void>,
 ): AnswerWatch {
-  let reader: SessionReader | undefined;
-  let byHeader: string | undefined;
-  const tell = tellEach(begun);
-
-  function tellBoth(): Promise<void> | undefined {
-    const first = tell(byHeader);
-    const second = first === undefined ? tell(reader?.id) : first.then(() => tell(reader?.id));
-    return second?.then(() => {});
-  }
-
+  let look: ReturnType<typeof tellSessions> | undefined;
   return {
     // The piece that completes the id is handed on when it has been told.
     holdsLast: false,
     head(head: AnswerHead) {
-      if (head.status !== 200) return;
-      reader = sessionReader(head);
-      byHeader = sessionHeader(head);
+      if (head.status === 200) look = tellSessions(head, begun);
     },
-    write(chunk) {
-      if (reader === undefined || reader.done) return undefined;
-      reader.write(chunk);
-      return tellBoth();
-    },
-    end: tellBoth,
+    write: (chunk) => look?.(chunk),
+    end: () => look?.(),
   };
 }
 

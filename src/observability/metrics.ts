@@ -4,7 +4,7 @@ import { BODY_USES, type BodyAccount } from '../common/body-account.ts';
 import { systemClock, type Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { GatewayEvent } from '../common/events.ts';
-import type { KnownNames } from '../cache/known-names.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import { createProjectLabels } from './project-labels.ts';
 
 /** What is read when the metrics are. */

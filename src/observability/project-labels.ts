@@ -1,7 +1,6 @@
 import type { Counter } from 'prom-client';
 import type { Clock } from '../common/clock.ts';
-import type { KnownNames } from '../cache/known-names.ts';
-import { projectScope, type Scope } from '../cache/purge/scopes.ts';
+import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts';
 
 /** More project names than this that the configuration does not hold share the label `other`. */
 const MAX_LABELS = 200;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { createInvalidation } from '../../../src/compose/invalidation.ts';
 import type { Stale } from '../../../src/common/invalidation.ts';
-import { purgedScopes } from '../../../src/cache/purge/scopes.ts';
+import { purgedScopes } from '../../../src/cache/projects.ts';
 
 const SALES = { project: 'Sales' };
 

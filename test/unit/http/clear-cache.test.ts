@@ -4,8 +4,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { createPermissions } from '../../../src/auth/permissions.ts';
 import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
 import type { Stale } from '../../../src/common/invalidation.ts';
-import type { EngineClear } from '../../../src/cache/purge/engine-clear.ts';
-import type { PurgeOrder, PurgeOutcome, PurgeReceipt } from '../../../src/cache/purge/purge.ts';
+import type {
+  EngineClear,
+  PurgeOrder,
+  PurgeOutcome,
+  PurgeReceipt,
+} from '../../../src/cache/purge/purge.ts';
 import { send } from '../../support/http-client.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 

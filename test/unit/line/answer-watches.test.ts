@@ -5,7 +5,7 @@ import { rowset, sessionElement } from '../cache/fakes.ts';
 /** What is told of the sessions of an answer that comes in these pieces, each time with those before it. */
 async function told(header: string | undefined, pieces: readonly Buffer[], status = 200) {
   const calls: (readonly [string, readonly string[]])[] = [];
-  const watch = watchForSession(async (id, before) => calls.push([id, before]));
+  const watch = watchForSession(async (id, before) => void calls.push([id, before]));
   watch.head({
     status,
     statusMessage: '',

@@ -1,9 +1,12 @@
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import type { Stale } from '../../../../src/common/invalidation.ts';
-import type { EngineClear } from '../../../../src/cache/purge/engine-clear.ts';
+import {
+  type EngineClear,
+  createPurges,
+  type CachePurges,
+} from '../../../../src/cache/purge/purge.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
-import { createPurges, type CachePurges } from '../../../../src/cache/purge/purge.ts';
-import { createMemoryPurgeLog, type PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
+import { createPurgeLog, type PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
 import { gate } from '../../../support/stub-engine.ts';
 import { handStore, type HandStore } from './fake-epoch-stores.ts';
 import { handClock, quiet, type HandClock } from '../fakes.ts';
@@ -51,7 +54,7 @@ export function purgeHouse(
   const wake = gate();
   const leases = gate();
   const cleared = { times: 0 };
-  const log = createMemoryPurgeLog();
+  const log = createPurgeLog();
   const engine: PurgeHouse['engine'] = { asked: [] };
   let ids = 0;
   const purges = createPurges({
