@@ -8,8 +8,8 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import { createExplain } from './explain.ts';
-import { createFills, type Verdict } from './fill.ts';
-import { createFillOrder, type Flight, type Flights, type Landing } from './flights.ts';
+import { createFills } from './fill.ts';
+import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
   knownDigests,
   partDigests,
@@ -157,15 +157,16 @@ export function createQueryCache(parts: CacheParts) {
       const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
       if (landing === undefined) return lead(lookup, spent);
       const landed = await landing;
-      if (landed.kind === 'gone') return;
-      if (landed.kind === 'late') {
+      if (landed === 'gone') return;
+      if (landed === 'late') {
         // The first to come back leads another flight, and the others wait for that, or find what it brought.
         if (replayKept(lookup)) return;
         continue;
       }
       if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
-      const isSameEngine = landed.kind === 'failed' && landed.replica === query.session?.replica;
-      if (isSameEngine) return client.fail(landed.error);
+      const isSameEngine = landed.replica === query.session?.replica;
+      if (landed.kind === 'failed' && isOfEngine(landed.error) && isSameEngine)
+        return client.fail(landed.error);
       return askInTurn(landed.turns, lookup);
     }
   }
@@ -195,10 +196,10 @@ export function createQueryCache(parts: CacheParts) {
         return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
       },
     });
-    if (entered.kind === 'unwanted') return flight.land({ kind: 'unshared' });
+    if (entered.kind === 'unwanted') return flight.land({ kind: 'failed', error: undefined });
     if (entered.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
-      flight.land(entered);
+      flight.land({ ...entered, began: 0 });
       return replay(entered.answer, 'coalesced', lookup);
     }
     const filled = await ask(lookup, flight, entered.end);
@@ -245,7 +246,7 @@ export function createQueryCache(parts: CacheParts) {
       if (isLasting && captured !== undefined)
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
-    flight?.land(landingOf(verdict, query));
+    flight?.land(verdict, query.session?.replica);
     await finish();
     if (verdict.kind === 'answer' && captured !== undefined) {
       return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
@@ -344,12 +345,7 @@ function whenUnwanted({ signal }: Client, flight: Flight | undefined): AbortSign
   return unwanted.signal;
 }
 
-/** What those who wait are told. */
-function landingOf(verdict: Verdict, { session }: Query): Landing {
-  if (verdict.kind === 'answer') return verdict;
-  if (verdict.kind === 'refused') return { kind: 'unshared' };
-  const { error } = verdict;
-  // Other failures are of this request: its user has too many at the engine, or the gateway made a mistake.
-  const isOfEngine = error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
-  return isOfEngine ? { kind: 'failed', error, replica: session?.replica } : { kind: 'unshared' };
+/** Other failures are of one request: its user has too many at the engine, or the gateway made a mistake. */
+function isOfEngine(error: unknown): boolean {
+  return error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
 }

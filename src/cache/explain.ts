@@ -7,41 +7,14 @@ import {
   partTexts,
   queryKey,
   tokenDigest,
-  type KeyPartName,
   type PartDigests,
 } from './key.ts';
 import type { Scope } from './projects.ts';
 import type { Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** An entry of a tier. Times in milliseconds. */
-export interface EntryFacts {
-  readonly age: number;
-  /** For how long it may still be used; 0 when it is too old, so that it is no hit. */
-  readonly ttl: number;
-  /** Of the body. */
-  readonly bytes: number;
-  readonly engineMilliseconds: number;
-}
-
 /** What would become of a query that does not ask for a fresh answer, as this gateway sees it at one moment. */
-export interface Explanation {
-  readonly key: string;
-  /** The parts of the key that requests of its method have; all gateways of a namespace make the same digests. */
-  readonly parts: readonly { readonly name: KeyPartName; readonly digest: string }[];
-  /** Digests of the epochs; `unknown`: the cache cannot be used, and `key` is the one of its flights only. */
-  readonly epochs: readonly { readonly scope: Scope; readonly token: string }[] | 'unknown';
-  readonly memory: EntryFacts | null;
-  readonly redis: EntryFacts | null | 'off' | 'unavailable';
-  /** Whether the answer of another request would be waited for, were there no entry. */
-  readonly flight: boolean;
-  /**
-   * Where it would miss: the usable entry in memory, among the most recently used ones, whose key differs in the
-   * fewest parts; of several the youngest. After a purge that is the earlier entry, which differs in `epochs`.
-   * Null when none has a part in common.
-   */
-  readonly nearest: { readonly differs: readonly KeyPartName[]; readonly age: number } | null;
-}
+export type Explanation = Awaited<ReturnType<ReturnType<typeof createExplain>>>;
 
 /** So many entries are compared with a query, which takes some milliseconds. */
 const COMPARED = 4_000;
@@ -57,26 +30,27 @@ export function createExplain(
 ) {
   const ageOf = (answer: StoredAnswer) => Math.max(0, clock.wall() - answer.requestedAt);
 
-  function facts(
-    answer: StoredAnswer | undefined,
-    ttl: number,
-    left = Infinity,
-  ): EntryFacts | null {
+  /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
+  function facts(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
     const { body, engineMilliseconds } = answer;
     const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
     return { age: ageOf(answer), ttl: usable, bytes: body.length, engineMilliseconds };
   }
 
-  async function inTier2(key: string, ttl: number): Promise<Explanation['redis']> {
+  async function inTier2(key: string, ttl: number) {
     try {
-      return entries === undefined ? 'off' : facts(await entries.peek(key), ttl);
+      return entries === undefined ? ('off' as const) : facts(await entries.peek(key), ttl);
     } catch {
-      return 'unavailable';
+      return 'unavailable' as const;
     }
   }
 
-  function nearest(digests: PartDigests): Explanation['nearest'] {
+  /**
+   * The usable entry in memory, among the most recently used ones, whose key differs in the fewest parts; of several the
+   * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
+   */
+  function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
       return differs === undefined ? [] : { differs, age: ageOf(answer) };
@@ -86,39 +60,32 @@ export function createExplain(
   }
 
   /** Rejects for nothing that the cache does. Epochs that are not known are read, as for any query. */
-  return async function explain({
-    parts,
-    scopes,
-    ttl,
-  }: Pick<Query, 'parts' | 'scopes' | 'ttl'>): Promise<Explanation> {
+  return async ({ parts, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) => {
     const held = epochs.held(scopes) ?? (await epochs.obtain(scopes));
     const captured = held ?? noEpochs;
     const texts = partTexts(parts, captured);
     const key = queryKey(parts, captured, texts);
     const digests = partDigests(captured, texts);
-    const known = { key, parts: describeParts(digests) };
-    if (held === undefined) {
-      const redis = entries === undefined ? 'off' : 'unavailable';
-      const flight = flights.underWay(key, purgeTakes);
-      return { ...known, epochs: 'unknown', memory: null, redis, flight, nearest: null };
-    }
-    const redis = await inTier2(key, ttl);
+    // The cache cannot be used without epochs, and the key is the one of its flights only.
+    const redis = held === undefined && entries ? 'unavailable' : await inTier2(key, ttl);
     const entry = memory.peek(key);
     const inMemory = facts(entry?.answer, ttl, entry?.left);
-    const flight = flights.underWay(key);
+    const flight = flights.underWay(key, held === undefined ? purgeTakes : undefined);
+    const hits = [inMemory, redis].some((one) => typeof one === 'object' && (one?.ttl ?? 0) > 0);
+    const tokens: readonly { readonly scope: Scope; readonly token: string }[] | undefined =
+      held?.scopes.map((scope, i) => {
+        return { scope, token: tokenDigest(held.keySecret, held.tokens[i] ?? '') };
+      });
     return {
-      ...known,
-      redis,
+      key,
+      /** Those that requests of its method have; all gateways of a namespace make the same digests. */
+      parts: describeParts(digests),
+      epochs: tokens ?? ('unknown' as const),
       memory: inMemory,
-      epochs: held.scopes.map((scope, i) => ({
-        scope,
-        token: tokenDigest(held.keySecret, held.tokens[i] ?? ''),
-      })),
+      redis,
+      /** Whether the answer of another request would be waited for, were there no entry. */
       flight,
-      nearest: flight || isUsable(inMemory) || isUsable(redis) ? null : nearest(digests),
+      nearest: flight || hits ? null : nearest(digests),
     };
   };
 }
-
-const isUsable = (found: Explanation['redis']) =>
-  found !== null && typeof found === 'object' && found.ttl > 0;

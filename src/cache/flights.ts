@@ -1,23 +1,19 @@
 import type { Clock } from '../common/clock.ts';
 import { createGate, type Gate } from '../common/gate.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../common/lease.ts';
+import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
-
-/** What a flight brought for those who wait for it. */
-export type Landing =
-  | { readonly kind: 'answer'; readonly answer: StoredAnswer }
-  /** The engine failed: it was asked for all of them. `replica` is the only one that was asked, if there was one. */
-  | { readonly kind: 'failed'; readonly error: unknown; readonly replica: string | undefined }
-  /** Nothing that may be shared. */
-  | { readonly kind: 'unshared' };
 
 /** How the wait for a flight ended. */
 export type Awaited =
-  /** `turns` lets those who waited go to the engine a few at a time. */
-  | (Landing & { readonly turns: Gate })
+  /**
+   * With what its fill brought. `replica` is the only one that was asked, if there was one; `turns` lets those who waited
+   * go to the engine a few at a time.
+   */
+  | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
   /** `late`: it did not land before the deadline. `gone`: the client went away. */
-  | { readonly kind: 'late' }
-  | { readonly kind: 'gone' };
+  | 'late'
+  | 'gone';
 
 export type Flights = ReturnType<typeof createFlights>;
 /** One engine request that others may wait for. */
@@ -73,7 +69,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
         waiters -= 1;
         if (entry.waiters === 0) entry.tellUnawaited?.();
         // The first who gives it up leads another one, which the others find.
-        if (awaited.kind === 'late' && entries.get(key) === entry) entries.delete(key);
+        if (awaited === 'late' && entries.get(key) === entry) entries.delete(key);
         return awaited;
       });
     },
@@ -90,10 +86,10 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
           entry.tellUnawaited = tell;
         },
         /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
-        land(landing: Landing): void {
+        land(landing: Verdict, replica?: string): void {
           // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key) === entry) entries.delete(key);
-          resolve({ ...landing, turns: createGate(TURNS) });
+          resolve({ ...landing, replica, turns: createGate(TURNS) });
         },
       };
     },
@@ -108,8 +104,8 @@ function orSooner(
   signal: AbortSignal,
 ): Promise<Awaited> {
   const { promise, resolve } = Promise.withResolvers<Awaited>();
-  const timer = setTimeout(resolve, milliseconds, { kind: 'late' }).unref();
-  const onAbort = () => resolve({ kind: 'gone' });
+  const timer = setTimeout(resolve, milliseconds, 'late').unref();
+  const onAbort = () => resolve('gone');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
   void landing.then(resolve);

@@ -118,19 +118,6 @@ export interface KnownName {
   readonly configured: boolean;
 }
 
-interface Named {
-  /** Who named it first. */
-  readonly user: string;
-  /** In which the engine answered it; undefined as long as it did not. */
-  readonly spelling: string | undefined;
-}
-
-/** The new names of one user, from the first one on for an hour. */
-interface Charge {
-  readonly since: number;
-  readonly count: number;
-}
-
 /**
  * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
  * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
@@ -141,10 +128,12 @@ export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
   let configured: ReadonlyMap<Scope, KnownName> = new Map();
-  const named = createOwnedTable<Named>(MAX_BYTES, {
+  /** Who named it first, and in which spelling the engine answered it; undefined as long as it did not. */
+  const named = createOwnedTable<{ user: string; spelling: string | undefined }>(MAX_BYTES, {
     sizeOf: (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
   });
-  const charges = createOwnedTable<Charge>(MAX_BYTES, {
+  /** The new names of each user, from the first one on for an hour. */
+  const charges = createOwnedTable<{ since: number; count: number }>(MAX_BYTES, {
     sizeOf: (user) => 2 * user.length + ENTRY_OVERHEAD,
   });
 
