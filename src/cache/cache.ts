@@ -88,10 +88,8 @@ export function createQueryCache(parts: CacheParts) {
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const known = knownDigests();
-  const beginFill = createFills({
-    ...parts,
-    lifetime: (ttl) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * parts.random()),
-  });
+  const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
+  const beginFill = createFills(parts, (ttl) => ttl * jitter());
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {

@@ -1,7 +1,5 @@
-import type { BodyAccount } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, Outcome } from '../common/events.ts';
+import type { Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import {
   INSPECTION_SLICE,
@@ -10,7 +8,7 @@ import {
   type AnswerInspector,
 } from '../xmla/answer/inspect-answer.ts';
 import { refuseBySessionHeader, tellSessions, withoutSession } from './answer-sessions.ts';
-import type { BodiesInUse } from './memory-tier.ts';
+import type { CacheParts } from './cache.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 import { ownBytes, type StoredAnswer } from './stored-answer.ts';
 
@@ -37,27 +35,19 @@ export type Verdict =
  * What is kept has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
  * engine waits for the client.
  *
+ * @param lifetime the ttl with its jitter (ms)
  * @returns begins one, with what is said instead of `miss` for a request that does not use the cache, and a signal that
  *   no client waits any more: then the engine is not asked, if it was not asked yet
  */
-export function createFills(options: {
-  /** Of a body, now (bytes). */
-  maxEntry: () => number;
-  /** The ttl with its jitter (ms). */
-  lifetime: (ttl: number) => number;
-  account: Pick<BodyAccount, 'open'>;
-  inUse: Pick<BodiesInUse, 'hold'>;
-  clock: Clock;
-  emit: Emit;
-}) {
-  const { emit } = options;
+export function createFills(parts: CacheParts, lifetime: (ttl: number) => number) {
+  const { account, clock, emit } = parts;
   const inspections = createInspections();
 
   return (query: Query, client: Client, unwanted: AbortSignal, bypass: Outcome | undefined) => {
     const verdict = Promise.withResolvers<Verdict>();
     const finishing = Promise.withResolvers<void>();
     const abort = new AbortController();
-    const share = options.account.open('fill');
+    const share = account.open('fill');
 
     async function run(): Promise<void> {
       try {
@@ -84,7 +74,7 @@ export function createFills(options: {
         ? undefined
         : tellSessions(head, (...ids) => query.began(...ids));
       const out = holdBack(client, head, outcome);
-      const maxEntry = options.maxEntry();
+      const maxEntry = parts.maxEntry();
       let refusal: RefusalReason | undefined;
       let kept: Buffer[] = [];
       let size = 0;
@@ -174,12 +164,12 @@ export function createFills(options: {
           contentType: contentType ?? '',
           contentLanguage: head.headers['content-language'],
           requestedAt: began.wall,
-          lifetime: options.lifetime(query.ttl),
-          engineMilliseconds: options.clock.now() - began.now,
+          lifetime: lifetime(query.ttl),
+          engineMilliseconds: clock.now() - began.now,
         };
         // From here on the body counts for those who need it.
         share.shrink(size);
-        const letGo = options.inUse.hold(answer.body);
+        const letGo = parts.inUse.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
         await finishing.promise;
         // By then those who waited for the flight need it themselves.
