@@ -1,7 +1,6 @@
-import type { RefusalReason } from '../common/reasons.ts';
 import type { AnswerSession } from '../xmla/answer/answer-session.ts';
 import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
-import type { AnswerHead, Query } from './query.ts';
+import type { AnswerHead, QuerySession } from './query.ts';
 import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 /** By which SSAS and its clients name a session, beside the SOAP header. */
@@ -79,12 +78,9 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
  * What the head of an answer says of sessions may forbid to store it: another one than the caller's. Of one that
  * the engine began by itself no other client is told, and the rest of the answer is for all.
  */
-export function refuseBySessionHeader(
-  query: Pick<Query, 'session'>,
-  head: AnswerHead,
-): RefusalReason | undefined {
+export function refuseBySessionHeader(own: QuerySession | undefined, head: AnswerHead) {
   const id = sessionHeader(head);
-  const isOther = query.session !== undefined && id !== undefined && id !== query.session.id;
+  const isOther = own !== undefined && id !== undefined && id !== own.id;
   return isOther ? 'session-in-answer' : undefined;
 }
 
@@ -97,12 +93,11 @@ export function refuseBySessionHeader(
  * @returns undefined when the answer belongs to the caller alone
  */
 export function withoutSession(
-  query: Pick<Query, 'session'>,
+  own: QuerySession | undefined,
   head: AnswerHead,
   body: Buffer,
   session: AnswerSession | undefined,
 ): Pick<StoredAnswer, 'body' | 'session' | 'sessionHeader'> | undefined {
-  const own = query.session;
   const sessionInHead = own !== undefined && sessionHeader(head) !== undefined;
   const shared = { sessionHeader: sessionInHead, session: undefined };
   if (session === undefined) return { ...shared, body };

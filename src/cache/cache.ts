@@ -218,11 +218,7 @@ export function createQueryCache(parts: CacheParts) {
   }
 
   /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
-  async function ask(
-    lookup: Lookup,
-    flight?: Flight,
-    endTurn?: EngineTurn['end'],
-  ): Promise<Filled | undefined> {
+  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EngineTurn['end']) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
     const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;

@@ -239,11 +239,7 @@ const ENCODINGS: ReadonlySet<TextEncoding> = new Set([
 ]);
 
 /** The body in memory of its own; undefined when it is not what its coding says. */
-function decodeBody(
-  coding: number,
-  coded: Buffer,
-  length: number,
-): Buffer | undefined | Promise<Buffer | undefined> {
+function decodeBody(coding: number, coded: Buffer, length: number) {
   switch (coding) {
     case CODING.identity:
       return ownBytes([coded]);

@@ -110,7 +110,7 @@ export function createFills(parts: CacheParts, lifetime: (ttl: number) => number
         // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
         const copies = inspected.session === undefined ? 1 : 2;
         if (!share.grow(copies * size)) return 'no-room';
-        const shared = withoutSession(query, head, ownBytes(kept), inspected.session);
+        const shared = withoutSession(query.session, head, ownBytes(kept), inspected.session);
         kept = [];
         share.shrink((copies - 1) * size);
         if (shared === undefined) return 'session-in-answer';
@@ -119,7 +119,7 @@ export function createFills(parts: CacheParts, lifetime: (ttl: number) => number
         return shared;
       }
 
-      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query, head);
+      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query.session, head);
       if (unfit !== undefined) refuse(unfit);
       try {
         // From here on the body is listened to: nothing may be awaited before.
@@ -141,10 +141,7 @@ export function createFills(parts: CacheParts, lifetime: (ttl: number) => number
       } catch (error) {
         inspection.stop();
         const isTold = error instanceof GatewayError || abort.signal.aborted;
-        const message = 'The engine broke its answer off.';
-        const failure = isTold
-          ? error
-          : new GatewayError('engine-unreachable', message, { cause: error });
+        const failure = isTold ? error : brokenOff(error);
         if (refusal === undefined) {
           emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
           verdict.resolve({ kind: 'failed', error: failure });
@@ -192,6 +189,10 @@ export function createFills(parts: CacheParts, lifetime: (ttl: number) => number
       },
     };
   };
+}
+
+function brokenOff(cause: unknown): GatewayError {
+  return new GatewayError('engine-unreachable', 'The engine broke its answer off.', { cause });
 }
 
 /**

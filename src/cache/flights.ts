@@ -98,11 +98,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   };
 }
 
-function orSooner(
-  landing: Promise<Awaited>,
-  milliseconds: number,
-  signal: AbortSignal,
-): Promise<Awaited> {
+function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<Awaited>();
   const timer = setTimeout(resolve, milliseconds, 'late').unref();
   const onAbort = () => resolve('gone');

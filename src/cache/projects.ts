@@ -39,18 +39,17 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
   return [...new Set<Scope>(['everything', ...projects.map(projectScope), ...unassigned])].sort();
 }
 
-export interface QueryPolicy {
-  readonly cache: 'on' | 'off';
-  /** Milliseconds. */
-  readonly ttl: number;
-  readonly share: CacheShare;
-}
+export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
 
-/** A policy and the cubes whose data is not cached under it, folded. */
-interface ProjectPolicy extends QueryPolicy {
+interface ProjectPolicy {
+  readonly cache: 'on' | 'off';
+  /** Milliseconds. */
+  readonly ttl: number;
+  readonly share: CacheShare;
+  /** The cubes whose data is not cached under it, folded. */
   readonly uncached: ReadonlySet<string>;
 }
 

@@ -110,11 +110,7 @@ export function createSharedFlights(options: {
   const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
 
   /** Undefined when that cannot be known. */
-  async function look(
-    place: FlightPlace,
-    token: string,
-    within = LOOKUP_BUDGET,
-  ): Promise<Standing | undefined> {
+  async function look(place: FlightPlace, token: string, within = LOOKUP_BUDGET) {
     if (within <= 0) return undefined;
     try {
       return await places.enter(place, token, PLACE_LIFE, within);
@@ -127,11 +123,7 @@ export function createSharedFlights(options: {
   }
 
   /** Waits for the gateway that holds the place. */
-  async function waitOut(
-    { place, find, wanted }: Missed,
-    token: string,
-    expected: number,
-  ): Promise<StoredAnswer | Standing['kind'] | 'late' | 'unwanted'> {
+  async function waitOut({ place, find, wanted }: Missed, token: string, expected: number) {
     const began = clock.now();
     const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
     let failures = 0;

@@ -36,6 +36,8 @@ export interface StoredAnswer {
   readonly engineMilliseconds: number;
 }
 
+type ShownAnswer = Pick<StoredAnswer, 'body' | 'session'>;
+
 /**
  * What may stand in a header and arrives as it was sent (RFC 9110 §5.5): no control characters, no white space at
  * the ends.
@@ -76,10 +78,7 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
  *   the answer would be another caller's
  * @throws RangeError as `sessionBytes` does
  */
-export function withSession(
-  { body, session }: Pick<StoredAnswer, 'body' | 'session'>,
-  id: string | undefined,
-): readonly Buffer[] {
+export function withSession({ body, session }: ShownAnswer, id?: string): readonly Buffer[] {
   const own = ownSessionBytes(session, id);
   if (session === undefined) return [body];
   return [body.subarray(0, session.at), own, body.subarray(session.at)];
@@ -89,7 +88,7 @@ export function withSession(
  * What of the caller's stands in an answer: nothing where it shows no session.
  * @throws as `withSession` does
  */
-function ownSessionBytes(place: SessionPlace | undefined, id: string | undefined): Buffer {
+function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
   if (place === undefined) return NOTHING;
   if (id === undefined) throw new Error('an answer that shows a session was found without one');
   return sessionBytes(id, place.encoding);
@@ -162,10 +161,7 @@ export interface GzipVariant {
  * Compresses on the thread pool.
  * @returns undefined where it would not pay
  */
-export async function makeGzip(
-  answer: Pick<StoredAnswer, 'body' | 'session'>,
-): Promise<GzipVariant | undefined> {
-  const { body, session } = answer;
+export async function makeGzip({ body, session }: ShownAnswer): Promise<GzipVariant | undefined> {
   if (body.length < GZIP_FROM) return undefined;
   const at = session?.at ?? 0;
   // Whole gzip, of which the ends are cut off, since it makes the checksum on the thread pool as well. zlib writes the
@@ -191,8 +187,8 @@ export async function makeGzip(
  */
 export function gzipWithSession(
   variant: GzipVariant,
-  { body, session }: Pick<StoredAnswer, 'body' | 'session'>,
-  id: string | undefined,
+  { body, session }: ShownAnswer,
+  id?: string,
 ): readonly Buffer[] {
   if (variant.body !== body) throw new Error('a compressed answer was found at another answer');
   const own = ownSessionBytes(session, id);

@@ -5,12 +5,6 @@ import { createOwnedTable } from '../common/owned-table.ts';
 /** How often a question is sent again because a renewal, or its slowness, made its reply worthless. */
 const MAX_READS = 4;
 
-/** Sees whether what a question is about was renewed while it was under way. */
-interface Watch {
-  overtaken(): boolean;
-  stop(): void;
-}
-
 interface Entry<V> {
   value: V;
   /** Undefined: it may not be used. */
@@ -36,14 +30,15 @@ export function createLeaseCache<V>(options: {
   const { clock, lease, ownerOf } = options;
   const entries = createOwnedTable<Entry<V>>(options.max);
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
-  const reads = new Map<string, { readonly watch: Watch; readonly result: Promise<unknown> }>();
+  const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
 
   const holds = ({ since }: Entry<V>) =>
     since !== undefined && leaseHolds(since, since.length, clock);
 
-  function watch(names: readonly string[]): Watch {
+  /** Sees whether what a question is about was renewed while it was under way. */
+  function watch(names: readonly string[]) {
     const watched = { names, overtaken: false };
     watches.add(watched);
     return {

@@ -119,11 +119,7 @@ export function createPurges(options: {
   const settling = new Set<Promise<void>>();
 
   /** Undefined when Redis did not confirm it: then it is pending. */
-  async function renew(
-    scopes: readonly Scope[],
-    id: string,
-    most: number,
-  ): Promise<Renewal | undefined> {
+  async function renew(scopes: readonly Scope[], id: string, most: number) {
     for (let tries = 0; tries < most; tries += 1) {
       if (tries > 0) await options.sleep(RENEWAL_PAUSE);
       try {
