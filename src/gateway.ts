@@ -1,9 +1,9 @@
-import { createKnownNames } from './cache/known-names.ts';
+import { createKnownNames } from './cache/projects.ts';
 import type { Purges } from './cache/purge/purge.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { createBodies, tellAll, type Parts } from './compose/parts.ts';
+import { createBodies, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { createGatewayServer } from './compose/server.ts';

@@ -1,77 +1,58 @@
-import type { RefusalReason } from '../common/reasons.ts';
 import type { AnswerSession } from '../xmla/answer/answer-reader.ts';
 import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
-import type { AnswerHead, Query } from './query.ts';
+import type { AnswerHead, QuerySession } from './query.ts';
 import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 /** By which SSAS and its clients name a session, beside the SOAP header. */
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
- * Tells of each session that one answer names, once. An answer that names several may mean one session by all of
- * them, so a further one is told together with those before it.
+ * Tells of each session that one answer names, by its head or its body, once. An answer that names several may mean one
+ * session by all of them, so a further one is told together with those before it.
  *
- * @returns to be called with every id that is found; undefined when there is nothing new to tell
+ * @returns to be called with each piece before the client is given it, and without one after the last; undefined when
+ *   there is nothing new to tell
  */
-function tellEach(
-  begun: (id: string, before: readonly string[]) => Promise<unknown>,
-): (id: string | undefined) => Promise<unknown> | undefined {
+export function tellSessions(
+  head: AnswerHead,
+  begun: (id: string, before: readonly string[]) => Promise<void>,
+): (piece?: Buffer) => Promise<void> | undefined {
+  const reader = sessionReader(head);
   const told: string[] = [];
-  return (id) => {
+
+  function tell(id: string | undefined): Promise<void> | undefined {
     if (id === undefined || id === '' || told.includes(id)) return undefined;
     const before = [...told];
     told.push(id);
     return begun(id, before);
-  };
-}
-
-/**
- * Tells the query of the sessions that the engine begins by itself when it is asked without one. Also where the
- * answer is not kept: the client may go on in such a session, whatever the answer was.
- *
- * @returns to be called with each piece before the client is given it, and without one after the last
- */
-export function tellBegun(
-  query: Pick<Query, 'session' | 'began'>,
-  head: AnswerHead,
-): (piece?: Buffer) => Promise<unknown> | undefined {
-  if (query.session !== undefined) return () => undefined;
-  const reader = sessionReader(head);
-  const tell = tellEach((id, before) => query.began(id, before));
+  }
 
   return (piece) => {
     const first = tell(sessionHeader(head));
-    if (piece === undefined || reader.done) return first;
-    reader.write(piece);
-    if (first === undefined) return tell(reader.id);
-    return first.then(() => tell(reader.id));
+    if (piece !== undefined) reader.write(piece);
+    return first === undefined ? tell(reader.id) : first.then(() => tell(reader.id));
   };
-}
-
-/** Finds the session that the SOAP header of an answer names. */
-export interface SessionReader {
-  /** The next bytes of the body, without a content coding. They may be looked at until `done`. */
-  write(piece: Buffer): void;
-  /** The id, as soon as it is known. */
-  readonly id: string | undefined;
-  /** Nothing more can be learnt. */
-  readonly done: boolean;
 }
 
 /** No answer names a session without it, save in UTF-16, where every sign of a tag has a zero beside it. */
 const NAME = Buffer.from('Session');
 
 /**
- * Reads as XML only what holds the name of the element: in most answers that is nothing, and to look for it takes a
- * hundredth of the time (0.3 µs in place of 30 for 2 KB).
+ * Finds the session that the SOAP header of an answer names. Reads as XML only what holds the name of the element: in
+ * most answers that is nothing, and to look for it takes a hundredth of the time (0.3 µs in place of 30 for 2 KB).
  */
-export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): SessionReader {
+export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   let watch: WatchedAnswer | undefined;
   /** What does not hold the name so far. */
   let passed: Buffer = Buffer.alloc(0);
 
-  const reader: { -readonly [Field in keyof SessionReader]: SessionReader[Field] } = {
-    write(piece) {
+  const reader = {
+    /** The id, as soon as it is known. */
+    id: undefined as string | undefined,
+    /** Nothing more can be learnt. */
+    done: false,
+    /** The next bytes of the body, without a content coding. They may be looked at until `done`. */
+    write(piece: Buffer): void {
       if (reader.done) return;
       let bytes = piece;
       if (watch === undefined) {
@@ -89,8 +70,6 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): Session
       reader.id = watch.session?.id;
       reader.done = watch.headerRead;
     },
-    id: undefined,
-    done: false,
   };
   return reader;
 }
@@ -99,12 +78,9 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>): Session
  * What the head of an answer says of sessions may forbid to store it: another one than the caller's. Of one that
  * the engine began by itself no other client is told, and the rest of the answer is for all.
  */
-export function refuseBySessionHeader(
-  query: Pick<Query, 'session'>,
-  head: AnswerHead,
-): RefusalReason | undefined {
+export function refuseBySessionHeader(own: QuerySession | undefined, head: AnswerHead) {
   const id = sessionHeader(head);
-  const isOther = query.session !== undefined && id !== undefined && id !== query.session.id;
+  const isOther = own !== undefined && id !== undefined && id !== own.id;
   return isOther ? 'session-in-answer' : undefined;
 }
 
@@ -117,19 +93,17 @@ export function refuseBySessionHeader(
  * @returns undefined when the answer belongs to the caller alone
  */
 export function withoutSession(
-  query: Pick<Query, 'session'>,
+  own: QuerySession | undefined,
   head: AnswerHead,
   body: Buffer,
   session: AnswerSession | undefined,
 ): Pick<StoredAnswer, 'body' | 'session' | 'sessionHeader'> | undefined {
-  const inSession = query.session !== undefined;
-  const shared = { sessionHeader: inSession && sessionHeader(head) !== undefined };
-  if (session === undefined) return { ...shared, body, session: undefined };
+  const sessionInHead = own !== undefined && sessionHeader(head) !== undefined;
+  const shared = { sessionHeader: sessionInHead, session: undefined };
+  if (session === undefined) return { ...shared, body };
   if (!session.plain) return undefined;
-  if (query.session === undefined) {
-    return { ...shared, body: cutElement(body, session), session: undefined };
-  }
-  if (session.id !== query.session.id) return undefined;
+  if (own === undefined) return { ...shared, body: cutElement(body, session) };
+  if (session.id !== own.id) return undefined;
   const cut = cutSession(body, session);
   return { ...shared, body: cut.body, session: cut.place };
 }

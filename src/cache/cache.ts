@@ -1,25 +1,24 @@
+import { randomUUID } from 'node:crypto';
 import type { BodyAccount, Gate } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
-import type { OwnedTable } from '../common/owned-table.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
-import type { BodiesInUse } from './bodies-in-use.ts';
-import { createExplain, type Explain } from './explain.ts';
-import { createFillOrder, type OrderedFill } from './fill-order.ts';
-import { createFills, type Verdict } from './fill.ts';
-import type { Flight, Flights, Landing } from './flights.ts';
+import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
+import { createExplain } from './explain.ts';
+import { createFills } from './fill.ts';
+import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
   knownDigests,
   partDigests,
+  type PartDigests,
   partTexts,
   queryKey,
   withoutEpochs,
-  type PartDigests,
 } from './key.ts';
-import type { MemoryTier } from './memory-tier.ts';
-import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
-import type { Client, KnownAnswers, KnownKey, Query, Recalled } from './query.ts';
+import type { BodiesInUse, MemoryTier } from './memory-tier.ts';
+import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EngineTurn, SharedFlights } from './shared-flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
@@ -28,6 +27,8 @@ import { remaining, type StoredAnswer } from './stored-answer.ts';
 const MAX_LOOKUPS = 3;
 /** For how long an answer that could not be shared keeps others from waiting for the next one (ms). */
 const UNSHAREABLE_FOR = 5_000;
+/** Keys of which that is known, all of one length. */
+const MAX_UNSHAREABLE = 10_000;
 /** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
 const TTL_JITTER = 0.1;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
@@ -40,16 +41,6 @@ const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
   'engine-login',
 ]);
 
-export interface QueryCache extends KnownAnswers {
-  /**
-   * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
-   * for what the cache or the engine do; a client that goes away ends it early.
-   */
-  answer(query: Query, client: Client): Promise<void>;
-  /** Says what would become of a query, and changes nothing. */
-  readonly explain: Explain;
-}
-
 /** Where an answer is looked for and kept. */
 interface Slot {
   readonly key: string;
@@ -58,38 +49,46 @@ interface Slot {
   readonly digests: () => PartDigests;
 }
 
-export function createQueryCache(options: {
-  epochs: Epochs;
-  memory: MemoryTier;
+/** A query that is looked up, and who waits for its answer. */
+interface Lookup extends Slot {
+  readonly query: Query;
+  readonly client: Client;
+}
+
+/** What the query cache stands on. */
+export interface CacheParts {
+  readonly epochs: Epochs;
+  readonly memory: MemoryTier;
   /** Tier 2; undefined without Redis. */
-  entries: SharedEntries | undefined;
-  flights: Flights;
+  readonly entries: SharedEntries | undefined;
+  readonly flights: Flights;
   /** Undefined without Redis. */
-  sharedFlights: SharedFlights | undefined;
-  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
-  unshareable: OwnedTable<number>;
-  clock: Clock;
+  readonly sharedFlights: SharedFlights | undefined;
+  readonly clock: Clock;
   /** In [0, 1). */
-  random: () => number;
+  readonly random: () => number;
   /** No purge is acknowledged in less (ms); 0 where a purge need not wait. */
-  purgeTakes: number;
+  readonly purgeTakes: number;
   /** Of a body, now (bytes). */
-  maxEntry: () => number;
-  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
-  processSecret: string;
+  readonly maxEntry: () => number;
   /** The memory of what is fetched, and of what is held beside tier 1. */
-  account: Pick<BodyAccount, 'open'>;
-  inUse: Pick<BodiesInUse, 'hold'>;
-  emit: Emit;
-}): QueryCache {
-  const { epochs, memory, entries, flights, sharedFlights, unshareable, clock, emit } = options;
+  readonly account: Pick<BodyAccount, 'open'>;
+  readonly inUse: Pick<BodiesInUse, 'hold'>;
+  readonly emit: Emit;
+}
+
+export type QueryCache = ReturnType<typeof createQueryCache>;
+
+export function createQueryCache(parts: CacheParts) {
+  const { epochs, memory, entries, flights, sharedFlights, clock, emit } = parts;
   const order = createFillOrder();
-  const noEpochs = withoutEpochs(options.processSecret);
+  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
+  const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
+  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
+  const noEpochs = withoutEpochs(randomUUID());
   const known = knownDigests();
-  const beginFill = createFills({
-    ...options,
-    lifetime: (ttl) => ttl * (1 - TTL_JITTER + 2 * TTL_JITTER * options.random()),
-  });
+  const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
+  const beginFill = createFills(parts, (ttl) => ttl * jitter());
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
@@ -101,18 +100,15 @@ export function createQueryCache(options: {
     // While nothing says which entries are true, every query goes to the engine; those that arrive in less time than
     // a purge takes still share one engine request.
     const key = queryKey(query.parts, noEpochs);
-    await joinOrLead({ key, captured: undefined, digests: () => '' }, query, client, 0);
+    await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
   /** False when the captured epochs went out of force before an answer began. */
-  async function answerUnder(
-    captured: CapturedEpochs,
-    query: Query,
-    client: Client,
-  ): Promise<boolean> {
+  async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
     const texts = partTexts(query.parts, captured);
     const key = queryKey(query.parts, captured, texts);
-    const slot = { key, captured, digests: () => partDigests(captured, texts, known) };
+    const digests = () => partDigests(captured, texts, known);
+    const lookup: Lookup = { query, client, key, captured, digests };
     const since = clock.now();
     if (!query.fresh) {
       const isAsked = entries !== undefined && memory.get(key) === undefined;
@@ -120,32 +116,28 @@ export function createQueryCache(options: {
       // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
       // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
       if (!epochs.areCurrent(captured)) return false;
-      const found = take(slot, query.ttl, brought);
+      const found = take(lookup, query.ttl, brought);
       if (found !== undefined) {
-        replay(found.answer, found.source, key, query, client);
+        replay(found.answer, found.source, lookup);
         query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
         return true;
       }
     }
     // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
     // epochs under which it is kept, never older, and after the purge it is neither looked for nor joined.
-    await joinOrLead(slot, query, client, clock.now() - since);
+    await joinOrLead(lookup, clock.now() - since);
     return true;
   }
 
   /** What memory holds, or was brought from tier 2 and is kept in memory then, where it may be used in this turn. */
-  function take(
-    { key, captured, digests }: Slot,
-    ttl: number,
-    brought: StoredAnswer | undefined,
-  ): Recalled | undefined {
+  function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
     const inMemory = memory.get(key);
     const found = inMemory ?? brought;
     if (found === undefined || captured === undefined) return undefined;
     const left = timeLeft(found, ttl);
     if (left <= 0 || !epochs.areCurrent(captured)) return undefined;
     if (inMemory === undefined) memory.set(key, found, digests());
-    const source = inMemory === undefined ? 'redis' : 'memory';
+    const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
     return { answer: found, source, ttl: left, age: ageOf(found) };
   }
 
@@ -154,30 +146,25 @@ export function createQueryCache(options: {
    * engine request began under them: that is all the promise asks. A purge that comes meanwhile does not concern it.
    * @param spent what looking for it in tier 2 took (ms)
    */
-  async function joinOrLead(
-    slot: Slot,
-    query: Query,
-    client: Client,
-    spent: number,
-  ): Promise<void> {
-    const { key, captured } = slot;
-    const youngerThan = captured === undefined ? options.purgeTakes : undefined;
+  async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
+    const { key, captured, query, client } = lookup;
+    const youngerThan = captured === undefined ? parts.purgeTakes : undefined;
     for (;;) {
       const isJoined = !query.fresh && mayShare(key);
       const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
-      if (landing === undefined) return lead(slot, query, client, spent);
+      if (landing === undefined) return lead(lookup, spent);
       const landed = await landing;
-      if (landed.kind === 'gone') return;
-      if (landed.kind === 'late') {
+      if (landed === 'gone') return;
+      if (landed === 'late') {
         // The first to come back leads another flight, and the others wait for that, or find what it brought.
-        const found = take(slot, query.ttl, undefined);
-        if (found === undefined) continue;
-        return replay(found.answer, 'coalesced', key, query, client);
+        if (replayKept(lookup)) return;
+        continue;
       }
-      if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', key, query, client);
-      const isSameEngine = landed.kind === 'failed' && landed.replica === query.session?.replica;
-      if (isSameEngine) return client.fail(landed.error);
-      return askInTurn(landed.turns, slot, query, client);
+      if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
+      const isSameEngine = landed.replica === query.session?.replica;
+      if (landed.kind === 'failed' && isOfEngine(landed.error) && isSameEngine)
+        return client.fail(landed.error);
+      return askInTurn(landed.turns, lookup);
     }
   }
 
@@ -186,12 +173,12 @@ export function createQueryCache(options: {
   }
 
   /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
-  async function lead(slot: Slot, query: Query, client: Client, spent: number): Promise<void> {
-    const { key, captured, digests } = slot;
+  async function lead(lookup: Lookup, spent: number): Promise<void> {
+    const { key, captured, digests, query, client } = lookup;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
     if (sharedFlights === undefined || !isShared) {
-      await toTier2(key, await ask(slot, query, client, flight));
+      await toTier2(key, await ask(lookup, flight));
       return;
     }
     // Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
@@ -206,73 +193,68 @@ export function createQueryCache(options: {
         return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
       },
     });
-    if (entered.kind === 'unwanted') return flight.land({ kind: 'unshared' });
+    if (entered.kind === 'unwanted') return flight.land({ kind: 'failed', error: undefined });
     if (entered.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
-      flight.land(entered);
-      return replay(entered.answer, 'coalesced', key, query, client);
+      flight.land({ ...entered, began: 0 });
+      return replay(entered.answer, 'coalesced', lookup);
     }
-    const filled = await ask(slot, query, client, flight, entered.turn);
-    await entered.turn.end(filled?.answer, await toTier2(key, filled));
+    const filled = await ask(lookup, flight, entered.end);
+    await entered.end(filled?.answer, await toTier2(key, filled));
   }
 
   /** What a request does whose flight brought nothing for it: an earlier one may have had more luck. */
-  async function askInTurn(turns: Gate, slot: Slot, query: Query, client: Client): Promise<void> {
-    const leave = await turns.enter(client.signal).catch(() => undefined);
+  async function askInTurn(turns: Gate, lookup: Lookup): Promise<void> {
+    const leave = await turns.enter(lookup.client.signal).catch(() => undefined);
     if (leave === undefined) return;
     let filled: Filled | undefined;
     try {
-      const found = take(slot, query.ttl, undefined);
-      if (found !== undefined) return replay(found.answer, 'coalesced', slot.key, query, client);
-      filled = await ask(slot, query, client);
+      if (!replayKept(lookup)) filled = await ask(lookup);
     } finally {
       leave();
     }
-    await toTier2(slot.key, filled);
+    await toTier2(lookup.key, filled);
   }
 
   /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
-  async function ask(
-    slot: Slot,
-    query: Query,
-    client: Client,
-    flight?: Flight,
-    turn?: EngineTurn,
-  ): Promise<Filled | undefined> {
-    const { key, captured } = slot;
-    const ordered = order.enter(key);
-    const unwanted = whenUnwanted(client, flight);
+  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EngineTurn['end']) {
+    const { key, captured, query, client } = lookup;
+    const fill = order.enter(key);
     const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
-    const fill = beginFill(query, client, unwanted, bypass);
-    const verdict = await fill.verdict;
+    const { verdict: judged, finish } = beginFill(
+      query,
+      client,
+      whenUnwanted(client, flight),
+      bypass,
+    );
+    const verdict = await judged;
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
       query.answered?.();
-      ordered.landed(verdict.answer, verdict.began);
-      if (captured !== undefined) keep(slot, query, ordered, verdict.answer);
+      fill.landed(verdict.answer, verdict.began);
+      if (captured !== undefined) keep(lookup, fill.latest() ?? verdict.answer, verdict.answer);
     } else {
-      void turn?.end(undefined, false);
+      void endTurn?.(undefined, false);
       const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.has(verdict.reason);
       if (isLasting && captured !== undefined)
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
-    flight?.land(landingOf(verdict, query));
-    await fill.finish();
+    flight?.land(verdict, query.session?.replica);
+    await finish();
     if (verdict.kind === 'answer' && captured !== undefined) {
-      const { answer } = verdict;
-      return { fill: ordered, answer, tokens: captured.tokens, replace: query.fresh };
+      return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
     }
-    ordered.end();
+    fill.end();
     return undefined;
   }
 
-  function keep(slot: Slot, query: Query, ordered: OrderedFill, answer: StoredAnswer): void {
-    unshareable.delete(slot.key);
-    const latest = ordered.latest() ?? answer;
+  /** @param latest of the fills of the key that are under way, this one included */
+  function keep({ key, digests, query }: Lookup, latest: StoredAnswer, own: StoredAnswer): void {
+    unshareable.delete(key);
     // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
-    if (latest !== answer && !query.fresh) return;
-    memory.set(slot.key, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');
-    emit({ type: 'stored', project: query.project, bytes: answer.body.length });
+    if (latest !== own && !query.fresh) return;
+    memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');
+    emit({ type: 'stored', project: query.project, bytes: own.body.length });
   }
 
   /**
@@ -281,7 +263,7 @@ export function createQueryCache(options: {
    */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
-    const letGo = options.inUse.hold(filled.answer.body);
+    const letGo = parts.inUse.hold(filled.answer.body);
     const isKept = await entries?.keep(key, filled);
     filled.fill.end();
     letGo();
@@ -297,13 +279,7 @@ export function createQueryCache(options: {
 
   const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
-  function replay(
-    answer: StoredAnswer,
-    source: HitSource,
-    key: string,
-    query: Query,
-    client: Client,
-  ): void {
+  function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
     query.answered?.();
     client.replay(answer, {
       outcome: { kind: 'hit', detail: source },
@@ -314,20 +290,40 @@ export function createQueryCache(options: {
     });
   }
 
+  /** Replays what the fill of another request has brought meanwhile; false where there is nothing that may be used. */
+  function replayKept(lookup: Lookup): boolean {
+    const found = take(lookup, lookup.query.ttl);
+    if (found !== undefined) replay(found.answer, 'coalesced', lookup);
+    return found !== undefined;
+  }
+
   return {
+    /**
+     * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
+     * for what the cache or the engine do; a client that goes away ends it early.
+     */
     answer,
-    recall: (known, brought) => take(slotOf(known), known.ttl, brought),
-    bring({ key, captured }, beside) {
+    /**
+     * The answer that memory holds under a key that was made before, else the one that was brought, where it may be used
+     * at this very moment. What was brought is kept in memory then. What it returns counts in this turn only.
+     */
+    recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
+      take({ key, captured, digests: () => digests }, ttl, brought),
+    /**
+     * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
+     * `recall`. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+     * @param beside what the asker keeps in memory meanwhile (bytes)
+     * @returns never rejects
+     */
+    bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
+    /** The compressed variant of what was recalled. */
     gzipOf: memory.gzipOf,
-    explain: createExplain({ ...options, noEpochs, timeLeft }),
+    /** Says what would become of a query, and changes nothing. */
+    explain: createExplain(parts, noEpochs, timeLeft),
   };
-}
-
-function slotOf({ key, captured, digests }: KnownKey): Slot {
-  return { key, captured, digests: () => digests };
 }
 
 /** Aborted when no client is left that waits for an answer: then the engine need not be asked any more. */
@@ -342,12 +338,7 @@ function whenUnwanted({ signal }: Client, flight: Flight | undefined): AbortSign
   return unwanted.signal;
 }
 
-/** What those who wait are told. */
-function landingOf(verdict: Verdict, { session }: Query): Landing {
-  if (verdict.kind === 'answer') return verdict;
-  if (verdict.kind === 'refused') return { kind: 'unshared' };
-  const { error } = verdict;
-  // Other failures are of this request: its user has too many at the engine, or the gateway made a mistake.
-  const isOfEngine = error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
-  return isOfEngine ? { kind: 'failed', error, replica: session?.replica } : { kind: 'unshared' };
+/** Other failures are of one request: its user has too many at the engine, or the gateway made a mistake. */
+function isOfEngine(error: unknown): boolean {
+  return error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
 }

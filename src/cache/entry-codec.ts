@@ -62,36 +62,7 @@ const LEAST_PIECE = 64;
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** All of them, as the compiler checks: another gateway may know of more. */
-const ENCODINGS: Readonly<Record<TextEncoding, true>> = {
-  'utf-8': true,
-  'utf-16le': true,
-  'utf-16be': true,
-  'iso-8859-1': true,
-  'us-ascii': true,
-};
-
-export interface Head {
-  readonly coding: number;
-  readonly sealed: boolean;
-  /** Length of the description in bytes. */
-  readonly described: number;
-  /** Wall clock, ms. */
-  readonly requestedAt: number;
-  /** 43 characters of base64url. */
-  readonly key: string;
-  /** How many epochs are marked in it. */
-  readonly marked: number;
-  /** Length of the head in bytes. */
-  readonly length: number;
-}
-
 type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & { readonly bodyLength: number };
-
-export type Decoded =
-  | { readonly ok: true; readonly answer: StoredAnswer }
-  /** `why` is for log and metrics; the entry is a miss. */
-  | { readonly ok: false; readonly why: string };
 
 /** Names an epoch without telling its token. */
 export const markOf = (token: string) => hash('sha256', token).slice(0, 2 * MARK);
@@ -129,12 +100,13 @@ export async function encodeEntry(
 
 /** What does not get shorter is kept as it is, so that no value is much longer than its body. */
 async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
+  const isShort = body.length <= AT_ONCE;
   if (body.length >= COMPRESS_FROM) {
-    const made =
-      body.length <= AT_ONCE
-        ? { coding: CODING.deflate, coded: deflateRawSync(body, DEFLATE_OPTIONS) }
-        : { coding: CODING.zstd, coded: await compress(body, ZSTD_OPTIONS) };
-    if (made.coded.length < body.length) return made;
+    const coded = isShort
+      ? deflateRawSync(body, DEFLATE_OPTIONS)
+      : await compress(body, ZSTD_OPTIONS);
+    if (coded.length < body.length)
+      return { coding: isShort ? CODING.deflate : CODING.zstd, coded };
   }
   return { coding: CODING.identity, coded: body };
 }
@@ -143,7 +115,7 @@ async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer
  * Reads the head of a value of which at least the first {@link HEAD_LIMIT} bytes are there, or all.
  * @returns why it is none of this layout, if so
  */
-export function readHead(value: Buffer): Head | string {
+export function readHead(value: Buffer) {
   if (value.length < 16) return 'too short';
   if (value.readUInt32BE(0) !== MAGIC) return 'not an entry of this gateway';
   if (value.readUInt8(4) !== VERSION) return 'another version';
@@ -156,19 +128,25 @@ export function readHead(value: Buffer): Head | string {
   return {
     coding: flags & ~SEALED,
     sealed: (flags & SEALED) !== 0,
+    /** Length of the description in bytes. */
     described: value.readUInt16BE(6),
+    /** Wall clock, ms. */
     requestedAt: value.readUInt32BE(8) * 2 ** 32 + value.readUInt32BE(12),
+    /** 43 characters of base64url. */
     key: value.toString('base64url', 16, CHECKSUM_AT),
+    /** How many epochs are marked in it. */
     marked,
+    /** Length of the head in bytes. */
     length,
   };
 }
 
+type Head = Exclude<ReturnType<typeof readHead>, string>;
+
 /** The marks of the epochs under which it was filled; a look-up does not need them. */
 export function readMarks(value: Buffer, { marked }: Head): readonly string[] {
-  return Array.from({ length: marked }, (_, i) =>
-    value.toString('hex', MARKS_AT + i * MARK, MARKS_AT + (i + 1) * MARK),
-  );
+  const marks = value.toString('hex', MARKS_AT, MARKS_AT + marked * MARK);
+  return Array.from({ length: marked }, (_, i) => marks.slice(i * 2 * MARK, (i + 1) * 2 * MARK));
 }
 
 /**
@@ -176,6 +154,7 @@ export function readMarks(value: Buffer, { marked }: Head): readonly string[] {
  * sealed is refused as well: others who can write to Redis could have made it.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
  * @param take told how many bytes are needed beside the value, before they are; what it throws ends it
+ * @returns or why it is refused, for log and metrics: the entry is a miss
  */
 export function decodeEntry(
   key: string,
@@ -183,28 +162,25 @@ export function decodeEntry(
   maxBody: number,
   sealer: Sealer,
   take?: (bytes: number) => void,
-): Decoded | Promise<Decoded> {
+): StoredAnswer | string | Promise<StoredAnswer | string> {
   const head = readHead(value);
-  if (typeof head === 'string') return refused(head);
-  if (head.key !== key) return refused('another key');
+  if (typeof head === 'string') return head;
+  const { requestedAt } = head;
+  if (head.key !== key) return 'another key';
   if (head.sealed) take?.(value.length);
   const content = openContent(value, head, sealer);
-  if (typeof content === 'string') return refused(content);
+  if (typeof content === 'string') return content;
   const description = readDescription(content, head.described);
-  if (description === undefined) return refused('unreadable description');
+  if (description === undefined) return 'unreadable description';
   const { bodyLength, ...described } = description;
-  if (bodyLength > maxBody) return refused('larger than cache.max_entry');
+  if (bodyLength > maxBody) return 'larger than cache.max_entry';
   // The decoder has its pieces and then the whole.
   take?.((head.coding === CODING.identity ? 1 : 2) * bodyLength);
-  const toAnswer = (body: Buffer | undefined): Decoded =>
-    body === undefined
-      ? refused('unreadable body')
-      : { ok: true, answer: { ...described, body, requestedAt: head.requestedAt } };
+  const toAnswer = (body: Buffer | undefined) =>
+    body?.length === bodyLength ? { ...described, body, requestedAt } : 'unreadable body';
   const body = decodeBody(head.coding, content.subarray(head.described), bodyLength);
-  return body instanceof Promise ? body.then(toAnswer) : toAnswer(body);
+  return body === undefined || Buffer.isBuffer(body) ? toAnswer(body) : body.then(toAnswer);
 }
-
-const refused = (why: string): Decoded => ({ ok: false, why });
 
 /** Description and body as they were written, or why not. */
 function openContent(value: Buffer, head: Head, sealer: Sealer): Buffer | string {
@@ -224,61 +200,53 @@ function checksum(value: Buffer): number {
 /** What it says can be said in a head and in metrics without another look. */
 function readDescription(content: Buffer, length: number): Description | undefined {
   if (content.length < length) return undefined;
-  let read: { readonly [Field in keyof Description]?: unknown };
   try {
-    read = Object(JSON.parse(content.toString('utf8', 0, length))) as object;
+    const read = Object(JSON.parse(content.toString('utf8', 0, length))) as Description;
+    const { lifetime, engineMilliseconds, bodyLength, ...texts } = read;
+    const { sessionHeader, contentType, contentLanguage, session } = texts;
+    const isSound =
+      [lifetime, engineMilliseconds, bodyLength].every(isAmount) &&
+      Number.isInteger(bodyLength) &&
+      typeof sessionHeader === 'boolean' &&
+      isHeaderValue(contentType) &&
+      // An engine may send a header with nothing in it.
+      (contentLanguage === undefined || contentLanguage === '' || isHeaderValue(contentLanguage)) &&
+      (session === undefined || isPlace(session, bodyLength));
+    // Nothing that another gateway may have added.
+    const described = { sessionHeader, contentType, contentLanguage, session };
+    return isSound ? { lifetime, engineMilliseconds, bodyLength, ...described } : undefined;
   } catch {
     return undefined;
   }
-  const isSound = Object.entries(SOUND).every(([field, isSo]) =>
-    isSo(read[field as keyof Description]),
-  );
-  if (!isSound) return undefined;
-  // Nothing that another gateway may have added.
-  const { lifetime, engineMilliseconds, bodyLength, sessionHeader, contentType } =
-    read as Description;
-  const { contentLanguage, session } = read as Description;
-  // An id stands between two quotes, never at an end of the body.
-  if (session !== undefined && (session.at <= 0 || session.at >= bodyLength)) return undefined;
-  const texts = { sessionHeader, contentType, contentLanguage, session };
-  return { lifetime, engineMilliseconds, bodyLength, ...texts };
 }
 
 /** Beyond the largest safe integer a number is not exact. */
 const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
-const isPlace = (value: unknown) => {
-  const { at, encoding } = Object(value) as { readonly [Field in keyof SessionPlace]?: unknown };
-  const isEncoding = typeof encoding === 'string' && Object.hasOwn(ENCODINGS, encoding);
-  return Number.isSafeInteger(at) && isEncoding;
-};
 
-/** What each field of a description may be. An engine may send a header with nothing in it. */
-const SOUND: { readonly [Field in keyof Description]: (value: unknown) => boolean } = {
-  lifetime: isAmount,
-  engineMilliseconds: isAmount,
-  bodyLength: (value) => isAmount(value) && Number.isInteger(value),
-  sessionHeader: (value) => typeof value === 'boolean',
-  contentType: isHeaderValue,
-  contentLanguage: (value) => value === undefined || value === '' || isHeaderValue(value),
-  session: (value) => value === undefined || isPlace(value),
-};
+/** An id stands between two quotes, never at an end of the body. Another gateway may know of more encodings. */
+function isPlace({ at, encoding }: SessionPlace, bodyLength: number): boolean {
+  return Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
+}
 
-/** The body in memory of its own; undefined when it is not what its coding and its length say. */
-function decodeBody(
-  coding: number,
-  coded: Buffer,
-  length: number,
-): Buffer | undefined | Promise<Buffer | undefined> {
-  const whole = (body: Buffer | undefined) => (body?.length === length ? body : undefined);
+const ENCODINGS: ReadonlySet<TextEncoding> = new Set([
+  'utf-8',
+  'utf-16le',
+  'utf-16be',
+  'iso-8859-1',
+  'us-ascii',
+]);
+
+/** The body in memory of its own; undefined when it is not what its coding says. */
+function decodeBody(coding: number, coded: Buffer, length: number) {
   switch (coding) {
     case CODING.identity:
-      return whole(ownBytes([coded]));
+      return ownBytes([coded]);
     case CODING.deflate:
-      return length <= AT_ONCE ? whole(inflateAtOnce(coded, length)) : undefined;
+      return length <= AT_ONCE ? inflateAtOnce(coded, length) : undefined;
     case CODING.zstd:
-      return inflateAside(coded, length).then(whole);
+      return decompress(coded, { maxOutputLength: length }).catch(() => undefined);
     default:
       return undefined;
   }
@@ -294,9 +262,4 @@ function inflateAtOnce(coded: Buffer, length: number): Buffer | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The same of a longer one. */
-async function inflateAside(coded: Buffer, length: number): Promise<Buffer | undefined> {
-  return decompress(coded, { maxOutputLength: length }).catch(() => undefined);
 }

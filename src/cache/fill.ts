@@ -1,13 +1,15 @@
-import type { BodyAccount } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, Outcome } from '../common/events.ts';
+import type { Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import { inspectAnswer, refuseByHead } from '../xmla/answer/inspect-answer.ts';
-import { refuseBySessionHeader, tellBegun, withoutSession } from './answer-sessions.ts';
-import type { BodiesInUse } from './bodies-in-use.ts';
-import { createInspections } from './inspections.ts';
+import {
+  type AnswerInspector,
+  inspectAnswer,
+  INSPECTION_SLICE,
+  refuseByHead,
+} from '../xmla/answer/inspect-answer.ts';
+import { refuseBySessionHeader, tellSessions, withoutSession } from './answer-sessions.ts';
+import type { CacheParts } from './cache.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 import { ownBytes, type StoredAnswer } from './stored-answer.ts';
 
@@ -26,17 +28,6 @@ export type Verdict =
   /** The engine gave no answer, or broke it off. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** One engine request, whose answer is streamed to the client that leads. */
-export interface Fill {
-  /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
-  readonly verdict: Promise<Verdict>;
-  /**
-   * Gives the client the end of a short answer, and resolves when all of it is over. To be called when the answer is
-   * kept: a client that asks again must find it. Never rejects.
-   */
-  finish(): Promise<void>;
-}
-
 /**
  * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and inspects it (a long
  * one without keeping the client waiting for that). The engine request is not bound to the client: when that goes away,
@@ -45,28 +36,20 @@ export interface Fill {
  * What is kept has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
  * engine waits for the client.
  *
+ * @param lifetime the ttl with its jitter (ms)
  * @returns begins one, with what is said instead of `miss` for a request that does not use the cache, and a signal that
  *   no client waits any more: then the engine is not asked, if it was not asked yet
  */
-export function createFills(options: {
-  /** Of a body, now (bytes). */
-  maxEntry: () => number;
-  /** The ttl with its jitter (ms). */
-  lifetime: (ttl: number) => number;
-  account: Pick<BodyAccount, 'open'>;
-  inUse: Pick<BodiesInUse, 'hold'>;
-  clock: Clock;
-  emit: Emit;
-}): (query: Query, client: Client, unwanted: AbortSignal, bypass?: Outcome) => Fill {
-  const { emit } = options;
+export function createFills(parts: CacheParts, lifetime: (ttl: number) => number) {
+  const { account, clock, emit } = parts;
   const inspections = createInspections();
   const readers: TagReaders = [];
 
-  return (query, client, unwanted, bypass) => {
+  return (query: Query, client: Client, unwanted: AbortSignal, bypass: Outcome | undefined) => {
     const verdict = Promise.withResolvers<Verdict>();
     const finishing = Promise.withResolvers<void>();
     const abort = new AbortController();
-    const share = options.account.open('fill');
+    const share = account.open('fill');
 
     async function run(): Promise<void> {
       try {
@@ -82,18 +65,18 @@ export function createFills(options: {
 
     async function relay({ head, body, began }: EngineAnswer): Promise<void> {
       const { errorsAsData, successHeader } = query.engineTraits;
-      const inspector = inspectAnswer({
-        contentType: head.headers['content-type'],
-        method: query.parts.request.method,
-        errorsAsData,
-        readers,
-      });
+      const contentType = head.headers['content-type'];
+      const { method } = query.parts.request;
+      const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
       // What a fresh answer takes the place of would be found in memory until it is kept.
-      const how = { announced: announcedBy(head), atOnce: query.fresh };
+      const how = { announced: Number(head.headers['content-length'] ?? 0), atOnce: query.fresh };
       const inspection = inspections.begin(inspector, how, refuse);
-      const tellOf = tellBegun(query, head);
+      // Also where the answer is not kept: the client may go on in a session that the engine began by itself.
+      const tellOf = query.session
+        ? undefined
+        : tellSessions(head, (...ids) => query.began(...ids));
       const out = holdBack(client, head, outcome);
-      const maxEntry = options.maxEntry();
+      const maxEntry = parts.maxEntry();
       let refusal: RefusalReason | undefined;
       let kept: Buffer[] = [];
       let size = 0;
@@ -129,7 +112,7 @@ export function createFills(options: {
         // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
         const copies = inspected.session === undefined ? 1 : 2;
         if (!share.grow(copies * size)) return 'no-room';
-        const shared = withoutSession(query, head, ownBytes(kept), inspected.session);
+        const shared = withoutSession(query.session, head, ownBytes(kept), inspected.session);
         kept = [];
         share.shrink((copies - 1) * size);
         if (shared === undefined) return 'session-in-answer';
@@ -138,13 +121,13 @@ export function createFills(options: {
         return shared;
       }
 
-      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query, head);
+      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query.session, head);
       if (unfit !== undefined) refuse(unfit);
       try {
         // From here on the body is listened to: nothing may be awaited before.
         for await (const piece of body) {
           if (refusal === undefined) keep(piece);
-          const telling = tellOf(piece);
+          const telling = tellOf?.(piece);
           if (telling !== undefined) await telling;
           const isTaken = out.write(piece);
           if (refusal === undefined) {
@@ -159,15 +142,15 @@ export function createFills(options: {
         }
       } catch (error) {
         inspection.stop();
-        const failure =
-          error instanceof GatewayError || abort.signal.aborted ? error : broken(error);
+        const isTold = error instanceof GatewayError || abort.signal.aborted;
+        const failure = isTold ? error : brokenOff(error);
         if (refusal === undefined) {
           emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
           verdict.resolve({ kind: 'failed', error: failure });
         }
         return out.fail(failure);
       }
-      await tellOf();
+      await tellOf?.();
       if (refusal === undefined) behind = inspection.done();
       if (behind !== undefined) {
         out.end();
@@ -177,15 +160,15 @@ export function createFills(options: {
       if (typeof shared !== 'string') {
         const answer: StoredAnswer = {
           ...shared,
-          contentType: head.headers['content-type'] ?? '',
+          contentType: contentType ?? '',
           contentLanguage: head.headers['content-language'],
           requestedAt: began.wall,
-          lifetime: options.lifetime(query.ttl),
-          engineMilliseconds: options.clock.now() - began.now,
+          lifetime: lifetime(query.ttl),
+          engineMilliseconds: clock.now() - began.now,
         };
         // From here on the body counts for those who need it.
         share.shrink(size);
-        const letGo = options.inUse.hold(answer.body);
+        const letGo = parts.inUse.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
         await finishing.promise;
         // By then those who waited for the flight need it themselves.
@@ -196,8 +179,13 @@ export function createFills(options: {
 
     const over = run();
     return {
+      /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
       verdict: verdict.promise,
-      finish() {
+      /**
+       * Gives the client the end of a short answer, and resolves when all of it is over. To be called when the answer
+       * is kept: a client that asks again must find it. Never rejects.
+       */
+      finish(): Promise<void> {
         finishing.resolve();
         return over;
       },
@@ -205,12 +193,7 @@ export function createFills(options: {
   };
 }
 
-function announcedBy({ headers }: AnswerHead): number | undefined {
-  const length = headers['content-length'];
-  return length === undefined ? undefined : Number(length);
-}
-
-function broken(cause: unknown): GatewayError {
+function brokenOff(cause: unknown): GatewayError {
   return new GatewayError('engine-unreachable', 'The engine broke its answer off.', { cause });
 }
 
@@ -250,6 +233,127 @@ function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) 
       clearTimeout(timer);
       held = undefined;
       client.fail(error);
+    },
+  };
+}
+
+/**
+ * So much of an answer is inspected as it comes (bytes): the head of a short one, which is held back as long, says
+ * whether it was stored.
+ */
+const AT_ONCE = 64 * 1024;
+/** As long as more comes, so many bytes may wait until nothing does. */
+const AT_LEISURE = 4 * 1024 * 1024;
+/** Beyond so many bytes that wait, answers come only as fast as they are inspected. */
+const MOST_WAITING = 16 * 1024 * 1024;
+
+/**
+ * A client need not wait for the inspection of a long answer, which takes several times as long as to hand it on. What
+ * waits is inspected in the order in which it came, some 64 KiB of all answers together in a turn of the event loop, so
+ * that other requests never wait for longer than that. A turn in which more of some answer came is left to those who
+ * wait for it.
+ */
+export function createInspections() {
+  /** Each inspects its slice, and returns the bytes that this was worth: 0 of an answer that was given up. */
+  const queue: (() => number)[] = [];
+  let waiting = 0;
+  let moreCame = false;
+  let isPlanned = false;
+  let roomier: PromiseWithResolvers<void> | undefined;
+
+  function plan(): void {
+    if (isPlanned || queue.length === 0) return;
+    isPlanned = true;
+    setImmediate(work);
+  }
+
+  function work(): void {
+    isPlanned = false;
+    const isLeftToOthers = moreCame && waiting <= AT_LEISURE;
+    moreCame = false;
+    for (let left = isLeftToOthers ? 0 : INSPECTION_SLICE; left > 0;) {
+      const next = queue.shift();
+      if (next === undefined) break;
+      left -= next();
+    }
+    plan();
+    if (waiting > MOST_WAITING) return;
+    roomier?.resolve();
+    roomier = undefined;
+  }
+
+  return {
+    /**
+     * @param how.announced how long the body will be (bytes), if that is known
+     * @param how.atOnce whether all of it is inspected as it comes
+     * @param refused called in any turn with what the inspector refused, and no more after `stop`
+     */
+    begin(
+      inspector: Pick<AnswerInspector, 'write' | 'refusal'>,
+      { announced = 0, atOnce }: { announced: number | undefined; atOnce: boolean },
+      refused: (reason: RefusalReason) => void,
+    ) {
+      let leftAtOnce = atOnce ? Infinity : announced > AT_ONCE ? 0 : AT_ONCE;
+      let slices = 0;
+      let stopped = false;
+      let end: PromiseWithResolvers<void> | undefined;
+
+      function inspect(slice: Buffer): void {
+        inspector.write(slice);
+        if (inspector.refusal !== undefined) refused(inspector.refusal);
+      }
+
+      function inspectLater(slice: Buffer): number {
+        const isWanted = !stopped;
+        slices -= 1;
+        waiting -= slice.length;
+        try {
+          if (isWanted) inspect(slice);
+        } catch (error) {
+          stopped = true;
+          end?.reject(error);
+        }
+        if (slices === 0) end?.resolve();
+        if (slices === 0 && !stopped) end = undefined;
+        return isWanted ? slice.length : 0;
+      }
+
+      return {
+        /** Takes the next bytes of the body, which must not be reused, and inspects them now or later. */
+        write(piece: Buffer): void {
+          if (stopped) return;
+          if (slices === 0 && piece.length <= leftAtOnce) {
+            leftAtOnce -= piece.length;
+            return inspect(piece);
+          }
+          leftAtOnce = 0;
+          end ??= Promise.withResolvers();
+          // Of an answer that breaks off no one asks how its inspection went.
+          end.promise.catch(() => {});
+          for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
+            const slice = piece.subarray(at, at + INSPECTION_SLICE);
+            slices += 1;
+            waiting += slice.length;
+            queue.push(() => inspectLater(slice));
+          }
+          moreCame = true;
+          plan();
+        },
+        /**
+         * Resolves when all that was written is inspected; undefined when it is. Rejects with what the inspector threw.
+         */
+        done: () => end?.promise,
+        /** Inspects no more of it. */
+        stop(): void {
+          stopped = true;
+        },
+      };
+    },
+    /** Resolves when there is room for more; undefined when there is. */
+    room(): Promise<void> | undefined {
+      if (waiting <= MOST_WAITING) return undefined;
+      roomier ??= Promise.withResolvers();
+      return roomier.promise;
     },
   };
 }

@@ -1,47 +1,22 @@
-import { leaseHolds, leaseStart, type Clock, type LeaseStart } from '../common/clock.ts';
 import { createGate, type Gate } from '../common/body-account.ts';
+import { type Clock, leaseHolds, leaseStart, type LeaseStart } from '../common/clock.ts';
+import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
-
-/** What a flight brought for those who wait for it. */
-export type Landing =
-  | { readonly kind: 'answer'; readonly answer: StoredAnswer }
-  /** The engine failed: it was asked for all of them. `replica` is the only one that was asked, if there was one. */
-  | { readonly kind: 'failed'; readonly error: unknown; readonly replica: string | undefined }
-  /** Nothing that may be shared. */
-  | { readonly kind: 'unshared' };
 
 /** How the wait for a flight ended. */
 export type Awaited =
-  /** `turns` lets those who waited go to the engine a few at a time. */
-  | (Landing & { readonly turns: Gate })
-  /** `late`: it did not land before the deadline. `gone`: the client went away. */
-  | { readonly kind: 'late' }
-  | { readonly kind: 'gone' };
-
-/** One engine request that others may wait for. */
-export interface Flight {
-  /** Whether any client waits for it. */
-  awaited(): boolean;
-  /** Calls it each time the last request that waits has gone. */
-  onUnawaited(tell: () => void): void;
-  /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
-  land(landing: Landing): void;
-}
-
-export interface Flights {
   /**
-   * Waits for the flight of this key. Never rejects.
-   * @param youngerThan only a flight younger than this (ms) by both clocks is joined
-   * @returns undefined when there is none to join (or too many wait already)
+   * With what its fill brought. `replica` is the only one that was asked, if there was one; `turns` lets those who waited
+   * go to the engine a few at a time.
    */
-  join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined;
-  /** Whether there is one that could be joined (see {@link Flights.join}). */
-  underWay(key: string, youngerThan?: number): boolean;
-  /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
-  lead(key: string): Flight;
-  /** Flights and waiters now. */
-  usage(): { readonly flights: number; readonly waiters: number };
-}
+  | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
+  /** `late`: it did not land before the deadline. `gone`: the client went away. */
+  | 'late'
+  | 'gone';
+
+export type Flights = ReturnType<typeof createFlights>;
+/** One engine request that others may wait for. */
+export type Flight = ReturnType<Flights['lead']>;
 
 /** Beyond this many waiters a request leads another flight. */
 const MAX_WAITERS = 2_000;
@@ -62,7 +37,7 @@ interface Entry {
  *
  * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
  */
-export function createFlights(options: { clock: Clock; deadline: () => number }): Flights {
+export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock } = options;
   const entries = new Map<string, Entry>();
   let waiters = 0;
@@ -75,8 +50,14 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   }
 
   return {
-    underWay: (key, youngerThan) => joinable(key, youngerThan) !== undefined,
-    join(key, signal, youngerThan) {
+    /** Whether there is one that could be joined. */
+    underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
+    /**
+     * Waits for the flight of this key. Never rejects.
+     * @param youngerThan only a flight younger than this (ms) by both clocks is joined
+     * @returns undefined when there is none to join (or too many wait already)
+     */
+    join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
       const left = options.deadline() - (clock.now() - entry.since.now);
@@ -87,38 +68,39 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
         waiters -= 1;
         if (entry.waiters === 0) entry.tellUnawaited?.();
         // The first who gives it up leads another one, which the others find.
-        if (awaited.kind === 'late' && entries.get(key) === entry) entries.delete(key);
+        if (awaited === 'late' && entries.get(key) === entry) entries.delete(key);
         return awaited;
       });
     },
-    lead(key) {
+    /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
+    lead(key: string) {
       const { promise, resolve } = Promise.withResolvers<Awaited>();
       const entry: Entry = { since: leaseStart(clock), landing: promise, waiters: 0 };
       entries.set(key, entry);
       return {
+        /** Whether any client waits for it. */
         awaited: () => entry.waiters > 0,
-        onUnawaited(tell) {
+        /** Calls it each time the last request that waits has gone. */
+        onUnawaited(tell: () => void): void {
           entry.tellUnawaited = tell;
         },
-        land(landing) {
+        /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
+        land(landing: Verdict, replica?: string): void {
           // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
           if (entries.get(key) === entry) entries.delete(key);
-          resolve({ ...landing, turns: createGate(TURNS) });
+          resolve({ ...landing, replica, turns: createGate(TURNS) });
         },
       };
     },
+    /** Flights and waiters now. */
     usage: () => ({ flights: entries.size, waiters }),
   };
 }
 
-function orSooner(
-  landing: Promise<Awaited>,
-  milliseconds: number,
-  signal: AbortSignal,
-): Promise<Awaited> {
+function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<Awaited>();
-  const timer = setTimeout(resolve, milliseconds, { kind: 'late' }).unref();
-  const onAbort = () => resolve({ kind: 'gone' });
+  const timer = setTimeout(resolve, milliseconds, 'late').unref();
+  const onAbort = () => resolve('gone');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
   void landing.then(resolve);
@@ -126,4 +108,57 @@ function orSooner(
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
   });
+}
+
+/** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
+export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']>;
+
+/** When an engine request began; those of one moment in the order in which they were entered. */
+interface Landed {
+  readonly answer: StoredAnswer;
+  readonly began: number;
+  readonly sequence: number;
+}
+
+/**
+ * The order of the fills of each key within this process. The wall clock cannot tell it: it is set back, and two fills
+ * can begin in one millisecond. What other processes do is not seen here.
+ *
+ * A fill that is entered after another one ended began later; so only those that are under way are held.
+ */
+export function createFillOrder() {
+  const underWay = new Map<string, Set<{ latest: Landed | undefined }>>();
+  let entered = 0;
+
+  return {
+    enter(key: string) {
+      const sequence = (entered += 1);
+      const own: { latest: Landed | undefined } = { latest: undefined };
+      const all = underWay.get(key) ?? new Set();
+      underWay.set(key, all.add(own));
+      return {
+        /**
+         * Notes that its answer is whole and may be kept.
+         * @param began when its engine request began, by the clock that never steps back (ms)
+         */
+        landed(answer: StoredAnswer, began: number): void {
+          for (const one of all) {
+            const { latest } = one;
+            const later = latest && (began - latest.began || sequence - latest.sequence);
+            if (later === undefined || later >= 0) one.latest = { answer, began, sequence };
+          }
+        },
+        /**
+         * Of this answer and those of other fills of the key that landed while it was under way, the one whose engine
+         * request began last; undefined when none of them landed. Another one than its own has been kept by its own
+         * fill, as far as the tiers let it.
+         */
+        latest: () => own.latest?.answer,
+        end(): void {
+          all.delete(own);
+          if (all.size === 0) underWay.delete(key);
+        },
+      };
+    },
+  };
 }

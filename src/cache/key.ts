@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
-import type { XmlaRequest } from '../xmla/request/xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/xmla-request.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
@@ -36,11 +36,17 @@ export interface KeyParts {
   readonly request: XmlaRequest;
 }
 
-type Part = readonly [
-  name: string,
-  /** Undefined where requests of this method have no such part. */
-  value: (parts: KeyParts, epochs: CapturedEpochs) => unknown,
-];
+/** What the key takes of a part; undefined where requests of this method have no such part. */
+type Part = readonly [name: string, value: (parts: KeyParts, epochs: CapturedEpochs) => unknown];
+
+const ofExecute =
+  (value: (request: ExecuteRequest) => unknown) =>
+  ({ request }: KeyParts) =>
+    request.method === 'Execute' ? value(request) : undefined;
+const ofDiscover =
+  (value: (request: DiscoverRequest) => unknown) =>
+  ({ request }: KeyParts) =>
+    request.method === 'Discover' ? value(request) : undefined;
 
 /**
  * The parts by the names under which they are explained, each with what the key takes of it. Only a Discover has
@@ -59,26 +65,13 @@ export const KEY_PARTS = [
     'headers',
     ({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content]),
   ],
-  [
-    'statement',
-    ({ request }) =>
-      request.method === 'Execute' ? normalizeStatement(request.statement) : undefined,
-  ],
-  ['request-type', ({ request: r }) => (r.method === 'Discover' ? r.requestType : undefined)],
+  ['statement', ofExecute((request) => normalizeStatement(request.statement))],
+  ['request-type', ofDiscover((request) => request.requestType)],
   [
     'restrictions',
-    ({ request }) =>
-      request.method === 'Discover'
-        ? request.restrictions.map(({ name, form, values }) => [name, form, values])
-        : undefined,
+    ofDiscover((r) => r.restrictions.map((one) => [one.name, one.form, one.values])),
   ],
-  [
-    'parameters',
-    ({ request }) =>
-      request.method === 'Execute'
-        ? request.parameters.map(({ name, type, value }) => [name, type, value])
-        : undefined,
-  ],
+  ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ({ request }) => keyedProperties(request.properties)],
   ['epochs', (_parts, { scopes, tokens }) => [scopes, tokens]],
 ] as const satisfies readonly Part[];
@@ -160,7 +153,7 @@ export function describeParts(
 }
 
 /** In which parts two keys differ; undefined when they have no part in common, as under another secret. */
-export function differingParts(a: PartDigests, b: PartDigests): KeyPartName[] | undefined {
+export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPartName[] | undefined {
   const same = KEY_PARTS.map((_part, i) => digestAt(a, i) === digestAt(b, i));
   const hasCommon = same.some((isSame, i) => isSame && digestAt(a, i) !== ABSENT);
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;

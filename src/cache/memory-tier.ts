@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
-import type { BodiesInUse } from './bodies-in-use.ts';
-import type { GzipVariant } from './gzip.ts';
 import type { PartDigests } from './key.ts';
 import type { GzipSource } from './query.ts';
-import { remaining, type StoredAnswer } from './stored-answer.ts';
+import { remaining, type GzipVariant, type StoredAnswer } from './stored-answer.ts';
 
 /**
  * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
@@ -12,35 +11,6 @@ import { remaining, type StoredAnswer } from './stored-answer.ts';
  * outside of the heap that Node.js counts).
  */
 const ENTRY_OVERHEAD = 904;
-
-/** An entry as it is looked at without being used. */
-export interface PeekedEntry {
-  readonly answer: StoredAnswer;
-  readonly digests: PartDigests;
-  /** Milliseconds for which it may still be used, by both clocks; 0 or less when it is too old. */
-  readonly left: number;
-}
-
-export interface MemoryTier {
-  get(key: string): StoredAnswer | undefined;
-  /**
-   * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
-   * gateway, the wall clocks say so.
-   * @param digests those of the parts of its key, to look for similar entries
-   * @param fill that of this process which brought it, and which began after all of this process that are there;
-   *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
-   */
-  set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void;
-  /** The compressed variant of this very answer; undefined when the entry holds another, or is gone. */
-  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
-  /** Looks at an entry: that does not count as use. */
-  peek(key: string): PeekedEntry | undefined;
-  /** Looks at so many entries, the most recently used first; that does not count as use. */
-  peekRecent(most: number): readonly PeekedEntry[];
-  clear(): void;
-  /** What it holds now. */
-  usage(): { readonly entries: number; readonly bytes: number };
-}
 
 interface Entry {
   readonly answer: StoredAnswer;
@@ -52,6 +22,8 @@ interface Entry {
   readonly variant: GzipVariant | undefined;
 }
 
+export type MemoryTier = ReturnType<typeof createMemoryTier>;
+
 /** Tier 1: the answers in the memory of this process, the least recently used dropped first. */
 export function createMemoryTier(options: {
   /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
@@ -59,7 +31,7 @@ export function createMemoryTier(options: {
   clock: Clock;
   /** Told what is counted here; left out where the rest is not counted. */
   inUse?: Pick<BodiesInUse, 'kept' | 'dropped'>;
-}): MemoryTier {
+}) {
   const { clock, inUse } = options;
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
@@ -69,11 +41,7 @@ export function createMemoryTier(options: {
   });
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
-  const peeked = (entry: Entry): PeekedEntry => ({
-    answer: entry.answer,
-    digests: entry.digests,
-    left: left(entry),
-  });
+  const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
   /** A body that takes the place of itself is never counted twice, nor not at all in between. */
   function put(key: string, entry: Entry): void {
@@ -85,14 +53,21 @@ export function createMemoryTier(options: {
   }
 
   return {
-    get(key) {
+    get(key: string): StoredAnswer | undefined {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
       if (left(entry) > 0) return entry.answer;
       entries.delete(key);
       return undefined;
     },
-    set(key, answer, digests, fill) {
+    /**
+     * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
+     * gateway, the wall clocks say so.
+     * @param digests those of the parts of its key, to look for similar entries
+     * @param fill that of this process which brought it, and which began after all of this process that are there;
+     *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
+     */
+    set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
       const present = entries.peek(key);
       const isNewest = fill === 'fresh' || (fill === 'usual' && present?.filledHere === true);
       const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
@@ -101,7 +76,8 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
-    gzipOf(key, answer) {
+    /** The compressed variant of this very answer; undefined when the entry holds another, or is gone. */
+    gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined {
       const found = entries.peek(key);
       if (found?.answer !== answer) return undefined;
       return {
@@ -115,12 +91,18 @@ export function createMemoryTier(options: {
         },
       };
     },
-    peek(key) {
+    /**
+     * Looks at an entry: that does not count as use. `left`: milliseconds for which it may still be used, by both
+     * clocks; 0 or less when it is too old.
+     */
+    peek(key: string) {
       const entry = entries.peek(key);
       return entry && peeked(entry);
     },
-    peekRecent: (most) => [...entries.values().take(most)].map(peeked),
+    /** Looks at so many entries, the most recently used first; that does not count as use. */
+    peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
+    /** What it holds now. */
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
 }
@@ -131,4 +113,42 @@ function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {
 
 function bytesOf({ answer, variant }: Entry, key: string): number {
   return answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
+}
+
+export type BodiesInUse = ReturnType<typeof createBodiesInUse>;
+
+/**
+ * Bodies of kept answers that are still needed. Each counts once, however many clients need it, and not while tier 1
+ * counts it: one that tier 1 drops, for others or by a purge, stays in memory until the last client has it.
+ */
+export function createBodiesInUse(account: Pick<BodyAccount, 'countSending'>) {
+  /** Who needs each, and how often tier 1 counts it. */
+  const uses = new Map<Buffer, { holders: number; kept: number; counted: boolean }>();
+
+  function change(body: Buffer, holders: number, kept: number): void {
+    const use = uses.get(body) ?? { holders: 0, kept: 0, counted: false };
+    uses.set(body, use);
+    use.holders += holders;
+    use.kept += kept;
+    if (use.holders === 0 && use.kept === 0) uses.delete(body);
+    const isCounted = use.holders > 0 && use.kept === 0;
+    if (isCounted !== use.counted) account.countSending(isCounted ? body.length : -body.length);
+    use.counted = isCounted;
+  }
+
+  return {
+    /** Needs a body. Returns what ends that; calling it twice does no harm. */
+    hold(body: Buffer): () => void {
+      change(body, 1, 0);
+      let held = true;
+      return () => {
+        if (held) change(body, -1, 0);
+        held = false;
+      };
+    },
+    /** Tier 1 counts it from now on, or once more. */
+    kept: (body: Buffer) => change(body, 0, 1),
+    /** Tier 1 counts it no longer, or once less. */
+    dropped: (body: Buffer) => change(body, 0, -1),
+  };
 }

@@ -2,11 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../common/engine-kinds.ts';
 import type { Outcome } from '../common/events.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
-import type { GzipVariant } from './gzip.ts';
 import type { KeyParts, PartDigests } from './key.ts';
-import type { HitSource } from '../common/reasons.ts';
-import type { Scope } from './purge/scopes.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import type { Scope } from './projects.ts';
+import type { GzipVariant, StoredAnswer } from './stored-answer.ts';
 
 /** One cacheable request, understood and ready to be looked up or asked. */
 export interface Query {
@@ -75,32 +73,6 @@ export interface KnownKey {
   /** Of the query, in milliseconds. */
   readonly ttl: number;
   readonly digests: PartDigests;
-}
-
-/** What a client is told of an answer that is replayed; milliseconds. */
-export interface Recalled {
-  readonly answer: StoredAnswer;
-  readonly source: Exclude<HitSource, 'coalesced'>;
-  readonly ttl: number;
-  readonly age: number;
-}
-
-/** Finds answers under keys that were made before, without the query that they were made of. */
-export interface KnownAnswers {
-  /**
-   * The answer that memory holds under a key, else the one that was brought, where it may be used at this very moment.
-   * What was brought is kept in memory then. What it returns counts in this turn only.
-   */
-  recall(known: KnownKey, brought?: StoredAnswer): Recalled | undefined;
-  /**
-   * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
-   * {@link KnownAnswers.recall}. Undefined where there is no tier 2, or what is known of the epochs must be read first.
-   * @param beside what the asker keeps in memory meanwhile (bytes)
-   * @returns never rejects
-   */
-  bring(known: KnownKey, beside: number): Promise<StoredAnswer | undefined> | undefined;
-  /** The compressed variant of what was recalled. */
-  gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined;
 }
 
 /** The compressed variant of an answer in memory. */

@@ -1,9 +1,9 @@
-import { type BodyAccount, createGate, type Share } from '../common/body-account.ts';
+import { type BodyAccount, createGate } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
-import { decodeEntry, encodeEntry, type Decoded } from './entry-codec.ts';
-import type { OrderedFill } from './fill-order.ts';
+import { decodeEntry, encodeEntry } from './entry-codec.ts';
+import type { OrderedFill } from './flights.ts';
 import { remaining, type StoredAnswer } from './stored-answer.ts';
 
 /**
@@ -45,23 +45,9 @@ export interface Filled {
   readonly replace: boolean;
 }
 
-/** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
-export interface SharedEntries {
-  /** Looks at an entry, and tells no one. @throws when tier 2 cannot say */
-  peek(key: string): Promise<StoredAnswer | undefined>;
-  /**
-   * Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects.
-   * @param beside what the asker keeps in memory meanwhile, to be counted here (bytes)
-   */
-  find(key: string, beside?: number): Promise<StoredAnswer | undefined>;
-  /**
-   * Keeps the answer. Also when the lease of its epochs ran out meanwhile: whether they are still in force is asked
-   * by those who look for it. Never rejects.
-   * @returns whether other gateways find it there, or one that began later
-   */
-  keep(key: string, filled: Filled): Promise<boolean>;
-}
+export type SharedEntries = ReturnType<typeof createSharedEntries>;
 
+/** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(options: {
   values: ValueTier;
   sealer: Sealer;
@@ -71,27 +57,35 @@ export function createSharedEntries(options: {
   /** The memory of values on their way. Left out where it is not counted. */
   account?: Pick<BodyAccount, 'open'>;
   emit: Emit;
-}): SharedEntries {
+}) {
   const { values, sealer, clock, emit } = options;
   const longWrites = createGate(1);
   const forEver = new AbortController().signal;
 
-  async function look(key: string, beside: number): Promise<Decoded | undefined> {
+  /** Runs what takes room for values on their way; undefined where there is none: then it is done without. */
+  async function counted<T>(run: (take: (bytes: number) => void) => Promise<T>) {
     const share = options.account?.open('value');
-    const take = (bytes: number) => takeRoom(share, bytes);
     try {
-      take(beside);
-      const found = await values.get(key);
-      if (found === null) return undefined;
-      take(found.length);
-      const decoded = decodeEntry(key, found, options.maxEntry(), sealer, take);
-      return decoded instanceof Promise ? await decoded : decoded;
+      return await run((bytes) => {
+        if (bytes > 0 && share?.grow(bytes) === false) throw new NoRoom();
+      });
     } catch (error) {
       if (error instanceof NoRoom) return undefined;
       throw error;
     } finally {
       share?.release();
     }
+  }
+
+  /** The entry, or why it does not check out. */
+  function look(key: string, beside: number): Promise<StoredAnswer | string | undefined> {
+    return counted(async (take) => {
+      take(beside);
+      const found = await values.get(key);
+      if (found === null) return undefined;
+      take(found.length);
+      return decodeEntry(key, found, options.maxEntry(), sealer, take);
+    });
   }
 
   /**
@@ -111,55 +105,53 @@ export function createSharedEntries(options: {
     }
   }
 
-  async function keepCounted(key: string, filled: Filled): Promise<boolean> {
-    const share = options.account?.open('value');
-    const copies = COPIES[sealer.kind === 'none' ? 'open' : 'sealed'];
-    try {
-      takeRoom(share, copies * filled.answer.body.length);
-      return await keepLatest(key, filled);
-    } finally {
-      share?.release();
-    }
-  }
-
-  async function keepInTurn(key: string, filled: Filled): Promise<boolean> {
-    if (filled.answer.body.length <= LONG) return keepCounted(key, filled);
-    if (longWrites.usage().waiting >= MOST_WAITING) {
+  async function keepInTurn(key: string, filled: Filled): Promise<boolean | undefined> {
+    const { length } = filled.answer.body;
+    if (length > LONG && longWrites.usage().waiting >= MOST_WAITING) {
       throw new Error('too many long answers wait to be written to Redis');
     }
-    const leave = await longWrites.enter(forEver);
-    return keepCounted(key, filled).finally(leave);
+    const leave = length > LONG ? await longWrites.enter(forEver) : undefined;
+    const kept = counted(async (take) => {
+      take(COPIES[sealer.kind === 'none' ? 'open' : 'sealed'] * length);
+      return keepLatest(key, filled);
+    });
+    return kept.finally(leave);
   }
 
   return {
-    async peek(key) {
+    /** Looks at an entry, and tells no one. @throws when tier 2 cannot say */
+    async peek(key: string): Promise<StoredAnswer | undefined> {
       const found = await look(key, 0);
-      return found?.ok === true ? found.answer : undefined;
+      return typeof found === 'string' ? undefined : found;
     },
-    async find(key, beside = 0) {
+    /**
+     * Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects.
+     * @param beside what the asker keeps in memory meanwhile, to be counted here (bytes)
+     */
+    async find(key: string, beside = 0): Promise<StoredAnswer | undefined> {
       try {
         const found = await look(key, beside);
-        if (found?.ok === true) return found.answer;
-        if (found !== undefined) emit({ type: 'entry-rejected', why: found.why });
+        if (typeof found !== 'string') return found;
+        emit({ type: 'entry-rejected', why: found });
       } catch (error) {
         emit({ type: 'redis-failed', operation: 'get', error });
       }
       return undefined;
     },
-    async keep(key, filled) {
+    /**
+     * Keeps the answer. Also when the lease of its epochs ran out meanwhile: whether they are still in force is asked
+     * by those who look for it. Never rejects.
+     * @returns whether other gateways find it there, or one that began later
+     */
+    async keep(key: string, filled: Filled): Promise<boolean> {
       try {
-        return await keepInTurn(key, filled);
+        return (await keepInTurn(key, filled)) ?? false;
       } catch (error) {
-        if (!(error instanceof NoRoom)) emit({ type: 'redis-failed', operation: 'set', error });
+        emit({ type: 'redis-failed', operation: 'set', error });
         return false;
       }
     },
   };
 }
 
-/** There is no room for a value on its way. It is done without. */
 class NoRoom extends Error {}
-
-function takeRoom(share: Share | undefined, bytes: number): void {
-  if (bytes > 0 && share?.grow(bytes) === false) throw new NoRoom();
-}

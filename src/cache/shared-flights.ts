@@ -49,24 +49,22 @@ export interface Missed {
 
 /** Leave to ask the engine. */
 export interface EngineTurn {
+  readonly kind: 'ask';
   /**
    * Must be called when the answer is in tier 2 as far as it can be, or as soon as it is known that it may not be kept
    * (undefined). Calls after the first do nothing. Never rejects.
    * @param reachable whether the other gateways find it there
    */
-  end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void>;
+  readonly end: (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
 }
 
-export type Entrance =
-  | { readonly kind: 'ask'; readonly turn: EngineTurn }
+type Entrance =
+  | EngineTurn
   /** Another gateway asked for it, under exactly these epochs. */
   | { readonly kind: 'answer'; readonly answer: StoredAnswer }
   | { readonly kind: 'unwanted' };
 
-export interface SharedFlights {
-  /** Waits for another gateway that asks the same, for a bounded time, if the query is known to be slow. Never rejects. */
-  enter(missed: Missed): Promise<Entrance>;
-}
+export type SharedFlights = ReturnType<typeof createSharedFlights>;
 
 /**
  * A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
@@ -107,16 +105,12 @@ export function createSharedFlights(options: {
   /** No client waits longer for another gateway (ms). */
   longestWait: () => number;
   emit: Emit;
-}): SharedFlights {
+}) {
   const { places, clock, emit } = options;
   const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
 
   /** Undefined when that cannot be known. */
-  async function look(
-    place: FlightPlace,
-    token: string,
-    within = LOOKUP_BUDGET,
-  ): Promise<Standing | undefined> {
+  async function look(place: FlightPlace, token: string, within = LOOKUP_BUDGET) {
     if (within <= 0) return undefined;
     try {
       return await places.enter(place, token, PLACE_LIFE, within);
@@ -129,11 +123,7 @@ export function createSharedFlights(options: {
   }
 
   /** Waits for the gateway that holds the place. */
-  async function waitOut(
-    { place, find, wanted }: Missed,
-    token: string,
-    expected: number,
-  ): Promise<StoredAnswer | Standing['kind'] | 'late' | 'unwanted'> {
+  async function waitOut({ place, find, wanted }: Missed, token: string, expected: number) {
     const began = clock.now();
     const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
     let failures = 0;
@@ -163,26 +153,29 @@ export function createSharedFlights(options: {
   }
 
   /** @param token under which this gateway holds the place, where it asks for all of them */
-  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string): Entrance {
+  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string): EngineTurn {
     const letGo = token === undefined ? undefined : hold(place, token);
     let ended = false;
-    async function end(answer: StoredAnswer | undefined, reachable: boolean): Promise<void> {
-      if (ended) return;
-      ended = true;
-      letGo?.();
-      const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
-      if (token !== undefined) await places.leave(place, token, nothing).catch(told);
-      if (answer === undefined) return;
-      const took = answer.engineMilliseconds;
-      const life = Math.max(SHORTEST_MARK, 2 * ttl);
-      if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
-      else if (knownSlow) await places.unmark(place.query).catch(told);
-    }
-    return { kind: 'ask', turn: { end } };
+    return {
+      kind: 'ask',
+      async end(answer, reachable) {
+        if (ended) return;
+        ended = true;
+        letGo?.();
+        const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
+        if (token !== undefined) await places.leave(place, token, nothing).catch(told);
+        if (answer === undefined) return;
+        const took = answer.engineMilliseconds;
+        const life = Math.max(SHORTEST_MARK, 2 * ttl);
+        if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
+        else if (knownSlow) await places.unmark(place.query).catch(told);
+      },
+    };
   }
 
   return {
-    async enter(missed) {
+    /** Waits for another gateway that asks the same, for a bounded time, if the query is known to be slow. Never rejects. */
+    async enter(missed: Missed): Promise<Entrance> {
       const token = options.newToken();
       const { place, find, spent } = missed;
       const first = await look(place, token, LOOKUP_BUDGET - spent);

@@ -1,9 +1,8 @@
 import { createQueryCache } from '../cache/cache.ts';
 import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
-import { createMemoryPurgeLog, createSharedPurgeLog } from '../cache/purge/purge-log.ts';
+import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
-import { createOwnedTable } from '../common/owned-table.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
@@ -13,8 +12,6 @@ import { createWorkerFreshness, createWorkerPurgeLines } from '../workers/shared
 import { type Bodies, createIds, type Parts } from './parts.ts';
 import type { inRedis } from './redis-backend.ts';
 
-/** Keys that are remembered as not shareable, all of one length. */
-const MAX_UNSHAREABLE = 10_000;
 /**
  * Where no other gateway can change what was read, it is read again so often (ms), since the store drops sessions that
  * are not asked for: far below `SESSION_LIFE`.
@@ -75,13 +72,9 @@ export async function createCache(
     epochs,
     memory,
     flights,
-    unshareable: createOwnedTable(MAX_UNSHAREABLE),
     maxEntry: limit('maxEntry'),
-    processSecret: newToken(),
   });
-  const own = createMemoryPurgeLog();
-  const lines = backend.purgeLines;
-  const purgeLog = lines ? createSharedPurgeLog({ lines, own, onError: failed('purges') }) : own;
+  const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));
   /** Why Redis did not confirm the latest renewal. */
   let unrenewed: string | undefined;
   const purges = createPurges({

@@ -1,5 +1,5 @@
-import type { ClearEngines } from '../cache/purge/engine-clear.ts';
-import { projectScope } from '../cache/purge/scopes.ts';
+import { projectScope } from '../cache/projects.ts';
+import type { ClearEngines } from '../cache/purge/purge.ts';
 import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import { createHttpEngine, type Engine } from '../engine/http-engine.ts';

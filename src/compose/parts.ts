@@ -1,4 +1,4 @@
-import { createBodiesInUse } from '../cache/bodies-in-use.ts';
+import { createBodiesInUse } from '../cache/memory-tier.ts';
 import { createBodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';

@@ -1,5 +1,5 @@
+import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
-import { purgedScopes } from '../cache/purge/scopes.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
 
 /** So many purges may wait for their repetition. */

@@ -3,11 +3,9 @@ import { type Authenticator, createPermissions, type Login } from '../auth/authe
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
-import { createGzipMaker, makeGzip } from '../cache/gzip.ts';
-import type { KnownNames } from '../cache/known-names.ts';
-import { projectPolicy } from '../cache/project-policy.ts';
-import type { ClearEngines } from '../cache/purge/engine-clear.ts';
-import type { Purge } from '../cache/purge/purge.ts';
+import { type KnownNames, projectPolicy } from '../cache/projects.ts';
+import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
+import { createGzipMaker, makeGzip } from '../cache/stored-answer.ts';
 import type { Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';

@@ -1,10 +1,10 @@
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineClear } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
+import type { EngineConfig } from '../config/config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf } from '../proxy/upstream.ts';
-import type { EngineClear } from '../cache/purge/engine-clear.ts';
 import type { ClearCall } from './engine.ts';
 import { askOnce, inTime, isPlain, LongAnswer } from './own-questions.ts';
 import { engineFailure, engineTarget, type Replica } from './replicas.ts';

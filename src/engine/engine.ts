@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { QueryParameter } from '../proxy/forwarded.ts';
-import type { EngineClear } from '../cache/purge/engine-clear.ts';
+import type { EngineClear } from '../cache/purge/purge.ts';
 import type { AnswerHead } from '../cache/query.ts';
+import type { QueryParameter } from '../proxy/forwarded.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {

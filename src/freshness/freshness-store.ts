@@ -1,4 +1,4 @@
-/** What of the query cache may go stale, see `cache/purge/scopes.ts`. */
+/** What of the query cache may go stale, see `cache/projects.ts`. */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
 
 /** What goes stale as one, and has one token. `sessions` are all sessions that were begun before its renewal. */
@@ -93,6 +93,9 @@ export interface SessionRecord extends SessionData {
   readonly version: string;
 }
 
+/** Brings the token under which the record stands then. */
+type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
+
 /**
  * What can be asked of the record of a session. A record is clean as long as the tokens of its scope and of all
  * sessions are those under which it was noted.
@@ -110,26 +113,16 @@ export type SessionCall =
    * counts. So a second half that is carried out late makes nothing clean. A name that is dirty stays so until it is
    * ended, since an engine may give the id of an earlier session again.
    */
-  | { readonly do: 'claim'; readonly token: string }
+  | Renewing<'claim'>
   /** The second half. Rejects when the claim is gone. */
-  | {
-      readonly do: 'put';
-      readonly token: string;
-      readonly data: SessionData;
-      readonly dirty: boolean;
-    }
+  | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   /** Makes it dirty, if it is there. */
-  | { readonly do: 'renew'; readonly token: string }
+  | Renewing<'renew'>
   /**
    * Notes other data under a new token if the record is clean and has the version that is expected. One that has these
    * data already stays as it is; any other becomes dirty.
    */
-  | {
-      readonly do: 'take';
-      readonly token: string;
-      readonly expected: string;
-      readonly data: SessionData;
-    }
+  | (Renewing<'take'> & { readonly expected: string; readonly data: SessionData })
   | { readonly do: 'touch'; readonly at: number }
   | { readonly do: 'end' };
 

@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 import { createLeaseCache } from './lease-cache.ts';
-import { createPending, type Pending } from './pending.ts';
 
 /** The tokens under which a look-up or a fill runs. Taken before the engine is asked, never after. */
 export interface CapturedEpochs {
@@ -22,27 +21,13 @@ export interface Renewal {
 }
 
 /** What this gateway knows of the tokens of the query cache, and for how long it may use it. */
-export interface Epochs {
-  /** The tokens of the scopes, if this gateway may use what it knows of them at this very moment. */
-  held(scopes: readonly CacheScope[]): CapturedEpochs | undefined;
-  /** Reads the tokens. Undefined when they cannot be known, so that the cache must not be used. */
-  obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined>;
-  /** Whether the captured tokens are still the ones in force, as far as this gateway may know. */
-  areCurrent(captured: CapturedEpochs): boolean;
-  /**
-   * Gives the scopes new tokens. Resolves as soon as the store has confirmed it, in the turn in which the other
-   * gateways are told.
-   * @param purge its id
-   * @throws when the store did not confirm it; whether it is then pending says the caller
-   */
-  renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal>;
-  /** Renewals that the store did not confirm: nothing is held or obtained of their scopes. */
-  readonly pending: Pending;
-  /** Scopes whose renewal is pending. */
-  owed(): readonly CacheScope[];
-  /** Milliseconds since the oldest token in use was read; undefined when none is held. */
-  age(): number | undefined;
-  close(): Promise<void>;
+export type Epochs = ReturnType<typeof createEpochs>;
+
+/** A renewal that the store did not confirm, and what waits for it. */
+interface Pending {
+  readonly scopes: readonly CacheScope[];
+  readonly purge: string;
+  readonly waiting: ((renewal: Renewal) => void)[];
 }
 
 /** Scopes that are remembered, a quarter of this; the others are read again. */
@@ -50,6 +35,10 @@ const MAX_HELD = 40_000;
 /** Gateways that have forgotten are counted for so many purges, and so many of them. */
 const MAX_ANNOUNCED = 1_000;
 const MAX_GATEWAYS = 1_000;
+/** Between two tries of a renewal that is pending (ms). */
+const PAUSE = 500;
+/** So many are told that it is done, the latest. */
+const MAX_WAITING = 1_000;
 
 /**
  * The promise: a request that arrives after a purge was acknowledged is answered under the new tokens. It rests on one
@@ -64,12 +53,15 @@ export function createEpochs(options: {
   clock: Clock;
   lease: () => number;
   onError?: (error: unknown) => void;
-}): Epochs {
+}) {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
-  const pending = createPending(onError);
   /** Purges announced here → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MAX_ANNOUNCED });
+  /** By their scopes. Until it is confirmed this gateway uses nothing of them; others go on, so it is tried again. */
+  const pending = new Map<string, Pending>();
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
   /**
    * The one that was read last. Redis may lose it, and then make another; for up to a lease gateways make keys from
    * both. That costs misses only: no two keys of different secrets are equal, and each holds its tokens.
@@ -84,9 +76,13 @@ export function createEpochs(options: {
     },
   });
 
+  function owed(): CacheScope[] {
+    return [...new Set([...pending.values()].flatMap(({ scopes }) => scopes))];
+  }
+
   function isPending(scopes: readonly CacheScope[]): boolean {
-    const unconfirmed = pending.scopes();
-    return unconfirmed.size > 0 && scopes.some((scope) => unconfirmed.has(scope));
+    if (pending.size === 0) return false;
+    return pending.values().some((one) => one.scopes.some((scope) => scopes.includes(scope)));
   }
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
@@ -100,10 +96,48 @@ export function createEpochs(options: {
     return { scopes, tokens, keySecret };
   }
 
+  async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
+    const { lease, incarnation } = await store.renew(scopes);
+    known.forget(scopes);
+    const gateways = new Set<string>();
+    forgotten.set(purge, gateways);
+    // Not awaited: the lease counts from the reply, and nothing depends on the message.
+    store.announce({ purge, scopes }).catch(onError);
+    return {
+      lease,
+      replicas: () => gateways.size + 1,
+      stands: async () => (await store.incarnation()) === incarnation,
+    };
+  }
+
+  async function tryAgain(name: string, { scopes, purge, waiting }: Pending): Promise<void> {
+    const earlier = waiting.splice(0);
+    try {
+      const renewal = await renew(scopes, purge);
+      // What came meanwhile has a renewal of its own.
+      if (waiting.length === 0) pending.delete(name);
+      for (const tell of earlier) tell(renewal);
+    } catch (error) {
+      onError(error);
+      waiting.unshift(...earlier);
+    }
+  }
+
+  function tryLater(): void {
+    if (timer !== undefined || closed || pending.size === 0) return;
+    timer = setTimeout(() => {
+      void Promise.all([...pending].map((one) => tryAgain(...one))).then(() => {
+        timer = undefined;
+        tryLater();
+      });
+    }, PAUSE).unref();
+  }
+
   return {
+    /** The tokens of the scopes, if this gateway may use what it knows of them at this very moment. */
     held,
-    pending,
-    async obtain(scopes) {
+    /** Reads the tokens. Undefined when they cannot be known, so that the cache must not be used. */
+    async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
       return await known.readOnce(
@@ -120,27 +154,40 @@ export function createEpochs(options: {
         },
       );
     },
-    areCurrent({ scopes, tokens, keySecret: captured }) {
+    /** Whether the captured tokens are still the ones in force, as far as this gateway may know. */
+    areCurrent({ scopes, tokens, keySecret: captured }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
       return scopes.every((scope, i) => known.held(scope) === tokens[i]);
     },
-    async renew(scopes, purge) {
-      const { lease, incarnation } = await store.renew(scopes);
-      known.forget(scopes);
-      const gateways = new Set<string>();
-      forgotten.set(purge, gateways);
-      // Not awaited: the lease counts from the reply, and nothing depends on the message.
-      store.announce({ purge, scopes }).catch(onError);
-      return {
-        lease,
-        replicas: () => gateways.size + 1,
-        stands: async () => (await store.incarnation()) === incarnation,
-      };
+    /**
+     * Gives the scopes new tokens. Resolves as soon as the store has confirmed it, in the turn in which the other
+     * gateways are told.
+     * @param purge its id
+     * @throws when the store did not confirm it; whether it is then pending says the caller
+     */
+    renew,
+    /**
+     * For what the store did not confirm: nothing is held or obtained of these scopes until it has, and it is tried
+     * again in the background.
+     * @returns never rejects; resolves when a renewal was confirmed that was sent afterwards, unless too many wait
+     */
+    renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
+      const { promise, resolve } = Promise.withResolvers<Renewal>();
+      const name = JSON.stringify(scopes);
+      const one = pending.get(name) ?? { scopes, purge, waiting: [] };
+      pending.set(name, one);
+      one.waiting.push(resolve);
+      one.waiting.splice(0, one.waiting.length - MAX_WAITING);
+      tryLater();
+      return promise;
     },
-    owed: () => [...pending.scopes()] as CacheScope[],
+    /** Scopes whose renewal is pending. */
+    owed,
+    /** Milliseconds since the oldest token in use was read; undefined when none is held. */
     age: known.age,
-    async close() {
-      pending.close();
+    async close(): Promise<void> {
+      closed = true;
+      clearTimeout(timer);
       await store.close();
     },
   };

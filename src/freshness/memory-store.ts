@@ -11,7 +11,6 @@ import {
   type SessionRecord,
   type SessionReply,
 } from './freshness-store.ts';
-import { createLeaseNotes, type LeaseNotes } from './lease-notes.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
 /** Tokens of more projects than this are forgotten, the least used first; that purges those projects. */
@@ -28,31 +27,59 @@ export interface Holder {
   readonly lease: number;
 }
 
-/** Tokens and sessions in the memory of one process, for itself or for several holders. */
-export interface MemoryStore {
-  /** @param holder undefined where this process is alone: then no lease is waited for */
-  read(holder: Holder | undefined, scopes: readonly Scope[]): Reading;
-  renew(holder: Holder | undefined, scopes: readonly Scope[]): Renewed;
-  readonly incarnation: string;
-  /** @throws Error when the claim of a beginning is gone */
-  session(holder: Holder | undefined, name: string, call: SessionCall): SessionReply;
+/** So many leases a note of a holder counts. */
+const KEPT = 10;
+
+/** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
+export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
+  const notes = new Map<string, { holder: string; lease: number; over: number }>();
+
+  function sweep(): void {
+    const now = clock.now();
+    for (const [key, { over }] of notes) if (over <= now) notes.delete(key);
+  }
+
+  return {
+    /**
+     * Notes that this holder uses what it reads now for `lease` milliseconds.
+     * @param kept for how long the note counts (ms); ten leases when left out, so that a change that comes late finds it
+     */
+    note(holder: string, lease: number, kept = lease * KEPT): void {
+      sweep();
+      // A holder whose lease was changed may use for the longer one what it read before.
+      notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
+    },
+    /** The longest lease of all holders but this one (ms); 0 where there is none. */
+    longest(but?: string): number {
+      sweep();
+      const others = notes.values().filter(({ holder }) => holder !== but);
+      return others.reduce((longest, { lease }) => Math.max(longest, lease), 0);
+    },
+  };
 }
 
 /** A session. It outlasts its record, since others may use what they read of that. */
 interface Session {
-  token: string;
-  /** The tokens under which it was noted, of itself and of all sessions; undefined when it is over. */
+  /** The token under which it was noted; undefined when it is over. */
   version: string | undefined;
-  era: string;
+  /** That of all sessions at that time. */
+  readonly era: string;
+  /** Whether its own token was renewed since. */
+  renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
   /** Who may use it as clean. */
-  readonly holders: LeaseNotes;
+  readonly holders: ReturnType<typeof createLeaseNotes>;
   /** When it was last asked for, by the clock that never steps back. */
   asked: number;
 }
 
+/** Tokens and sessions in the memory of one process, for itself or for several holders. */
+export type MemoryStore = ReturnType<typeof createMemoryStore>;
+
 /**
+ * Holders are undefined where this process is alone: then no lease is waited for.
+ *
  * @param options.orphanLease for which holders of a process that has just died may still use what they read (ms)
  */
 export function createMemoryStore(options: {
@@ -60,11 +87,11 @@ export function createMemoryStore(options: {
   keySecret: string;
   clock: Clock;
   orphanLease?: number;
-}): MemoryStore {
+}) {
   const { newToken, keySecret, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
-  const fixed = new Map<Scope, string>();
-  const projects = new LRUCache<Scope, string>({
+  /** Those of the scopes that are not projects are asked for all the time; one that is lost is only one purge more. */
+  const tokens = new LRUCache<Scope, string>({
     // With `max` it would take the memory for all of them at once.
     maxSize: MAX_PROJECTS,
     sizeCalculation: () => 1,
@@ -74,16 +101,14 @@ export function createMemoryStore(options: {
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
-  const tokensOf = (scope: Scope) => (scope.startsWith('project:') ? projects : fixed);
-
   function tokenOf(scope: Scope): string {
-    const token = tokensOf(scope).get(scope) ?? newToken();
-    tokensOf(scope).set(scope, token);
+    const token = tokens.get(scope) ?? newToken();
+    tokens.set(scope, token);
     return token;
   }
 
-  function isDirty({ token, version, era }: Session): boolean {
-    return version !== undefined && (version !== token || era !== tokenOf('sessions'));
+  function isDirty({ version, era, renewed }: Session): boolean {
+    return version !== undefined && (renewed || era !== tokenOf('sessions'));
   }
 
   function sessionOf(name: string): Session | undefined {
@@ -118,17 +143,18 @@ export function createMemoryStore(options: {
 
   return {
     incarnation,
-    read(holder, scopes) {
+    read(holder: Holder | undefined, scopes: readonly Scope[]): Reading {
       note(holder);
       return { tokens: scopes.map(tokenOf), keySecret };
     },
-    renew(holder, scopes) {
+    renew(holder: Holder | undefined, scopes: readonly Scope[]): Renewed {
       note(holder);
       // In this turn: what is read from now on gets the new ones.
-      for (const scope of scopes) tokensOf(scope).set(scope, newToken());
+      for (const scope of scopes) tokens.set(scope, newToken());
       return { lease: leases.longest(), others: leases.longest(holder?.id), incarnation };
     },
-    session(holder, name, call) {
+    /** @throws Error when the claim of a beginning is gone */
+    session(holder: Holder | undefined, name: string, call: SessionCall): SessionReply {
       note(holder);
       const session = sessionOf(name);
       switch (call.do) {
@@ -137,41 +163,37 @@ export function createMemoryStore(options: {
         case 'read':
           if (session !== undefined && session.data === undefined) session.version = undefined;
           return answer(session, holder);
-        case 'claim': {
-          const staysDirty = session !== undefined && isDirty(session);
+        case 'claim':
           sessions.set(name, '', {
-            token: staysDirty ? newToken() : call.token,
             version: call.token,
             era: tokenOf('sessions'),
+            renewed: session !== undefined && isDirty(session),
             data: undefined,
             holders: session?.holders ?? createLeaseNotes(clock),
             asked: clock.now(),
           });
           return { lease: 0 };
-        }
         case 'put':
           if (session === undefined || session.version !== call.token) {
             throw new Error('the claim on the session is gone');
           }
           session.data = call.data;
-          if (call.dirty) session.token = newToken();
+          session.renewed ||= call.dirty;
           sessions.set(name, call.data.principal, session);
           return answer(session, holder);
         case 'renew':
-          if (session !== undefined) session.token = call.token;
+          if (session !== undefined) session.renewed = true;
           return answer(session, holder, leaseOfOthers(session, holder));
         case 'take':
           if (session?.data !== undefined && !isDirty(session)) {
             if (session.version === call.expected) {
               session.data = { ...call.data, forwardedAt: session.data.forwardedAt };
-              session.version = session.token = call.token;
-            } else if (!isSameWork(session.data, call.data)) session.token = call.token;
+              session.version = call.token;
+            } else if (!isSameWork(session.data, call.data)) session.renewed = true;
           }
           return answer(session, holder, leaseOfOthers(session, holder));
         case 'touch':
-          if (session?.data !== undefined) {
-            session.data = { ...session.data, forwardedAt: call.at };
-          }
+          if (session?.data !== undefined) session.data = { ...session.data, forwardedAt: call.at };
           return { lease: 0 };
         case 'end':
           if (session !== undefined) {

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { canonicalAuthorization, type Login, type Permissions } from '../auth/authenticator.ts';
+import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
-import type { EngineClear } from '../cache/purge/engine-clear.ts';
-import type { Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { asGatewayError, sendError, sendJson, sendWhole } from './answers.ts';
 import { forgery, unclearHead } from './request-head.ts';
 

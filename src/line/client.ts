@@ -1,16 +1,23 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { BodiesInUse } from '../cache/memory-tier.ts';
+import type { AnswerHead, Client } from '../cache/query.ts';
+import {
+  GZIP_FROM,
+  type GzipMaker,
+  type GzipVariant,
+  gzipWithSession,
+  HEADER_VALUE,
+  type StoredAnswer,
+  withSession,
+} from '../cache/stored-answer.ts';
 import type { Clock } from '../common/clock.ts';
-import type { PassThroughClient } from '../engine/engine.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
-import { asGatewayError, sendError, type ErrorShape } from '../http/answers.ts';
+import type { PassThroughClient } from '../engine/engine.ts';
+import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { answerHeaders, breakOff } from '../proxy/forwarded.ts';
-import type { BodiesInUse } from '../cache/bodies-in-use.ts';
-import { GZIP_FROM, gzipWithSession, type GzipMaker, type GzipVariant } from '../cache/gzip.ts';
-import { HEADER_VALUE, withSession, type StoredAnswer } from '../cache/stored-answer.ts';
-import type { AnswerHead, Client } from '../cache/query.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
 /** The facts of a replay. */

@@ -1,5 +1,5 @@
 import type { QueryCache } from '../cache/cache.ts';
-import type { KnownNames } from '../cache/known-names.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { ExplainXmla } from '../http/admin.ts';
 import { refuseDelegation } from '../http/request-head.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Principal } from '../auth/authenticator.ts';
 import type { QueryCache } from '../cache/cache.ts';
-import type { KnownNames } from '../cache/known-names.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { ErrorShape } from '../http/answers.ts';

@@ -1,5 +1,5 @@
 import type { Principal } from '../auth/authenticator.ts';
-import { tellBegun } from '../cache/answer-sessions.ts';
+import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/events.ts';
@@ -118,20 +118,20 @@ export function watchFor(told: {
 }): AnswerWatch | undefined {
   const { began, changed, undoneByFault } = told;
   if (began === undefined && changed === undefined) return undefined;
-  let tell: ReturnType<typeof tellBegun> | undefined;
+  let tell: ReturnType<typeof tellSessions> | undefined;
   let reader: ReturnType<typeof watchAnswer> | undefined;
   let ofProxy = false;
   return {
     // The piece that completes the id of a session is handed on when it has been told.
     holdsLast: changed !== undefined,
     head(head) {
-      if (began && head.status === 200) tell = tellBegun({ session: undefined, began }, head);
+      if (began && head.status === 200) tell = tellSessions(head, began);
       if (changed) reader = watchAnswer({ contentType: head.headers['content-type'] });
       ofProxy = OF_A_PROXY.has(head.status);
     },
     write(chunk) {
       reader?.write(chunk);
-      return tell?.(chunk)?.then(() => {});
+      return tell?.(chunk);
     },
     async end(outcome) {
       await tell?.();

@@ -1,10 +1,7 @@
 import type { Principal } from '../auth/authenticator.ts';
-import type { KnownNames } from '../cache/known-names.ts';
-import type { QueryPolicy } from '../cache/project-policy.ts';
-import { entryScopes } from '../cache/purge/scopes.ts';
+import { entryScopes, type KnownNames, type QueryPolicy } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
-
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare, Config } from '../config/config.ts';
 import { sortedQuery } from '../proxy/forwarded.ts';

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
-import { projectScope } from '../cache/purge/scopes.ts';
+import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';

@@ -1,9 +1,8 @@
 import type { RequestHandler } from 'express';
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-import type { KnownNames } from '../cache/known-names.ts';
-import { projectScope, type Scope } from '../cache/purge/scopes.ts';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import { systemClock, type Clock } from '../common/clock.ts';
+import { type Clock, systemClock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { GatewayEvent } from '../common/events.ts';
 

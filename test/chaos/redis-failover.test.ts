@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import type { Scope } from '../../src/cache/purge/scopes.ts';
+import type { Scope } from '../../src/cache/projects.ts';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts';

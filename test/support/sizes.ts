@@ -149,9 +149,9 @@ const SMALL: Sizes = {
   flightGateways: 2,
   flightClients: 25,
   oracle: {
-    alone: { requests: 8_000, purges: 80, disturbances: 1 },
+    alone: { requests: 3_000, purges: 30, disturbances: 1 },
     watched: { requests: 6_000, purges: 60, disturbances: 1 },
-    workers: { requests: 5_000, purges: 50, disturbances: 1 },
+    workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },

@@ -1,8 +1,7 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { RequestShare, Share } from '../../src/common/body-account.ts';
-import { createBodiesInUse } from '../../src/cache/bodies-in-use.ts';
-import { createMemoryTier } from '../../src/cache/memory-tier.ts';
+import { createBodiesInUse, createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { sizes } from '../support/sizes.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from './cache/fakes.ts';
 

@@ -23,19 +23,6 @@ export interface PurgeRecord {
 /** So many purges are remembered, the latest. */
 export const MAX_PURGES = 1_000;
 
-/** Port: the latest purges of all gateways. Bounded: the oldest are forgotten. */
-export interface PurgeLog {
-  /** Never rejects: what cannot be kept where all see it is told on standard output only. */
-  add(record: PurgeRecord): Promise<void>;
-  /**
-   * The latest first.
-   * @returns `complete` false when those of other gateways could not be read
-   */
-  latest(
-    most: number,
-  ): Promise<{ readonly complete: boolean; readonly purges: readonly PurgeRecord[] }>;
-}
-
 /**
  * Port: where gateways keep the log that they share, each record a text. Every method rejects when it cannot be reached;
  * then nothing is known of what it did.
@@ -47,54 +34,44 @@ export interface PurgeLines {
   all(): Promise<readonly string[]>;
 }
 
-/** The log of a gateway that is alone: kept in its memory. */
-export function createMemoryPurgeLog(): PurgeLog {
-  const purges: PurgeRecord[] = [];
-  return {
-    async add(record) {
-      purges.push(record);
-      if (purges.length > MAX_PURGES) purges.shift();
-    },
-    async latest(most) {
-      return { complete: true, purges: latestOf(purges, most) };
-    },
-  };
-}
+/** The latest purges of all gateways. Bounded: the oldest are forgotten. */
+export type PurgeLog = ReturnType<typeof createPurgeLog>;
 
 /**
- * The log that gateways share. While it cannot be reached this gateway knows its own purges only.
- *
- * @param options.own keeps the purges of this gateway
+ * @param lines the log that gateways share; while it cannot be reached this gateway knows its own purges only. Undefined
+ *   where it is alone
  */
-export function createSharedPurgeLog(options: {
-  lines: PurgeLines;
-  own: PurgeLog;
-  onError: (error: unknown) => void;
-}): PurgeLog {
-  const { lines, own, onError } = options;
+export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => void = () => {}) {
+  const own: PurgeRecord[] = [];
+
+  async function known(): Promise<{ complete: boolean; purges: readonly PurgeRecord[] }> {
+    if (lines === undefined) return { complete: true, purges: own };
+    try {
+      const purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
+      return { complete: true, purges };
+    } catch (error) {
+      onError(error);
+      return { complete: false, purges: own };
+    }
+  }
+
   return {
-    async add(record) {
-      await own.add(record);
-      await lines.add(JSON.stringify(record), MAX_PURGES).catch(onError);
+    /** Never rejects: what cannot be kept where all see it is told on standard output only. */
+    async add(record: PurgeRecord): Promise<void> {
+      own.push(record);
+      if (own.length > MAX_PURGES) own.shift();
+      await lines?.add(JSON.stringify(record), MAX_PURGES).catch(onError);
     },
-    async latest(most) {
-      try {
-        const purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
-        return { complete: true, purges: latestOf(purges, most) };
-      } catch (error) {
-        onError(error);
-        return { ...(await own.latest(most)), complete: false };
-      }
+    /**
+     * The latest first.
+     * @returns `complete` false when those of other gateways could not be read
+     */
+    async latest(most: number): ReturnType<typeof known> {
+      const { complete, purges } = await known();
+      const sorted = purges.toReversed().sort((one, other) => other.at - one.at);
+      return { complete, purges: sorted.slice(0, most) };
     },
   };
-}
-
-/** The latest first. @param purges in the order in which they were made, as far as that is known */
-function latestOf(purges: readonly PurgeRecord[], most: number): PurgeRecord[] {
-  return purges
-    .toReversed()
-    .sort((one, other) => other.at - one.at)
-    .slice(0, most);
 }
 
 /* Records, so that a word that is added to the types must be added here. */

@@ -1,17 +1,37 @@
-import { LEASE_MARGIN, type Clock } from '../../common/clock.ts';
-import type { Emit, PurgeCause, PurgeResult, Stale } from '../../common/events.ts';
+import { type Clock, LEASE_MARGIN } from '../../common/clock.ts';
+import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
-import type { ClearEngines, EngineClear } from './engine-clear.ts';
+import { purgedScopes, type Scope } from '../projects.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
-import { purgedScopes, type Scope } from './scopes.ts';
-import { createSharedRuns } from './shared-runs.ts';
 
 /** A renewal that was not confirmed is repeated: renewing twice is only one purge more. */
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
-/** So many callers are told when what is pending is done, the latest. */
-const MAX_WAITING = 1_000;
+
+/** One call of an engine's own clear operation. */
+export interface EngineClear {
+  /** The URL of the replica, as configured. */
+  readonly replica: string;
+  readonly ok: boolean;
+  /** Set when the replica was not even called. */
+  readonly called?: false;
+  /** One sentence for the operator, when it is not ok: what the engine said or why it could not be asked. */
+  readonly why?: string;
+}
+
+/**
+ * Port: has every replica of every engine whose answers may be stale clear its own cache, where it has one
+ * (`engine.clear`). Resolves to one item for each replica that was called; none where nothing is configured.
+ * Never rejects.
+ * @param authorization that of the caller, for engines that are asked with the login of the client; undefined
+ *   when there is none, such as for a purge that is repeated: such an engine is then not called, and there is no
+ *   item of it
+ */
+export type ClearEngines = (
+  stale: Stale,
+  authorization: string | undefined,
+) => Promise<readonly EngineClear[]>;
 
 export interface PurgeReceipt {
   readonly id: string;
@@ -59,34 +79,9 @@ export interface PurgeOrder {
  */
 export type Purge = (stale: Stale, order: PurgeOrder) => Promise<PurgeOutcome>;
 
-export interface Purges {
-  readonly purge: Purge;
-  /**
-   * Renews the epochs like a purge, and does not wait: other gateways may go on for a lease. For what is
-   * followed by a purge, so that it is tried once only.
-   * @returns false when Redis did not confirm it; it then stays owed
-   */
-  renew(stale: Stale): Promise<boolean>;
-}
-
-/** A purge that Redis has not confirmed yet: as it is in the log, and the result that it has when it is done. */
-interface WaitingPurge {
-  readonly record: PurgeRecord;
-  readonly becomes: Exclude<PurgeResult, 'owed'>;
-}
-
-/** Scopes whose renewal is pending, with the purges that wait for it. */
-interface PendingPurge {
-  readonly scopes: readonly Scope[];
-  readonly id: string;
-  readonly waiting: readonly WaitingPurge[];
-}
-
 /** Purges of one cache. */
-export interface CachePurges extends Purges {
-  /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
-  told(): Promise<void>;
-}
+export type CachePurges = ReturnType<typeof createPurges>;
+export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
 
 /** A wait that is over, until no gateway uses the old tokens. */
 interface Passed {
@@ -94,9 +89,6 @@ interface Passed {
   readonly waited: number;
   readonly replicas: number;
 }
-
-/** What all who share a run are told. */
-type RunOutcome = PurgeOutcome & { readonly id: string };
 
 /**
  * Purges of one thing that come together share a run: its engines are asked and its tokens renewed once, after all of
@@ -112,20 +104,20 @@ export function createPurges(options: {
   sleep: (milliseconds: number) => Promise<void>;
   newId: () => string;
   emit: Emit;
-}): CachePurges {
+}) {
   const { epochs, engineClearing, clock, emit } = options;
-  const share = createSharedRuns<RunOutcome>();
-  /** What is pending, by its scopes. */
-  const pending = new Map<string, PendingPurge>();
-  /** What is renewed, and whose lease passes. */
-  const passing = new Set<Promise<void>>();
+  const share = createSharedRuns<{
+    id: string;
+    engines: readonly EngineClear[];
+    /** Undefined when Redis did not confirm the new tokens: they are pending. */
+    passed: Passed | undefined;
+  }>();
+  /** The waits for leases of what was pending, each for all who wait for it, and what follows them. */
+  const passing = new WeakMap<Renewal, Promise<Passed | undefined>>();
+  const settling = new Set<Promise<void>>();
 
   /** Undefined when Redis did not confirm it: then it is pending. */
-  async function renew(
-    scopes: readonly Scope[],
-    id: string,
-    most: number,
-  ): Promise<Renewal | undefined> {
+  async function renew(scopes: readonly Scope[], id: string, most: number) {
     for (let tries = 0; tries < most; tries += 1) {
       if (tries > 0) await options.sleep(RENEWAL_PAUSE);
       try {
@@ -134,8 +126,13 @@ export function createPurges(options: {
         emit({ type: 'redis-failed', operation: 'renew', error });
       }
     }
-    giveUp({ scopes, id, waiting: [] });
-    return undefined;
+    return giveUp(scopes, id);
+  }
+
+  /** From this turn on this gateway uses nothing of them, until they are renewed in the background. */
+  function giveUp(scopes: readonly Scope[], id: string): undefined {
+    options.clearMemory();
+    void epochs.renewLater(scopes, id);
   }
 
   /**
@@ -155,6 +152,24 @@ export function createPurges(options: {
     }
   }
 
+  /** Done in the background: what was given up is renewed, and its lease passes. Once more when Redis was replaced. */
+  async function passLater(
+    scopes: readonly Scope[],
+    id: string,
+    tellDone?: (passed: Passed) => Promise<void>,
+  ): Promise<void> {
+    const renewal = await epochs.renewLater(scopes, id);
+    const wait = passing.get(renewal) ?? leasePassed(renewal);
+    passing.set(renewal, wait);
+    const settled = wait.then(async (passed) => {
+      if (passed !== undefined) return tellDone?.(passed);
+      giveUp(scopes, id);
+      return void passLater(scopes, id, tellDone);
+    });
+    settling.add(settled);
+    void settled.finally(() => settling.delete(settled));
+  }
+
   /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
   async function renewForAll(stale: Stale, id: string, acted: () => void) {
     const scopes = purgedScopes(stale);
@@ -166,62 +181,7 @@ export function createPurges(options: {
       const passed = await leasePassed(renewal);
       if (passed !== undefined) return passed;
     }
-    giveUp({ scopes, id, waiting: [] });
-    return undefined;
-  }
-
-  function giveUp(purge: PendingPurge): void {
-    options.clearMemory();
-    markPending(purge);
-  }
-
-  /** Its scopes are renewed in the background; then the purges are told that waited for it. */
-  function markPending({ scopes, id, waiting }: PendingPurge): void {
-    const key = JSON.stringify(scopes);
-    const others = pending.get(key)?.waiting ?? [];
-    pending.set(key, { scopes, id, waiting: [...others, ...waiting].slice(-MAX_WAITING) });
-    epochs.pending.add(scopes, async () => {
-      // A purge that comes while they are renewed has a renewal of its own.
-      const before = pending.get(key)?.waiting ?? [];
-      const renewal = await epochs.renew(scopes, id);
-      const since = pending.get(key)?.waiting.filter((one) => !before.includes(one)) ?? [];
-      if (since.length === 0) pending.delete(key);
-      else pending.set(key, { scopes, id, waiting: since });
-      const settled = settle({ scopes, id, waiting: before }, renewal);
-      passing.add(settled);
-      void settled.finally(() => passing.delete(settled));
-    });
-  }
-
-  async function settle(renewed: PendingPurge, renewal: Renewal): Promise<void> {
-    const passed = await leasePassed(renewal);
-    if (passed === undefined) return giveUp(renewed);
-    const at = clock.wall();
-    const told = renewed.waiting.map(({ record, becomes }) =>
-      tell({ ...record, ...passed, at, result: becomes }, Math.max(0, at - record.at)),
-    );
-    await Promise.all(told);
-  }
-
-  async function run(
-    stale: Stale,
-    engineClears: () => Promise<readonly EngineClear[]>,
-    acted: () => void,
-  ): Promise<RunOutcome> {
-    const id = options.newId();
-    // Before the tokens are new: an engine that clears later could give what is old to a fill under the new ones.
-    const engines = await engineClears();
-    const passed = await renewForAll(stale, id, acted);
-    if (passed === undefined) return { id, ok: false, failed: 'redis', engines };
-    const receipt: PurgeReceipt = {
-      id,
-      scope: stale,
-      epochs_renewed: purgedScopes(stale),
-      ...passed,
-      engine_calls: callsMade(engines),
-    };
-    if (engines.every(({ ok }) => ok)) return { id, ok: true, receipt };
-    return { id, ok: false, failed: 'engine', receipt, engines };
+    return giveUp(scopes, id);
   }
 
   /** Resolves when it is in the log. */
@@ -238,36 +198,87 @@ export function createPurges(options: {
     const clears = cause === 'clear-cache' || cause === 'repeat';
     const authorization = clears && engineClearing.asksAsCaller() ? order.authorization : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
-    const { id, ...outcome } = await share(key, (acted) =>
-      run(stale, async () => (clears ? engineClearing.clear(stale, authorization) : []), acted),
-    );
+    const { id, engines, passed } = await share(key, async (acted) => {
+      const id = options.newId();
+      // Before the tokens are new: an engine that clears later could give what is old to a fill under the new ones.
+      const engines = clears ? await engineClearing.clear(stale, authorization) : [];
+      return { id, engines, passed: await renewForAll(stale, id, acted) };
+    });
+    const scopes = purgedScopes(stale);
+    const engine_calls = engines.filter(({ called = true }) => called).length;
+    const isCleared = engines.every(({ ok }) => ok);
+    const result = isCleared ? 'cleared' : 'engine-failed';
     const asked = { id, at, principal, cause, scope: stale };
-    if (outcome.ok || outcome.failed === 'engine') {
-      const { replicas, waited, engine_calls } = outcome.receipt;
-      const result = outcome.ok ? 'cleared' : 'engine-failed';
-      // Not awaited: the caller does not wait for the log.
-      void tell({ ...asked, result, replicas, waited, engine_calls }, clock.now() - started);
-      return outcome;
+    // Not awaited: the caller does not wait for the log.
+    if (passed === undefined) {
+      const record = { ...asked, replicas: 1, waited: 0, engine_calls };
+      void tell({ ...record, result: 'owed' }, clock.now() - started);
+      void passLater(scopes, id, (later) => {
+        const done = clock.wall();
+        return tell({ ...record, ...later, at: done, result }, Math.max(0, done - at));
+      });
+      return { ok: false, failed: 'redis', engines };
     }
-    const engine_calls = callsMade(outcome.engines);
-    const record = { ...asked, result: 'owed', replicas: 1, waited: 0, engine_calls } as const;
-    void tell(record, clock.now() - started);
-    const becomes = outcome.engines.every(({ ok }) => ok) ? 'cleared' : 'engine-failed';
-    markPending({ scopes: purgedScopes(stale), id, waiting: [{ record, becomes }] });
-    return outcome;
+    void tell({ ...asked, result, ...passed, engine_calls }, clock.now() - started);
+    const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, engine_calls };
+    return isCleared ? { ok: true, receipt } : { ok: false, failed: 'engine', receipt, engines };
   }
 
   return {
     purge,
-    async renew(stale) {
-      return (await renew(purgedScopes(stale), options.newId(), 1)) !== undefined;
+    /**
+     * Renews the epochs like a purge, and does not wait: other gateways may go on for a lease. For what is
+     * followed by a purge, so that it is tried once only.
+     * @returns false when Redis did not confirm it; it then stays owed
+     */
+    async renew(stale: Stale): Promise<boolean> {
+      const scopes = purgedScopes(stale);
+      const id = options.newId();
+      if ((await renew(scopes, id, 1)) !== undefined) return true;
+      void passLater(scopes, id);
+      return false;
     },
-    async told() {
-      while (passing.size > 0) await Promise.all(passing);
+    /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
+    async told(): Promise<void> {
+      while (settling.size > 0) await Promise.all(settling);
     },
   };
 }
 
-function callsMade(engines: readonly EngineClear[]): number {
-  return engines.filter(({ called = true }) => called).length;
+/** Begins a run, and calls `acted` when the next one of its key may begin to act; at its end at the latest. */
+type Begin<T> = (acted: () => void) => Promise<T>;
+
+interface Waiting<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (run: Promise<T>) => void;
+  readonly begin: Begin<T>;
+}
+
+/**
+ * Work that must begin after it was asked for, and is the same for all who ask: of one key at most one run acts at a
+ * time, and one waits for it, which all share who come meanwhile. No caller is given a run that had begun before it came.
+ */
+function createSharedRuns<T>() {
+  /** Keys of which a run acts, with the one that waits for it. */
+  const acting = new Map<string, Waiting<T> | undefined>();
+
+  function start(key: string, begin: Begin<T>): Promise<T> {
+    acting.set(key, undefined);
+    let over = false;
+    const acted = () => {
+      if (over) return;
+      over = true;
+      const next = acting.get(key);
+      acting.delete(key);
+      next?.resolve(start(key, next.begin));
+    };
+    return begin(acted).finally(acted);
+  }
+
+  return function share(key: string, begin: Begin<T>): Promise<T> {
+    if (!acting.has(key)) return start(key, begin);
+    const waiting = acting.get(key) ?? { begin, ...Promise.withResolvers<T>() };
+    acting.set(key, waiting);
+    return waiting.promise;
+  };
 }

@@ -29,24 +29,17 @@ export interface SweepStore {
  * Drops the entries of tier 2 that no look-up can reach any more, so that a purge also makes room. Nothing depends on
  * it: what it leaves ends with its lifetime, and what it drops too much is a miss.
  */
-export interface Sweep {
-  /** Begins one in the background; while one is under way, one more follows it, however often it is asked for. */
-  request(): void;
-  /** Resolves when none is under way any more. */
-  close(): Promise<void>;
-}
-
 export function createSweep(options: {
   store: SweepStore;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   emit: Emit;
-}): Sweep {
+}) {
   const { store, clock, emit } = options;
   const closing = Promise.withResolvers<void>();
   let closed = false;
   const isClosed = () => closed;
-  let requests = 0;
+  let requested = false;
   let running: Promise<void> | undefined;
 
   const pause = (milliseconds: number) =>
@@ -62,22 +55,17 @@ export function createSweep(options: {
   }
 
   async function run(): Promise<void> {
-    let seen: number;
-    do {
-      seen = requests;
+    while (requested && !isClosed()) {
+      requested = false;
       try {
         if (!(await obtainLock())) continue;
         // A sweep does what was asked for until it begins; one that fails does not do what was asked for later.
-        seen = requests;
-        try {
-          await sweep();
-        } finally {
-          await store.unlock();
-        }
+        requested = false;
+        await sweep().finally(() => store.unlock());
       } catch (error) {
         if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
-    } while (requests > seen && !isClosed());
+    }
     // In the turn of that look: a request from here on begins another.
     running = undefined;
   }
@@ -88,35 +76,36 @@ export function createSweep(options: {
     let scanned = 0;
     let unlinked = 0;
 
-    /** False when it is over for now. */
-    async function goesOn(): Promise<boolean> {
+    async function isOver(): Promise<boolean> {
       await pause(PAUSE);
-      if (isClosed() || scanned >= MOST_SCANNED) return false;
-      return clock.now() - started < MOST_TIME && (await store.holdLock());
+      if (isClosed() || scanned >= MOST_SCANNED || clock.now() - started >= MOST_TIME) return true;
+      return !(await store.holdLock());
     }
 
     const marks = new Set<string>();
     for await (const tokens of store.tokens()) {
       for (const token of tokens) marks.add(markOf(token));
       // With some of the tokens only, good entries would be dropped.
-      if (!(await goesOn())) return;
+      if (await isOver()) return;
     }
     for await (const batch of store.heads(HEAD_LIMIT)) {
       const unreachable = batch.filter(({ head }) => isUnreachable(head, marks, before));
       scanned += batch.length;
       if (unreachable.length > 0) unlinked += await store.drop(unreachable.map(({ name }) => name));
-      if (!(await goesOn())) break;
+      if (await isOver()) break;
     }
     emit({ type: 'swept', scanned, unlinked });
   }
 
   return {
-    request() {
+    /** Begins one in the background; while one is under way, one more follows it, however often it is asked for. */
+    request(): void {
       if (isClosed()) return;
-      requests += 1;
+      requested = true;
       running ??= run();
     },
-    async close() {
+    /** Resolves when none is under way any more. */
+    async close(): Promise<void> {
       closed = true;
       closing.resolve();
       await running;

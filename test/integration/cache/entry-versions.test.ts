@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createFillOrder } from '../../../src/cache/fill-order.ts';
+import { createFillOrder } from '../../../src/cache/flights.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';

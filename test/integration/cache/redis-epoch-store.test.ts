@@ -1,5 +1,5 @@
 import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { Scope } from '../../../src/cache/purge/scopes.ts';
+import type { Scope } from '../../../src/cache/projects.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until, type House } from './redis-house.ts';

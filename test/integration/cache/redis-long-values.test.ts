@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createFillOrder } from '../../../src/cache/fill-order.ts';
+import { createFillOrder } from '../../../src/cache/flights.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import type { ValueTier } from '../../../src/cache/shared-entries.ts';

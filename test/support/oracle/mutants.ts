@@ -59,10 +59,10 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'cache/cache.ts',
-        find: `memory.set(slot.key, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');`,
+        find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');`,
         put: `const late = epochs.held(query.scopes);
-    const lateKey = late === undefined ? slot.key : queryKey(query.parts, late);
-    memory.set(lateKey, latest, slot.digests(), query.fresh ? 'fresh' : 'usual');`,
+    const lateKey = late === undefined ? key : queryKey(query.parts, late);
+    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : 'usual');`,
       },
     ],
   },
@@ -100,14 +100,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a purge shares one that began before it came': {
     replacements: [
       {
-        file: 'cache/purge/shared-runs.ts',
+        file: 'cache/purge/purge.ts',
         find: `return begin(acted).finally(acted);`,
         put: `const run = begin(acted).finally(acted).finally(() => globalThis.begunRuns.delete(key));
     (globalThis.begunRuns ??= new Map()).set(key, run);
     return run;`,
       },
       {
-        file: 'cache/purge/shared-runs.ts',
+        file: 'cache/purge/purge.ts',
         find: `if (!acting.has(key)) return start(key, begin);`,
         put: `if (acting !== undefined) return globalThis.begunRuns?.get(key) ?? start(key, begin);`,
       },

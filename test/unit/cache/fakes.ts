@@ -1,17 +1,14 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/common/body-account.ts';
-import type { KnownNames } from '../../../src/cache/known-names.ts';
+import { type KnownNames, entryScopes } from '../../../src/cache/projects.ts';
 import type { Clock } from '../../../src/common/clock.ts';
-import { createOwnedTable } from '../../../src/common/owned-table.ts';
-import { createBodiesInUse } from '../../../src/cache/bodies-in-use.ts';
+import { createBodiesInUse, type MemoryTier } from '../../../src/cache/memory-tier.ts';
 import { createFlights } from '../../../src/cache/flights.ts';
-import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
 import type { Epochs } from '../../../src/freshness/freshness.ts';
-import { createQueryCache } from '../../../src/cache/cache.ts';
+import { createQueryCache, type QueryCache } from '../../../src/cache/cache.ts';
 import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import type { KeyParts } from '../../../src/cache/key.ts';
-import type { EngineAnswer, KnownAnswers, Query, QuerySession } from '../../../src/cache/query.ts';
-import { entryScopes } from '../../../src/cache/purge/scopes.ts';
+import type { EngineAnswer, Query, QuerySession } from '../../../src/cache/query.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
@@ -238,6 +235,8 @@ export const anyName: Pick<KnownNames, 'find'> = {
   find: (name) => ({ spelling: name, configured: false }),
 };
 
+export type KnownAnswers = Pick<QueryCache, 'recall' | 'bring' | 'gzipOf'>;
+
 /** The answers of a query cache whose engine is never asked, over these parts of it. */
 export function knownAnswers(options: {
   epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
@@ -254,9 +253,7 @@ export function knownAnswers(options: {
     epochs: {
       held: never,
       renew: never,
-      get pending() {
-        return never();
-      },
+      renewLater: never,
       owed: never,
       age: never,
       close: never,
@@ -272,12 +269,10 @@ export function knownAnswers(options: {
     entries: { peek: never, keep: never, ...options.entries },
     flights: createFlights({ clock, deadline: never }),
     sharedFlights: undefined,
-    unshareable: createOwnedTable(1),
     clock,
     random: never,
     purgeTakes: 0,
     maxEntry: never,
-    processSecret: '',
     account,
     inUse: createBodiesInUse(account),
     emit: never,

@@ -1,7 +1,14 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import type { KnownAnswers, KnownKey } from '../../../src/cache/query.ts';
+import type { KnownKey } from '../../../src/cache/query.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { checkpoint, handClock, knownAnswers, type Checkpoint, type HandClock } from './fakes.ts';
+import {
+  checkpoint,
+  handClock,
+  knownAnswers,
+  type Checkpoint,
+  type HandClock,
+  type KnownAnswers,
+} from './fakes.ts';
 import { answerWith } from './entries/session-documents.ts';
 
 const TTL = 1_000;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { createKnownNames, type KnownNames } from '../../../src/cache/known-names.ts';
+import { createKnownNames, type KnownNames } from '../../../src/cache/projects.ts';
 import { load } from '../config/fake-files.ts';
 import { handClock, type HandClock } from './fakes.ts';
 

@@ -185,7 +185,7 @@ describe('the place of a gateway that asks', () => {
       await quiet();
       expect(places.holder('key')).toBe('token 1');
     }
-    await entered.turn.end(storedAnswer({ engineMilliseconds: 60_000 }), true);
+    await entered.end(storedAnswer({ engineMilliseconds: 60_000 }), true);
     const { beats } = places;
     expect([places.holder('key'), jest.getTimerCount(), beats]).toEqual([undefined, 0, 30]);
   });
@@ -213,7 +213,7 @@ describe('the place of a gateway that asks', () => {
     jest.advanceTimersByTime(2_000);
     await quiet();
     expect([places.beats, jest.getTimerCount()]).toEqual([1, 0]);
-    await entered.turn.end(undefined, false);
+    await entered.end(undefined, false);
     expect(places.holder('key')).toBe('another');
   });
 
@@ -231,7 +231,7 @@ describe('the place of a gateway that asks', () => {
     await quiet();
     expect([places.beats, places.holder('key')]).toEqual([2, 'token 1']);
     places.reachable = false;
-    await entered.turn.end(storedAnswer(), true);
+    await entered.end(storedAnswer(), true);
     expect(events.map(({ type }) => type)).toEqual([
       'shared-flight',
       'redis-failed',

@@ -13,7 +13,7 @@ import { createRuntime, type Runtime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { createKnownNames } from '../../../src/cache/known-names.ts';
+import { createKnownNames } from '../../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { purgedScopes } from '../../../src/cache/projects.ts';
 import type { Purges } from '../../../src/cache/purge/purge.ts';
-import { purgedScopes } from '../../../src/cache/purge/scopes.ts';
 import type { Stale } from '../../../src/common/events.ts';
 import { createPurging } from '../../../src/compose/purges.ts';
 

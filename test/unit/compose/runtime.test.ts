@@ -12,7 +12,7 @@ import { createBodies, type Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { createKnownNames } from '../../../src/cache/known-names.ts';
+import { createKnownNames } from '../../../src/cache/projects.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { createEpochs } from '../../../src/freshness/freshness.ts';
-import { entryScopes, type Scope } from '../../../src/cache/purge/scopes.ts';
+import { entryScopes, type Scope } from '../../../src/cache/projects.ts';
 import { handStore, reading } from '../cache/purge/fake-epoch-stores.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
@@ -259,7 +259,7 @@ describe('a closed replica', () => {
   test('closes its store and settles nothing any more', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    epochs.pending.add(['project:a'], async () => {});
+    void epochs.renewLater(['project:a'], 'id');
     expect(jest.getTimerCount()).toBe(1);
     await epochs.close();
     expect(store.closed).toBe(true);
@@ -269,7 +269,7 @@ describe('a closed replica', () => {
   test('does not begin again when a try to settle fails after it was closed', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const { epochs, store } = setUp();
-    epochs.pending.add(['project:a'], () => epochs.renew(['project:a'], 'id'));
+    void epochs.renewLater(['project:a'], 'id');
     jest.runOnlyPendingTimers();
     await quiet();
     await epochs.close();

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { createLeaseNotes } from '../../../src/freshness/lease-notes.ts';
+import { createLeaseNotes } from '../../../src/freshness/memory-store.ts';
 import { handClock } from '../cache/fakes.ts';
 
 test('a lease that was made shorter or longer counts as both, for ten leases each', () => {

@@ -25,8 +25,7 @@ function setUp() {
     read.answer(reading(read.scopes, token));
     await quiet();
   };
-  const markPending = (scopes: readonly CacheScope[]) =>
-    epochs.pending.add(scopes, () => epochs.renew(scopes, 'id'));
+  const markPending = (scopes: readonly CacheScope[]) => void epochs.renewLater(scopes, 'id');
   return { store, epochs, errors, answerRead, markPending };
 }
 

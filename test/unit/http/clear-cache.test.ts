@@ -2,10 +2,14 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
-import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
+import type {
+  EngineClear,
+  PurgeOrder,
+  PurgeOutcome,
+  PurgeReceipt,
+} from '../../../src/cache/purge/purge.ts';
 import type { Stale } from '../../../src/common/events.ts';
-import type { EngineClear } from '../../../src/cache/purge/engine-clear.ts';
-import type { PurgeOrder, PurgeOutcome, PurgeReceipt } from '../../../src/cache/purge/purge.ts';
+import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
 import { send } from '../../support/http-client.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 

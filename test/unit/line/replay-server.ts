@@ -2,10 +2,14 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
-import { createBodiesInUse } from '../../../src/cache/bodies-in-use.ts';
-import { createGzipMaker, makeGzip, type GzipVariant } from '../../../src/cache/gzip.ts';
+import { createBodiesInUse } from '../../../src/cache/memory-tier.ts';
+import {
+  createGzipMaker,
+  makeGzip,
+  type GzipVariant,
+  type StoredAnswer,
+} from '../../../src/cache/stored-answer.ts';
 import type { GzipSource } from '../../../src/cache/query.ts';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
 import { bodyAccount, handClock } from '../cache/fakes.ts';

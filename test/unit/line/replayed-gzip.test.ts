@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
-import { makeGzip } from '../../../src/cache/gzip.ts';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import { makeGzip, type StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { until } from '../../support/http-client.ts';
 import { gate } from '../../support/stub-engine.ts';

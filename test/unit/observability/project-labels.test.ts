@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { createKnownNames, type KnownNames } from '../../../src/cache/known-names.ts';
+import { createKnownNames, type KnownNames } from '../../../src/cache/projects.ts';
 import { load } from '../config/fake-files.ts';
 import { anyName, bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 

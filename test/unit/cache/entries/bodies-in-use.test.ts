@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createBodiesInUse } from '../../../../src/cache/bodies-in-use.ts';
-import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
+import { createBodiesInUse, createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { bodyAccount, handClock, storedAnswer } from '../fakes.ts';
 
 const KEYS = ['one', 'two', 'three'];

@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { createGzipMaker } from '../../../../src/cache/gzip.ts';
-import type { GzipVariant } from '../../../../src/cache/gzip.ts';
-import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import {
+  createGzipMaker,
+  type GzipVariant,
+  type StoredAnswer,
+} from '../../../../src/cache/stored-answer.ts';
 import { gate } from '../../../support/stub-engine.ts';
 import { bodyAccount, quiet } from '../fakes.ts';
 import { answerWith } from './session-documents.ts';

@@ -9,8 +9,8 @@ import {
   gzipWithSession,
   makeGzip,
   type GzipVariant,
-} from '../../../../src/cache/gzip.ts';
-import { withSession } from '../../../../src/cache/stored-answer.ts';
+  withSession,
+} from '../../../../src/cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../../support/answers.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { answerWith, ENCODINGS, sessionIds } from './session-documents.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { makeGzip } from '../../../../src/cache/gzip.ts';
+import { makeGzip } from '../../../../src/cache/stored-answer.ts';
 import { engineAnswer, handClock, queryOf, rowset } from '../fakes.ts';
 import { fakeEngine, replica } from '../purge/replica.ts';
 

@@ -52,9 +52,9 @@ describe('a body that is kept keeps nothing else in memory', () => {
           length,
           sealer,
         );
-        if (!found.ok) throw new Error(found.why);
-        expect(found.answer.body).toEqual(body);
-        expect(beside(found.answer.body)).toBeLessThan(64);
+        if (typeof found === 'string') throw new Error(found);
+        expect(found.body).toEqual(body);
+        expect(beside(found.body)).toBeLessThan(64);
       }
     },
   );

@@ -21,9 +21,9 @@ const open = (value: Buffer, by = sealer, key = KEY) => decodeEntry(key, value, 
 
 describe('a sealed entry', () => {
   test('brings back its answer to all who have the key', async () => {
-    expect(await open(await sealed(), createSealer(SECRET))).toEqual({ ok: true, answer: ANSWER });
+    expect(await open(await sealed(), createSealer(SECRET))).toEqual(ANSWER);
     const long = { ...ANSWER, body: Buffer.alloc(50_000, '<Cell/>') };
-    expect(await open(await sealed(long))).toEqual({ ok: true, answer: long });
+    expect(await open(await sealed(long))).toEqual(long);
   });
 
   test('shows nothing of body, type and epochs', async () => {
@@ -39,16 +39,16 @@ describe('a sealed entry', () => {
   test('is a miss under another key, and without one', async () => {
     const value = await sealed();
     const another = createSealer(`${SECRET}.`);
-    expect(await open(value, another)).toEqual({ ok: false, why: 'sealed otherwise' });
-    expect(await open(value, NO_SEALER)).toEqual({ ok: false, why: 'sealed' });
+    expect(await open(value, another)).toBe('sealed otherwise');
+    expect(await open(value, NO_SEALER)).toBe('sealed');
   });
 
   test('is asked for where there is a key: nobody can plant a plain one', async () => {
     const planted = await encodeEntry(KEY, ANSWER, TOKENS, NO_SEALER);
-    expect(await open(planted)).toEqual({ ok: false, why: 'not sealed' });
+    expect(await open(planted)).toBe('not sealed');
     // Nor one that says that it is sealed.
     planted.writeUInt8(planted.readUInt8(5) | 0x80, 5);
-    expect(await open(planted)).toEqual({ ok: false, why: 'sealed otherwise' });
+    expect(await open(planted)).toBe('sealed otherwise');
   });
 
   test('is refused when any one byte is another, also of its plain head', async () => {
@@ -57,26 +57,26 @@ describe('a sealed entry', () => {
       for (const flip of [1, 0x80, 0xff]) {
         const spoilt = Buffer.from(value);
         spoilt.writeUInt8(spoilt.readUInt8(at) ^ flip, at);
-        expect(await open(spoilt)).toMatchObject({ ok: false });
+        expect(await open(spoilt)).toEqual(expect.any(String));
       }
     }
   });
 
   test('cannot be moved to another key, nor to another moment', async () => {
     const value = await sealed();
-    expect(await open(value, sealer, OTHER_KEY)).toEqual({ ok: false, why: 'another key' });
+    expect(await open(value, sealer, OTHER_KEY)).toBe('another key');
     const moved = Buffer.from(value);
     Buffer.from(OTHER_KEY, 'base64url').copy(moved, 16);
-    expect(await open(moved, sealer, OTHER_KEY)).toEqual({ ok: false, why: 'sealed otherwise' });
+    expect(await open(moved, sealer, OTHER_KEY)).toBe('sealed otherwise');
     const younger = Buffer.from(value);
     younger.writeBigUInt64BE(BigInt(ANSWER.requestedAt + 1_000), 8);
-    expect(await open(younger)).toEqual({ ok: false, why: 'sealed otherwise' });
+    expect(await open(younger)).toBe('sealed otherwise');
   });
 
   test('is refused when it was cut at any place', async () => {
     const value = await sealed();
     for (let length = 0; length < value.length; length += 1) {
-      expect(await open(value.subarray(0, length))).toMatchObject({ ok: false });
+      expect(await open(value.subarray(0, length))).toEqual(expect.any(String));
     }
   });
 });
@@ -89,7 +89,7 @@ describe('an entry of an older version', () => {
     const value = Buffer.from(base64, 'base64');
     expect(value.length).toBeGreaterThan(200);
     for (const by of [NO_SEALER, sealer]) {
-      expect(await open(value, by, OLD_KEY)).toEqual({ ok: false, why: 'another version' });
+      expect(await open(value, by, OLD_KEY)).toBe('another version');
     }
   });
 
@@ -121,7 +121,7 @@ describe('the head of an entry', () => {
   test('has room for more epochs than a request can have, and says so beyond', async () => {
     const tokens = (count: number) => Array.from({ length: count }, (_, i) => `token ${i}`);
     const most = await encodeEntry(KEY, ANSWER, tokens(64), sealer);
-    expect(await open(most)).toEqual({ ok: true, answer: ANSWER });
+    expect(await open(most)).toEqual(ANSWER);
     await expect(encodeEntry(KEY, ANSWER, tokens(65), sealer)).rejects.toThrow('64 epochs');
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { createBodyAccount } from '../../../../src/common/body-account.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { createFillOrder } from '../../../../src/cache/fill-order.ts';
+import { createFillOrder } from '../../../../src/cache/flights.ts';
 import { createSharedEntries, LONG, LONGEST_VALUE } from '../../../../src/cache/shared-entries.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from '../fakes.ts';

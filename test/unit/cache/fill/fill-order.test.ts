@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createFillOrder, type OrderedFill } from '../../../../src/cache/fill-order.ts';
+import { createFillOrder, type OrderedFill } from '../../../../src/cache/flights.ts';
 import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';

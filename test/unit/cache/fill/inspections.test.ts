@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { createInspections } from '../../../../src/cache/inspections.ts';
+import { createInspections } from '../../../../src/cache/fill.ts';
 import type { RefusalReason } from '../../../../src/common/reasons.ts';
 import { sizes } from '../../../support/sizes.ts';
 

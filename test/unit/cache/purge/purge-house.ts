@@ -1,11 +1,14 @@
+import { createPurgeLog, type PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
+import {
+  type CachePurges,
+  createPurges,
+  type EngineClear,
+} from '../../../../src/cache/purge/purge.ts';
 import type { GatewayEvent, Stale } from '../../../../src/common/events.ts';
-import type { EngineClear } from '../../../../src/cache/purge/engine-clear.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
-import { createPurges, type CachePurges } from '../../../../src/cache/purge/purge.ts';
-import { createMemoryPurgeLog, type PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
 import { gate } from '../../../support/stub-engine.ts';
+import { handClock, type HandClock, quiet } from '../fakes.ts';
 import { handStore, type HandStore } from './fake-epoch-stores.ts';
-import { handClock, quiet, type HandClock } from '../fakes.ts';
 
 interface PurgeHouse extends CachePurges {
   readonly store: HandStore;
@@ -50,7 +53,7 @@ export function purgeHouse(
   const wake = gate();
   const leases = gate();
   const cleared = { times: 0 };
-  const log = createMemoryPurgeLog();
+  const log = createPurgeLog();
   const engine: PurgeHouse['engine'] = { asked: [] };
   let ids = 0;
   const purges = createPurges({

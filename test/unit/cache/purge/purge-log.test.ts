@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
-  createMemoryPurgeLog,
-  createSharedPurgeLog,
+  createPurgeLog,
   readPurgeRecord,
   type PurgeLines,
   type PurgeRecord,
@@ -24,20 +23,20 @@ function purge(at: number, changed: Partial<PurgeRecord> = {}): PurgeRecord {
 
 describe('the log of a gateway that is alone', () => {
   test('gives the latest first, and no more than asked for', async () => {
-    const log = createMemoryPurgeLog();
+    const log = createPurgeLog();
     for (const at of [1, 2, 3]) await log.add(purge(at));
     expect(await log.latest(2)).toEqual({ complete: true, purges: [purge(3), purge(2)] });
   });
 
   test('gives the one first that was added later, of two in one millisecond', async () => {
-    const log = createMemoryPurgeLog();
+    const log = createPurgeLog();
     await log.add(purge(1, { id: 'first' }));
     await log.add(purge(1, { id: 'second' }));
     expect((await log.latest(9)).purges.map(({ id }) => id)).toEqual(['second', 'first']);
   });
 
   test('holds a thousand and forgets the oldest', async () => {
-    const log = createMemoryPurgeLog();
+    const log = createPurgeLog();
     for (let at = 1; at <= 1_001; at += 1) await log.add(purge(at));
     const { purges } = await log.latest(5_000);
     expect([purges.length, purges.at(-1)?.at]).toEqual([1_000, 2]);
@@ -66,8 +65,7 @@ function sharedLines() {
 
 function gateway(lines: PurgeLines) {
   const errors: unknown[] = [];
-  const own = createMemoryPurgeLog();
-  const log = createSharedPurgeLog({ lines, own, onError: (error) => errors.push(error) });
+  const log = createPurgeLog(lines, (error) => errors.push(error));
   return { ...log, errors };
 }
 

@@ -5,18 +5,19 @@ import type { GatewayEvent } from '../../../../src/common/events.ts';
 import type { FreshnessStore } from '../../../../src/freshness/freshness-store.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
 import { aloneStore, createMemoryStore } from '../../../../src/freshness/memory-store.ts';
-import { createBodiesInUse } from '../../../../src/cache/bodies-in-use.ts';
-import type { ClearEngines } from '../../../../src/cache/purge/engine-clear.ts';
+import {
+  createBodiesInUse,
+  createMemoryTier,
+  type MemoryTier,
+} from '../../../../src/cache/memory-tier.ts';
+import { type ClearEngines, createPurges, type Purge } from '../../../../src/cache/purge/purge.ts';
 import { createFlights, type Flights } from '../../../../src/cache/flights.ts';
-import { createMemoryPurgeLog } from '../../../../src/cache/purge/purge-log.ts';
-import { createMemoryTier, type MemoryTier } from '../../../../src/cache/memory-tier.ts';
-import { createPurges, type Purge } from '../../../../src/cache/purge/purge.ts';
+import { createPurgeLog } from '../../../../src/cache/purge/purge-log.ts';
 import { createQueryCache, type QueryCache } from '../../../../src/cache/cache.ts';
 import type { EngineAnswer, Query } from '../../../../src/cache/query.ts';
 import { createSharedEntries } from '../../../../src/cache/shared-entries.ts';
 import { createSharedFlights, type FlightPlaces } from '../../../../src/cache/shared-flights.ts';
 import type { ValueTier } from '../../../../src/cache/shared-entries.ts';
-import { createOwnedTable } from '../../../../src/common/owned-table.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
 import { type FakeClient, fakeClient } from '../fake-client.ts';
@@ -106,11 +107,9 @@ export function replica(
         longestWait: () => FLIGHT_DEADLINE,
         emit,
       }),
-    unshareable: createOwnedTable(100),
     random: options.random ?? (() => 0.5),
     purgeTakes: store === undefined ? 0 : lease,
     maxEntry: () => maxEntry,
-    processSecret: 'of this process',
     account,
     inUse,
   });
@@ -118,7 +117,7 @@ export function replica(
     epochs,
     clearMemory: memory.clear,
     engineClearing: { clear: options.clearEngines ?? (async () => []), asksAsCaller: () => false },
-    log: createMemoryPurgeLog(),
+    log: createPurgeLog(),
     clock,
     sleep: options.purgeSleep ?? (async (milliseconds) => clock.advance(milliseconds)),
     newId: () => 'id',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { entryScopes, projectScope, purgedScopes } from '../../../../src/cache/purge/scopes.ts';
+import { entryScopes, projectScope, purgedScopes } from '../../../../src/cache/projects.ts';
 import { sizes } from '../../../support/sizes.ts';
 
 const SAME_PROJECT: readonly (readonly [what: string, ...spellings: string[]])[] = [

@@ -1,22 +1,23 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { startDataEngine, type DataEngine } from '../integration/cache/gateways.ts';
 import { until } from '../integration/cache/redis-house.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { send } from '../support/http-client.ts';
 import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { sampled } from '../support/sizes.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 let engine: DataEngine;
 const open: { close(): Promise<void> }[] = [];
 
-beforeEach(async () => {
+beforeAll(async () => {
   engine = await startDataEngine();
 });
 afterEach(async () => {
   for (const one of open.splice(0).toReversed()) await one.close();
-  await engine?.close();
 });
+afterAll(() => engine?.close());
 
 async function opened<T extends { close(): Promise<void> }>(starting: Promise<T>): Promise<T> {
   const one = await starting;
@@ -94,7 +95,7 @@ describe('a purge that Redis did not confirm', () => {
   }
   const done = (told: Told) => resultsOf(told).includes('cleared');
 
-  test('is in its own log as owed, and in that of all gateways as cleared when it was done', async () => {
+  async function doneAtLast() {
     const { cutOff, other, hole } = await owing();
     const meanwhile = await log(cutOff);
     expect([meanwhile.complete, resultsOf(meanwhile)]).toEqual([false, ['owed']]);
@@ -114,9 +115,9 @@ describe('a purge that Redis did not confirm', () => {
       ({ complete }) => complete,
     );
     expect(own).toEqual(told);
-  });
+  }
 
-  test('is done and told once by the cache of a configuration that was loaded meanwhile', async () => {
+  async function doneAfterReload() {
     const { cutOff, other, hole, url } = await owing();
     await cutOff.reload(settings(url, { ttl: '11h' }));
     await hole.set('forward');
@@ -126,7 +127,14 @@ describe('a purge that Redis did not confirm', () => {
       ({ complete }) => complete,
     );
     expect(resultsOf(told)).toEqual(['cleared']);
-  });
+  }
+
+  test.each(
+    sampled([
+      ['is in its own log as owed, and in that of all gateways when it was done', doneAtLast],
+      ['is done and told once also when a configuration is loaded meanwhile', doneAfterReload],
+    ] as const),
+  )('%s', (_what, run) => run());
 });
 
 describe('a gateway that is alone', () => {

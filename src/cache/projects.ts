@@ -1,0 +1,193 @@
+import type { Clock } from '../common/clock.ts';
+import type { Stale } from '../common/events.ts';
+import { foldObjectName, isLongName } from '../common/fold-case.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
+import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
+import type { CacheScope } from '../freshness/freshness-store.ts';
+import type { NamedCubes } from '../xmla/request/named-objects.ts';
+
+/**
+ * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to.
+ * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
+ * and so is renewed by every purge. What has a name that is too long belongs there too.
+ */
+export type Scope = CacheScope;
+
+/**
+ * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
+ * same project share one scope: purging too much is safe, purging too little is not.
+ */
+export function projectScope(name: string): Scope {
+  if (isLongName(name)) return 'unassigned';
+  return `project:${foldObjectName(name)}`;
+}
+
+/** The scopes that a purge renews in one atomic step. */
+export function purgedScopes(stale: Stale): readonly Scope[] {
+  // A name that is too long may be another spelling of one under which entries are kept.
+  if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
+  return [projectScope(stale.project), 'unassigned'];
+}
+
+/**
+ * The scopes of an entry.
+ * @param projects every project that the request names: path, Catalog property, catalog restrictions
+ * @param spans whether its answer may hold data of projects that it does not name
+ */
+export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
+  const unassigned = spans || projects.length === 0 ? (['unassigned'] as const) : [];
+  return [...new Set<Scope>(['everything', ...projects.map(projectScope), ...unassigned])].sort();
+}
+
+export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
+
+/** Users who share by roles are fewer than everyone. */
+const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
+
+interface ProjectPolicy {
+  readonly cache: 'on' | 'off';
+  /** Milliseconds. */
+  readonly ttl: number;
+  readonly share: CacheShare;
+  /** The cubes whose data is not cached under it, folded. */
+  readonly uncached: ReadonlySet<string>;
+}
+
+/**
+ * What the configuration says of a query that names these projects: the strictest of all that is said of any
+ * of them. Where it may answer for projects that it does not name, and where no configured project is named,
+ * the general section counts too. Project names are compared as purges do; of configured ones that count as the same
+ * all are named.
+ *
+ * The cache is off too where the answer may hold data of a cube that is off in any of these projects; a query
+ * that leaves open which cubes it reads may hold data of all of them. A cube that is on in a project whose
+ * cache is off stays off: the name of a cube switches caching off, never on.
+ */
+export function projectPolicy(
+  config: Pick<Config, 'cache' | 'projects'>,
+): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
+  const alike = Map.groupBy(config.projects, ([name]) => projectScope(name));
+  const byScope = new Map(
+    [...alike].map(([scope, named]) => [scope, strictest(named.map(([, one]) => policyOf(one)))]),
+  );
+  const { ttl, share } = config.cache;
+  const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
+  // An answer that spans projects may hold data of one whose cache is off.
+  const spanning = strictest([general, ...byScope.values()]);
+
+  return (projects, spans, cubes) => {
+    const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
+    const [first = general] = policies;
+    const isOne = policies.every((other) => other === first);
+    const { uncached, ...policy } = spans ? spanning : isOne ? first : strictest(policies);
+    return mayRead(cubes, uncached) ? { ...policy, cache: 'off' } : policy;
+  };
+}
+
+function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
+  const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
+  return { cache, ttl, share, uncached: new Set(off.map(foldObjectName)) };
+}
+
+function mayRead({ cubes, certain }: NamedCubes, uncached: ReadonlySet<string>): boolean {
+  if (uncached.size === 0) return false;
+  return !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
+}
+
+function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
+  const shares = new Set(policies.map(({ share }) => share));
+  return {
+    cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
+    ttl: Math.min(...policies.map(({ ttl }) => ttl)),
+    share: STRICTEST_FIRST.find((share) => shares.has(share)) ?? 'user',
+    uncached: new Set(policies.flatMap(({ uncached }) => [...uncached])),
+  };
+}
+
+const HOUR = 3_600_000;
+/** For names, and for users whose new names are counted (bytes). */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** What an entry of these tables takes beside its texts (bytes, rounded up). */
+const ENTRY_OVERHEAD = 300;
+
+/** A name that is no invention. */
+export interface KnownName {
+  /** As the configuration spells it, or the first request that the engine answered. */
+  readonly spelling: string;
+  readonly configured: boolean;
+}
+
+/**
+ * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
+ * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
+ * are one name. It counts for the user who named it first, so that no user's names drive out those of others.
+ */
+export type KnownNames = ReturnType<typeof createKnownNames>;
+
+export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
+  let limit = Infinity;
+  let configured: ReadonlyMap<Scope, KnownName> = new Map();
+  /** Who named it first, and in which spelling the engine answered it; undefined as long as it did not. */
+  const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
+    MAX_BYTES,
+    (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
+  );
+  /** The new names of each user, from the first one on for an hour. */
+  const charges = createOwnedTable<{ since: number; count: number }>(
+    MAX_BYTES,
+    (user) => 2 * user.length + ENTRY_OVERHEAD,
+  );
+
+  /** The new ones of the names, and what is charged to the user with them; undefined when that is too much. */
+  function charge(user: string, names: readonly string[]) {
+    const scopes = [...new Set(names.map(projectScope))];
+    const added = scopes.filter((scope) => !configured.has(scope) && !named.get(scope));
+    const now = clock.now();
+    const before = charges.get(user);
+    const { since, count } =
+      before !== undefined && now - before.since < HOUR ? before : { since: now, count: 0 };
+    const isTooMuch = added.length > 0 && count + added.length > limit;
+    return isTooMuch ? undefined : { added, charged: { since, count: count + added.length } };
+  }
+
+  return {
+    /** Takes over the names of a configuration, and how many new ones a user may name within an hour. */
+    configure({ projects, limits }: Pick<Config, 'projects' | 'limits'>): void {
+      limit = limits.names_per_user;
+      const names = [...projects.keys()];
+      configured = new Map(
+        names.map((name) => [projectScope(name), { spelling: name, configured: true }]),
+      );
+    },
+    /**
+     * Whether something may be kept under all of these names. New ones are charged to the user: not those of the
+     * configuration, those that the engine has answered, and those that were charged to any user before. Nothing is
+     * given back, since an engine may answer a name that it does not know with an empty rowset. A user whose new names
+     * are too many is charged none.
+     */
+    admit(user: string, names: readonly string[]): boolean {
+      const next = charge(user, names);
+      if (next === undefined) return false;
+      if (next.added.length > 0) charges.set(user, user, next.charged);
+      for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
+      return true;
+    },
+    /** The same for a request that is not sent: nothing is charged. */
+    wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
+    /** Notes that the engine answered a request with these names, and not with a Fault. */
+    answered(names: readonly string[]): void {
+      for (const name of names) {
+        const scope = projectScope(name);
+        const { user, spelling } = named.get(scope) ?? { user: '', spelling: undefined };
+        if (spelling === undefined) named.set(scope, user, { user, spelling: name });
+      }
+    },
+    /** Undefined where neither the configuration holds it nor the engine has answered it. */
+    find(name: string): KnownName | undefined {
+      const scope = projectScope(name);
+      const spelling = named.get(scope)?.spelling;
+      const answered = spelling === undefined ? undefined : { spelling, configured: false };
+      return configured.get(scope) ?? answered;
+    },
+  };
+}
