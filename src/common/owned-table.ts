@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 const SHARE = 1 / 4;
 
 /** Values by name, each of an owner. */
-export type OwnedTable<V> = ReturnType<typeof createOwnedTable<V>>;
+type OwnedTable<V> = ReturnType<typeof createOwnedTable<V>>;
 
 /**
  * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that
