@@ -3,9 +3,6 @@ import { LRUCache } from 'lru-cache';
 /** The part of a table that one owner may take. */
 const SHARE = 1 / 4;
 
-/** Values by name, each of an owner. */
-type OwnedTable<V> = ReturnType<typeof createOwnedTable<V>>;
-
 /**
  * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that
  * has more than a quarter of the table; else of all. So no owner drops what others use by taking ever more.
