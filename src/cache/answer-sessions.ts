@@ -29,7 +29,8 @@ export function tellSessions(
 
   return (piece) => {
     const first = tell(sessionHeader(head));
-    if (piece !== undefined) reader.write(piece);
+    if (piece === undefined) reader.end();
+    else reader.write(piece);
     return first === undefined ? tell(reader.id) : first.then(() => tell(reader.id));
   };
 }
@@ -69,6 +70,12 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
       watch.write(bytes);
       reader.id = watch.session?.id;
       reader.done = watch.headerRead;
+    },
+    /** Behind the last byte: what was cut into many pieces may be read only now. */
+    end(): void {
+      if (reader.done) return;
+      watch?.end();
+      reader.id = watch?.session?.id;
     },
   };
   return reader;

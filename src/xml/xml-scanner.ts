@@ -56,6 +56,8 @@ const DEEPEST = 200;
 const MOST_WAITING = 4;
 /** What waits for its end is looked at so often, and from then on when twice as much of it is there. */
 const MOST_LOOKS = 16;
+/** Nothing that waits is over before one of these: a tag or section, a reference, the start of a CDATA section. */
+const ENDS = [...'>;['].map((end) => end.charCodeAt(0));
 
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
 
@@ -283,7 +285,8 @@ export class XmlScanner {
   #readOn(chunk: Buffer): void {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
-    if (this.#looks < MOST_LOOKS || this.#heldSize >= 2 * this.#lookedAt) {
+    const mayEnd = this.#looks < MOST_LOOKS && ENDS.some((end) => chunk.includes(end));
+    if (mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
       this.#look(Buffer.concat([...this.#held, chunk]));
     } else this.#held.push(Buffer.from(chunk));
   }

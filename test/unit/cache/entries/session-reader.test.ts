@@ -63,6 +63,15 @@ test.each([1, 2, 3, 5, 6, 7, 8])('a session is found in pieces of %i bytes', (le
   expect(reader.id).toBe('one');
 });
 
+test('a session whose tag holds many ends of tags is found behind the last byte at the latest', () => {
+  const ends = '>'.repeat(60);
+  const text = `<s:Envelope xmlns:s="${SOAP}"><s:Header><Session xmlns="${XMLA}" x="${ends}" SessionId="one"/></s:Header><s:Body/></s:Envelope>`;
+  const reader = sessionReader({ headers: { 'content-type': 'text/xml' } });
+  for (const byte of Buffer.from(text)) reader.write(Buffer.of(byte));
+  reader.end();
+  expect(reader.id).toBe('one');
+});
+
 test('nothing is waited for behind the first 64 KiB of an answer that names no session', () => {
   const reader = sessionReader({ headers: { 'content-type': 'text/xml' } });
   const piece = Buffer.alloc(16 * 1024, 'x');
