@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import { LEASE_MARGIN, type Clock } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
+import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
 import type {
   FreshnessStore,
   SessionCall,
   SessionRecord,
   SessionReply,
 } from '../freshness/freshness-store.ts';
-import { createLeaseCache } from '../freshness/lease-cache.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
