@@ -1,5 +1,5 @@
 import type { Permissions, Principal } from '../auth/authenticator.ts';
-import type { Clock } from '../common/clock.ts';
+import { inTime, type Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Touch } from '../engine/engine.ts';
@@ -244,23 +244,19 @@ export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
 
   /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
-    const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
-    const timer = setTimeout(resolve, PATIENCE, undefined).unref();
     // Bound to no client: others ride on it, and its answer counts when all of them have gone.
     const { signal } = new AbortController();
-    void engine
+    const answered = engine
       .touch({ ...addressee, replica: record.replica }, name.id, signal)
       .then(async (answer) => {
         if (answer.kind === 'alive') sessions.forwarded(name, record);
         if (answer.kind === 'fault') await sessions.end(name);
-        resolve(answer);
+        return answer;
       })
-      .finally(() => {
-        clearTimeout(timer);
-        underWay.delete(key);
-      });
-    underWay.set(key, promise);
-    return promise;
+      .finally(() => underWay.delete(key));
+    const soon = inTime(answered, PATIENCE, () => new Error('late')).catch(() => undefined);
+    underWay.set(key, soon);
+    return soon;
   }
 
   /**
