@@ -10,6 +10,7 @@ import type { Emit } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
@@ -23,15 +24,12 @@ import {
 } from './understand.ts';
 
 /** What was understood of requests that begin alike. */
-export interface KnownHead {
+export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   /** Tells heads apart in the names of what is known under them. */
   readonly id: number;
   readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
-  /** Where its sessions live, and how long the engine keeps an idle one (ms); undefined: for ever. */
-  readonly place: string;
-  readonly sessionIdle: number | undefined;
   readonly wishes: Wishes;
 }
 
@@ -41,7 +39,7 @@ interface FoundAnswer {
   /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
   readonly roles: string | undefined;
   /** What the session of the request was then; undefined without a session. */
-  readonly session: { readonly profile: string; readonly catalog: string | null } | undefined;
+  readonly session: SessionRecord | undefined;
 }
 
 /** What was understood of requests that are alike but for ids. */
@@ -122,8 +120,9 @@ export function createMemo(options: {
       id: noted,
       path: { kind: 'xmla', ...address },
       login,
+      // Not all of it, which may hold credentials.
       place: destination.place,
-      sessionIdle: destination.settings.session_idle,
+      settings: destination.settings,
       wishes: wishesOf(headers),
     });
     return undefined;
@@ -152,7 +151,7 @@ export function createMemo(options: {
   }
 
   function isSessionAlike(
-    { login, place, sessionIdle }: KnownHead,
+    { login, place, settings }: KnownHead,
     id: string | undefined,
     before: FoundAnswer['session'],
   ): boolean {
@@ -162,7 +161,7 @@ export function createMemo(options: {
     const { principal, dirty, profile, catalog } = found.record;
     const isOwn = principal === login.principal.name && !dirty;
     const isAlike = profile === before.profile && catalog === before.catalog;
-    return isOwn && isAlike && !isTouchDue(found.record, sessionIdle, clock.wall());
+    return isOwn && isAlike && !isTouchDue(found.record, settings.session_idle, clock.wall());
   }
 
   return {
@@ -198,12 +197,8 @@ export function createMemo(options: {
       const hasNoRoles = byRoles && identity === ownIdentity(provider, handled.principal.name);
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      const { profile, catalog = null } = session?.record ?? {};
-      await note(head, handled, {
-        key,
-        roles: byRoles ? identity : undefined,
-        session: profile === undefined ? undefined : { profile, catalog },
-      });
+      const roles = byRoles ? identity : undefined;
+      await note(head, handled, { key, roles, session: session?.record });
     },
     /** Notes a request that goes past the cache, when it comes again. Never rejects. */
     async rememberPassing(handled: Handled): Promise<void> {
