@@ -23,7 +23,7 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-/** What was understood of requests that begin alike. */
+/** What was understood of requests that begin alike, and where their sessions live. */
 export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   /** Tells heads apart in the names of what is known under them. */
   readonly id: number;
@@ -259,6 +259,8 @@ interface Template {
   readonly session: string | undefined;
 }
 
+const IGNORED = [...IGNORED_PROPERTIES].join('|');
+
 /**
  * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
  * those of numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
@@ -266,7 +268,7 @@ interface Template {
  * What looks like a gap may stand anywhere: see {@link provenTemplate}.
  */
 const GAP = new RegExp(
-  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
   'g',
 );
 const NUMBER = /^[0-9]{1,10}$/;

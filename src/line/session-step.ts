@@ -157,8 +157,8 @@ export async function enterSession(
   const { catalog } = catalogOf(asked);
   if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
   const profile = extendProfile(known.record.profile, catalog);
-  const found = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
-  if (found.kind === 'unavailable') throw sessionUnavailable();
+  const done = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
+  if (!done) throw sessionUnavailable();
   return step;
 }
 
