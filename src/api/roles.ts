@@ -1,4 +1,4 @@
-import { LEASE_MARGIN } from '../common/clock.ts';
+import { LEASE_MARGIN } from '../common/leases.ts';
 import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
 import {

@@ -1,5 +1,6 @@
 import { createGate, type Gate } from '../common/body-account.ts';
-import { type Clock, leaseHolds, leaseStart, type LeaseStart } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../common/leases.ts';
 import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 

@@ -1,4 +1,3 @@
-import { systemClock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 
 export type Gate = ReturnType<typeof createGate>;
@@ -201,13 +200,13 @@ export function createBodyAccount(
 
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
-      const since = systemClock.now();
+      const since = performance.now();
       await waitIn(user.queue, { own, bytes }, signal, {
         after: patience,
         error: () => overloaded('No memory came free in time; try again.'),
         gaveUp: serve,
       });
-      patience -= systemClock.now() - since;
+      patience -= performance.now() - since;
     }
 
     /** Keeps no more than so many bytes. */

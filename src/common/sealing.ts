@@ -4,16 +4,7 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
  * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
  * context only, so that one value cannot be put in the place of another.
  */
-export interface Sealer {
-  readonly kind: 'none' | 'aes-256-gcm';
-  /** A new random nonce every time. */
-  seal(plain: Buffer, context: Buffer | string): Buffer;
-  /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
-  open(sealed: Buffer, context: Buffer | string): Buffer | undefined;
-  /** Equal texts of one context give equal sealed texts, for those who only compare them. */
-  sealText(text: string, context: string): string;
-  openText(sealed: string, context: string): string | undefined;
-}
+export type Sealer = ReturnType<typeof createSealer>;
 
 /** Leaves everything as it is. */
 export const NO_SEALER: Sealer = {
@@ -43,7 +34,7 @@ const TAG = 16;
  *
  * @param secret the text of the configuration; it should have 128 bits of chance in it, since it is not stretched
  */
-export function createSealer(secret: string): Sealer {
+export function createSealer(secret: string) {
   const sealKey = derivedKey(secret, 'seal');
   const textKey = derivedKey(secret, 'seal text');
   const nonceKey = derivedKey(secret, 'nonce of a text');
@@ -57,16 +48,20 @@ export function createSealer(secret: string): Sealer {
   }
 
   return {
-    kind: 'aes-256-gcm',
-    seal: (plain, context) => encrypt(sealKey, randomBytes(NONCE), plain, context),
-    open: (sealed, context) => decrypt(sealKey, sealed, context),
-    sealText(text, context) {
+    kind: CIPHER as typeof CIPHER | 'none',
+    /** A new random nonce every time. */
+    seal: (plain: Buffer, context: Buffer | string) =>
+      encrypt(sealKey, randomBytes(NONCE), plain, context),
+    /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
+    open: (sealed: Buffer, context: Buffer | string) => decrypt(sealKey, sealed, context),
+    /** Equal texts of one context give equal sealed texts, for those who only compare them. */
+    sealText(text: string, context: string): string {
       if (!text.isWellFormed())
         throw new RangeError('a text with half a surrogate pair has no UTF-8');
       const sealed = encrypt(textKey, textNonce(text, context), Buffer.from(text), context);
       return sealed.toString('base64url');
     },
-    openText(sealed, context) {
+    openText(sealed: string, context: string): string | undefined {
       const bytes = Buffer.from(sealed, 'base64url');
       // The decoder skips what it does not know, so several texts would mean these bytes.
       if (bytes.toString('base64url') !== sealed) return undefined;

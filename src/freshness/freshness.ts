@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import type { CacheScope, FreshnessStore } from './freshness-store.ts';
-import { createLeaseCache } from './lease-cache.ts';
+import { createLeaseCache } from '../common/leases.ts';
 
 /** The tokens under which a look-up or a fill runs. Taken before the engine is asked, never after. */
 export interface CapturedEpochs {

@@ -3,7 +3,6 @@ import { setImmediate as waitForTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
 import type { RequestShare } from '../common/body-account.ts';
-import { systemClock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import { announcedLength } from './request-head.ts';
 
@@ -163,7 +162,7 @@ function watchPace(
 
   function countWait(): void {
     if (waitsSince === undefined) return;
-    const now = systemClock.now();
+    const now = performance.now();
     waited += now - waitsSince;
     waitsSince = now;
   }
@@ -192,7 +191,7 @@ function watchPace(
       isFirst = false;
     },
     async exceptFor(wait: Promise<void>): Promise<void> {
-      waitsSince = systemClock.now();
+      waitsSince = performance.now();
       await wait;
       countWait();
       waitsSince = undefined;

@@ -6,16 +6,8 @@ import { refuseDelegation } from '../http/request-head.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { QueryOf } from './query.ts';
-import { isPurgedAfter, judgeSession, type PurgeOptions } from './session-step.ts';
-import {
-  destinationOf,
-  type EngineOf,
-  projectsNamed,
-  refuseOtherIdentity,
-  understand,
-  type UnderstoodRequest,
-  withTooManyNames,
-} from './understand.ts';
+import { judge, type PurgeOptions } from './session-step.ts';
+import { destinationOf, type EngineOf, understand } from './understand.ts';
 
 /**
  * Explains what would become of a request by the steps of the handler, less those that change a session, ask an engine
@@ -31,23 +23,21 @@ export function createExplanation(
   },
 ): ExplainXmla {
   const { names, queryOf, cache, sessions } = options;
+  const judging = { ...options, find: sessions.peek, admit: names.wouldAdmit };
 
   return async function explain({ headers, body, project, search, principal }) {
     refuseDelegation(headers, search);
     const user = principal.name;
     const destination = destinationOf(options.engineOf(project), { project, search }, user);
-    let asked: UnderstoodRequest;
+    let judgement: Awaited<ReturnType<typeof judge>>;
     try {
-      asked = await understand(headers, body, destination);
-      refuseOtherIdentity(asked);
+      const read = await understand(headers, body, destination);
+      judgement = await judge(read, destination, principal, judging);
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       return { classification: { decision: 'refused', reason: error.reason, why: error.message } };
     }
-    if (!names.wouldAdmit(user, projectsNamed(asked, project))) asked = withTooManyNames(asked);
-    const purges = isPurgedAfter(asked, principal, options);
-    const finding = { sessions: { find: sessions.peek }, purges };
-    const step = await judgeSession(asked, destination, principal, finding);
+    const { asked, judged: step } = judgement;
     if (step === 'refuse') {
       return { classification: { decision: 'refused', reason: 'unknown-session' } };
     }

@@ -15,7 +15,7 @@ import { createExplanation } from './explain.ts';
 import { createMemo, type Handled, inSession, type Known, type KnownHead } from './memo.ts';
 import { createPass } from './pass.ts';
 import { createQueryOf } from './query.ts';
-import { createKeepAlive, enterSession, isPurgedAfter, judgeSession } from './session-step.ts';
+import { createKeepAlive, enterSession, judge } from './session-step.ts';
 import {
   type AskedPath,
   checkHead,
@@ -23,10 +23,7 @@ import {
   createOwnTurns,
   destinationOf,
   errorShape,
-  projectsNamed,
-  refuseOtherIdentity,
   understand,
-  withTooManyNames,
 } from './understand.ts';
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
@@ -51,13 +48,14 @@ export function createXmlaHandler(
       work: { readonly begin: () => void; readonly end: () => void };
     },
 ) {
-  const { permissions, sessions, names, cache, work } = options;
+  const { permissions, sessions, cache, work } = options;
   const ownTurn = createOwnTurns();
   const readers: TagReaders = [];
   const memo = createMemo({ ...options, ownTurn });
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
   const keepAlive = createKeepAlive(options);
+  const judging = { ...options, find: sessions.find, admit: options.names.admit };
 
   /** False when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
@@ -155,15 +153,9 @@ export function createXmlaHandler(
       ? await understand(headers, body, destination, ownTurn, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
-    refuseOtherIdentity(read);
+    const { asked, purges, judged } = await judge(read, destination, principal, judging);
     const handled = { ...toEngine, request: client.request, address, body, asked: read };
     if (isNew && read.bypass !== undefined) void memo.rememberPassing(handled);
-
-    // Before anything is kept under its names.
-    const admitted = names.admit(principal.name, projectsNamed(read, address.project));
-    const asked = admitted ? read : withTooManyNames(read);
-    const purges = isPurgedAfter(asked, principal, options);
-    const judged = await judgeSession(asked, destination, principal, { sessions, purges });
     const step = await enterSession(asked, judged, sessions);
     const passing = { ...toEngine, asked, body, step, purges };
     const control = clientControl(headers, permissions.mayControlCache(principal));

@@ -10,6 +10,7 @@ import type { Emit } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
+import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
@@ -22,16 +23,13 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-/** What was understood of requests that begin alike. */
-export interface KnownHead {
+/** What was understood of requests that begin alike, and where their sessions live. */
+export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   /** Tells heads apart in the names of what is known under them. */
   readonly id: number;
   readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
-  /** Where its sessions live, and how long the engine keeps an idle one (ms); undefined: for ever. */
-  readonly place: string;
-  readonly sessionIdle: number | undefined;
   readonly wishes: Wishes;
 }
 
@@ -41,7 +39,7 @@ interface FoundAnswer {
   /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
   readonly roles: string | undefined;
   /** What the session of the request was then; undefined without a session. */
-  readonly session: { readonly profile: string; readonly catalog: string | null } | undefined;
+  readonly session: SessionRecord | undefined;
 }
 
 /** What was understood of requests that are alike but for ids. */
@@ -122,8 +120,9 @@ export function createMemo(options: {
       id: noted,
       path: { kind: 'xmla', ...address },
       login,
+      // Not all of it, which may hold credentials.
       place: destination.place,
-      sessionIdle: destination.settings.session_idle,
+      settings: destination.settings,
       wishes: wishesOf(headers),
     });
     return undefined;
@@ -152,7 +151,7 @@ export function createMemo(options: {
   }
 
   function isSessionAlike(
-    { login, place, sessionIdle }: KnownHead,
+    { login, place, settings }: KnownHead,
     id: string | undefined,
     before: FoundAnswer['session'],
   ): boolean {
@@ -162,7 +161,7 @@ export function createMemo(options: {
     const { principal, dirty, profile, catalog } = found.record;
     const isOwn = principal === login.principal.name && !dirty;
     const isAlike = profile === before.profile && catalog === before.catalog;
-    return isOwn && isAlike && !isTouchDue(found.record, sessionIdle, clock.wall());
+    return isOwn && isAlike && !isTouchDue(found.record, settings.session_idle, clock.wall());
   }
 
   return {
@@ -198,12 +197,8 @@ export function createMemo(options: {
       const hasNoRoles = byRoles && identity === ownIdentity(provider, handled.principal.name);
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      const { profile, catalog = null } = session?.record ?? {};
-      await note(head, handled, {
-        key,
-        roles: byRoles ? identity : undefined,
-        session: profile === undefined ? undefined : { profile, catalog },
-      });
+      const roles = byRoles ? identity : undefined;
+      await note(head, handled, { key, roles, session: session?.record });
     },
     /** Notes a request that goes past the cache, when it comes again. Never rejects. */
     async rememberPassing(handled: Handled): Promise<void> {
@@ -264,6 +259,8 @@ interface Template {
   readonly session: string | undefined;
 }
 
+const IGNORED = [...IGNORED_PROPERTIES].join('|');
+
 /**
  * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
  * those of numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
@@ -271,7 +268,7 @@ interface Template {
  * What looks like a gap may stand anywhere: see {@link provenTemplate}.
  */
 const GAP = new RegExp(
-  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
   'g',
 );
 const NUMBER = /^[0-9]{1,10}$/;

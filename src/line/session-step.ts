@@ -1,4 +1,5 @@
 import type { Permissions, Principal } from '../auth/authenticator.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
@@ -10,7 +11,7 @@ import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';
-import type { Destination, UnderstoodRequest } from './understand.ts';
+import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
 /** A session with what is known of it. */
 export interface KnownSession {
@@ -42,32 +43,45 @@ export interface PurgeOptions {
   readonly purgeOnRefresh: boolean;
 }
 
-/** Whether what a request changes is purged, unless the engine did nothing. */
-export function isPurgedAfter(
-  { change }: UnderstoodRequest,
+/**
+ * Judges a request by the names in it and by its sessions, before anything is kept under them. Nothing of a session is
+ * changed.
+ * @param by.find looks a session up
+ * @param by.admit whether the user may name so many new projects and catalogs
+ * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
+ *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
+ * @throws GatewayError `identity-refused`
+ */
+export async function judge(
+  read: UnderstoodRequest,
+  destination: Destination,
   principal: Principal,
-  { permissions, purgeOnRefresh }: PurgeOptions,
-): boolean {
-  if (change === undefined || !permissions.mayPurge(principal)) return false;
-  return !change.refresh || purgeOnRefresh;
+  by: PurgeOptions & { find: Sessions['find']; admit: KnownNames['admit'] },
+) {
+  if (read.asksForOther) {
+    throw new GatewayError(
+      'identity-refused',
+      'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
+    );
+  }
+  const names = projectsNamed(read, destination.addressee.project);
+  const unkept = by.admit(principal.name, names) ? read.unkept : (read.unkept ?? 'many-names');
+  const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
+  const { change } = asked;
+  const isPurge = change !== undefined && (!change.refresh || by.purgeOnRefresh);
+  const purges = isPurge && by.permissions.mayPurge(principal);
+  const judged = await judgeSession(asked, destination, principal.name, { ...by, purges });
+  return { asked, purges, judged };
 }
 
 /** Of what runs in no session that is known. */
 const STRANGE = { known: undefined, begins: false, replica: undefined } as const;
 
-/**
- * Looks the sessions of a request up and decides, without changing anything.
- * @returns `refuse` for what is answered with the Fault for unknown sessions
- */
-export async function judgeSession(
+async function judgeSession(
   asked: UnderstoodRequest,
   { place, traits }: Destination,
-  principal: Principal,
-  context: {
-    readonly sessions: Pick<Sessions, 'find'>;
-    /** See {@link isPurgedAfter}. */
-    readonly purges: boolean;
-  },
+  principal: string,
+  { find, purges }: { readonly find: Sessions['find']; readonly purges: boolean },
 ): Promise<SessionStep | 'refuse'> {
   const { session, sessionIds, sessionToken, bypass } = asked;
   /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
@@ -83,16 +97,16 @@ export async function judgeSession(
     // Where strange sessions are refused, one that the engine begins by itself must not be strange.
     return { ...nothing, reason: undefined, begins: traits.strangeSessions === 'refuse' };
   }
-  const found = await Promise.all(names.map((one) => context.sessions.find(one)));
+  const found = await Promise.all(names.map((one) => find(one)));
   const isOne = names.length === 1 && (session.kind === 'in' || session.kind === 'end');
   const { catalog, certain } = catalogOf(asked);
   const leavesState =
     sessionToken ||
     (traits.keepsProperties && !certain) ||
-    (asked.leavesState && !isOnlyPurged(asked, context.purges));
+    (asked.leavesState && !isOnlyPurged(asked, purges));
   const question = {
     kind: isOne && session.kind === 'end' ? 'end' : 'in',
-    principal: principal.name,
+    principal,
     bypass: bypass ?? (sessionToken || !isOne ? 'session' : undefined),
     leavesState: isOne && leavesState,
     catalog: isOne ? catalog : undefined,
@@ -143,8 +157,8 @@ export async function enterSession(
   const { catalog } = catalogOf(asked);
   if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
   const profile = extendProfile(known.record.profile, catalog);
-  const found = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
-  if (found.kind === 'unavailable') throw sessionUnavailable();
+  const done = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
+  if (!done) throw sessionUnavailable();
   return step;
 }
 

@@ -289,27 +289,12 @@ function whatIsAsked(
   };
 }
 
-/** @throws GatewayError `identity-refused` */
-export function refuseOtherIdentity({ asksForOther }: UnderstoodRequest): void {
-  if (!asksForOther) return;
-  throw new GatewayError(
-    'identity-refused',
-    'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
-  );
-}
-
 /** Every project and catalog that a request names which was understood; none of one that was not. */
 export function projectsNamed(
   { named }: UnderstoodRequest,
   project: string | undefined,
 ): readonly string[] {
   return named === undefined ? [] : [...[project ?? []].flat(), ...named.catalogs.catalogs];
-}
-
-/** The same request of a user who names too many new ones. */
-export function withTooManyNames(asked: UnderstoodRequest): UnderstoodRequest {
-  const unkept = asked.unkept ?? 'many-names';
-  return { ...asked, unkept, bypass: asked.bypass ?? unkept };
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */

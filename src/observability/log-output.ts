@@ -1,7 +1,7 @@
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
-import { systemClock, type Clock } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
 import { isAuditLine } from './log.ts';
 
 /**
@@ -163,7 +163,7 @@ export function openLogOutput(fd: number, onExit: (flush: () => void) => void): 
   return createLogOutput({
     write: (bytes) => writeSync(fd, bytes),
     onExit,
-    clock: systemClock,
+    clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
   });
 }

@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import { type Clock, systemClock } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { GatewayEvent } from '../common/events.ts';
 
@@ -79,7 +79,7 @@ type Handlers = {
 export function createMetrics(
   names: Pick<KnownNames, 'find'>,
   gauges: Gauges,
-  clock: Pick<Clock, 'now'> = systemClock,
+  clock: Pick<Clock, 'now'> = performance,
 ) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });

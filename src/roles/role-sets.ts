@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { inTime, leaseHolds, leaseStart, type Clock, type LeaseStart } from '../common/clock.ts';
+import { inTime, type Clock } from '../common/clock.ts';
+import { leaseHolds, leaseStart, type LeaseStart } from '../common/leases.ts';
 import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered. */

@@ -35,80 +35,49 @@ export function planSession(
 ): SessionPlan | 'refuse' {
   const { kind, principal, bypass, leavesState } = question;
   const before = kind === 'end' ? 'end' : leavesState ? 'dirty' : 'nothing';
+  // In another catalog than the session works in, a request may move it there, for all that comes after.
+  const catalog = engine.keepsProperties ? question.catalog : undefined;
+  // What may move a session is a change like any other.
+  const changes = (moves: boolean) => (moves && before === 'nothing' ? 'dirty' : before);
   if (found.kind === 'unavailable') {
-    // Other gateways may take it for clean where it was: what may move it is a change like any other.
+    // Other gateways may take it for clean where it was.
     const { last } = found;
     const wasOwn = last?.principal === principal;
     if (last !== undefined && !wasOwn && isOwnedByOther(last, engine)) return 'refuse';
     const record = undefined;
     if (kind === 'end') return { reason: 'session', before: wasOwn ? 'end' : 'nothing', record };
-    const moves = before === 'nothing' && mayMove(question, last, engine);
-    const reason = bypass ?? 'session-unavailable';
-    return { reason, before: moves ? 'dirty' : before, record };
+    const moves = catalog !== undefined && !(wasOwn && last.catalog === catalog);
+    return { reason: bypass ?? 'session-unavailable', before: changes(moves), record };
   }
   const record = found.kind === 'known' ? found.record : undefined;
   if (record?.principal !== principal) {
     if (isOwnedByOther(record, engine)) return 'refuse';
-    const first = beforeUnknown(question, before, found, engine);
+    const mayBeOwn = found.kind === 'unknown' && found.otherwise?.principal === principal;
+    // A user whom the engine refuses to end a session must not make it forgotten.
+    const isRefused = kind === 'end' && engine.checksSessionOwner && !mayBeOwn;
+    const first = isRefused ? 'nothing' : changes(mayBeOwn && catalog !== undefined);
     return { reason: 'unknown-session', before: first, record };
   }
   if (kind === 'end') return { reason: 'session', before, record };
-  const moves = movesCatalog(question, record, engine);
-  if (record.dirty || before === 'dirty') {
+  const moves = catalog !== undefined && catalog !== record.catalog;
+  if (record.dirty || leavesState) {
     // Also of a dirty one: the gateway that made it so may still wait for others to learn of it.
-    const again = moves === 'nothing' ? before : 'dirty';
-    return { reason: bypass ?? 'dirty-session', before: again, record };
+    return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
-  const isOrdered = moves === 'nothing' && !dependsOnOrder(question, record);
-  return { reason: bypass ?? (isOrdered ? undefined : 'first-catalog'), before: moves, record };
+  // Where the catalog came later than the session, a request that names none may have reached the engine before the
+  // one that did, or behind it.
+  const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
+  // The first catalog is noted. A second one leaves a session of which it is not known where it is.
+  const next = record.catalog === null ? 'take-catalog' : 'dirty';
+  return {
+    reason: bypass ?? (dependsOnOrder ? 'first-catalog' : undefined),
+    before: moves ? next : 'nothing',
+    record,
+  };
 }
 
 /** What one user left in a session must not serve another, unless the engine sees to that. */
 function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;
-}
-
-/**
- * Where the catalog came later than the session, a request that names none may have reached the engine before the
- * one that did, or behind it.
- */
-function dependsOnOrder({ catalog }: SessionQuestion, record: SessionRecord): boolean {
-  return catalog === undefined && isExtended(record.profile);
-}
-
-/** A user whom the engine refuses to end a session must not make it forgotten. What may move one, by another spelling, is a change. */
-function beforeUnknown(
-  { principal, catalog }: SessionQuestion,
-  before: 'nothing' | 'dirty' | 'end',
-  found: FoundSession,
-  { checksSessionOwner, keepsProperties }: EngineTraits,
-): 'nothing' | 'dirty' | 'end' {
-  const mayBeOwn = found.kind === 'unknown' && found.otherwise?.principal === principal;
-  if (before === 'end' && checksSessionOwner && !mayBeOwn) return 'nothing';
-  const moves = mayBeOwn && keepsProperties && catalog !== undefined;
-  return before === 'nothing' && moves ? 'dirty' : before;
-}
-
-/** Where the store is away. In the catalog where the user's own session was last, a request moves nothing. */
-function mayMove(
-  { principal, catalog }: SessionQuestion,
-  last: SessionRecord | undefined,
-  { keepsProperties }: EngineTraits,
-): boolean {
-  if (!keepsProperties || catalog === undefined) return false;
-  return last?.principal !== principal || last.catalog !== catalog;
-}
-
-/**
- * A request that names another catalog than the session works in may move it there, for all that comes after. The
- * first one named is noted. A second one leaves a session of which it is not known where it is.
- */
-function movesCatalog(
-  { catalog }: SessionQuestion,
-  record: SessionRecord,
-  { keepsProperties }: EngineTraits,
-): 'nothing' | 'take-catalog' | 'dirty' {
-  if (!keepsProperties || catalog === undefined || catalog === record.catalog) return 'nothing';
-  return record.catalog === null ? 'take-catalog' : 'dirty';
 }

@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import { LEASE_MARGIN, type Clock } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
+import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
 import type {
   FreshnessStore,
   SessionCall,
   SessionRecord,
   SessionReply,
 } from '../freshness/freshness-store.ts';
-import { createLeaseCache } from '../freshness/lease-cache.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
@@ -263,29 +263,26 @@ export function createSessions(options: {
       return true;
     },
     /**
-     * A request names its first catalog in a session that was begun without one.
-     * @returns what is known afterwards, when no replica uses what was; dirty when another request was quicker
-     * or it is not known whether it was noted; unavailable when the request must not be sent, as with `dirty`
+     * A request names its first catalog in a session that was begun without one. True when no replica uses what was;
+     * the session is dirty then when another request was quicker, or when it is not known whether the catalog was noted.
+     * False when the request must not be sent, as with `dirty`.
      */
     async takeCatalog(
       name: SessionName,
       record: SessionRecord,
       next: Pick<SessionRecord, 'catalog' | 'profile'>,
-    ): Promise<FoundSession> {
+    ): Promise<boolean> {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
-      const token = newToken();
+      const data = { ...before, ...next };
       try {
-        const data = { ...before, ...next };
-        const { lease } = await change(key, { do: 'take', token, expected, data });
+        const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });
         await waitOut(lease);
-        // Another change may have come meanwhile.
-        return now(key) ?? (await read(key));
+        return true;
       } catch (error) {
         onError(error);
         // The store may have changed it, or do so later; the engine may see the catalog or not.
-        if (!(await dirty([key]))) return { kind: 'unavailable', last: undefined };
-        return { kind: 'known', record: { ...record, dirty: true } };
+        return dirty([key]);
       }
     },
     /** Whether the session is still the same and clean, read anew from the store. */

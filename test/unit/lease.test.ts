@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { leaseHolds, leaseStart } from '../../src/common/clock.ts';
+import { leaseHolds, leaseStart } from '../../src/common/leases.ts';
 import { handClock } from './cache/fakes.ts';
 
 const LEASE = 1_000;

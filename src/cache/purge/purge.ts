@@ -1,5 +1,6 @@
-import { type Clock, LEASE_MARGIN } from '../../common/clock.ts';
+import type { Clock } from '../../common/clock.ts';
 import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
+import { LEASE_MARGIN } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import { purgedScopes, type Scope } from '../projects.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';

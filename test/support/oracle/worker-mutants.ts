@@ -16,7 +16,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a worker uses epochs after its lease': {
     replacements: [
       {
-        file: 'common/clock.ts',
+        file: 'common/leases.ts',
         find: `return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;`,
         put: `return clock.now() - start.now < 100 * length && wall >= start.wall;`,
       },
@@ -46,7 +46,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a worker counts its lease from the answer': {
     replacements: [
       {
-        file: 'freshness/lease-cache.ts',
+        file: 'common/leases.ts',
         find: `      const since = begin();
       const watching = watch(names);
       try {
