@@ -165,11 +165,8 @@ const POSTGRES: Dialect = {
       const id = String(row?.['id']);
       for (let from = 0; from < document.length; from += PIECE) {
         const piece = document.subarray(from, from + PIECE);
-        await session.rows('INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)', [
-          id,
-          from / PIECE,
-          piece,
-        ]);
+        const insert = 'INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)';
+        await session.rows(insert, [id, from / PIECE, piece], true);
       }
       return [id, document.length];
     },
@@ -180,6 +177,7 @@ const POSTGRES: Dialect = {
         const [row] = await session.rows(
           'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2',
           [String(document), from / PIECE],
+          true,
         );
         const piece = row && bytesOf(row['bytes']);
         if (piece?.length !== Math.min(PIECE, whole.length - from)) {
