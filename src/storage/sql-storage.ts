@@ -22,7 +22,7 @@ import {
   toBytes,
   type Value,
 } from './sql-database.ts';
-import { OperatorError, type Storage, type StorageParts, type StorageRecord } from './storage.ts';
+import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
 type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]>;
 
@@ -30,7 +30,7 @@ type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]
 export function createSqlStorage(
   given: SqlDatabase,
   parts: Pick<StorageParts, 'randomBytes' | 'wallClock'>,
-): Storage {
+) {
   const underWay = new Set<Promise<unknown>>();
   let closed: Promise<void> | undefined;
 
@@ -58,16 +58,36 @@ export function createSqlStorage(
   return {
     roles: createRoleStore(database, query, makeToken),
     datasets: createDatasetStore(database, query, parts.wallClock),
+    /**
+     * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
+     * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
+     * @throws StorageUnavailable when it may succeed later
+     * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
+     */
     open: () => finishing(given.open),
+    /**
+     * A random id that was made with the storage and tells it from all others: the same role id in another
+     * storage is another role.
+     */
     id,
+    /** Whether it answers now. Never rejects. */
     reachable: () =>
       inTime(id(), given.longestCheck, () => new Error('no answer in time')).then(
         () => true,
         () => false,
       ),
-    dump: () => dumpRecords(database),
-    restore: (records) => finishing(() => restoreRecords(given, records, makeToken())),
+    /** Everything in it, of one moment: first one `head`, then the roles, then the datasets, by ascending id. */
+    dump: (): AsyncIterable<StorageRecord> => dumpRecords(database),
+    /**
+     * Fills an empty storage (nothing but the built-in role) with what another one dumped, as one transaction.
+     * Ids and times stay; ids that were given away there are not given again here.
+     * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
+     */
+    restore: (records: AsyncIterable<StorageRecord>) =>
+      finishing(() => restoreRecords(given, records, makeToken())),
+    /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
     renewCertificates: () => given.renewCertificates?.(),
+    /** Finishes what is under way. */
     close: () => (closed ??= Promise.allSettled(underWay).then(given.close)),
   };
 }
