@@ -3,9 +3,8 @@ import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
+import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
-import { sendData } from './json.ts';
 
 /** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
 export const API_OPERATIONS = [
@@ -128,7 +127,8 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
           if (operation.changes !== undefined) refuseChange(call, permissions);
           const parameters = request.params as Record<string, string>;
           const data = await handlers[operation.name]({ ...call, operation, parameters });
-          if (data !== undefined) sendData(response, data);
+          // A success in the envelope of the interface document §2.2.
+          if (data !== undefined) sendJson(response, { status: 0, data });
         } else if (asked === 'OPTIONS') {
           response.writeHead(204, { allow, 'cache-control': 'no-store' }).end();
         } else throw new GatewayError('method-not-allowed', notAllowed, { headers });

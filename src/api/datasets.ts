@@ -2,11 +2,12 @@ import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts'
 import type { Invalidate, Stale } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
+import { sendJson } from '../http/answers.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
 import type { ApiExchange, ApiHandlers } from './api.ts';
 import { type DocumentGate, sendDocument } from './documents.ts';
-import { checked, receiveDataset, sendValue } from './json.ts';
+import { checked, receiveDataset } from './json.ts';
 
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
 const NONE = 'dataset_name: the project has no dataset of this name';
@@ -77,7 +78,8 @@ export function createDatasetOperations(options: {
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);
-      sendValue(response, {
+      // Without envelope.
+      sendJson(response, {
         project,
         semantic_datasets: list.map(({ id, name, type, lastModified }) => ({
           dataset_id: id,

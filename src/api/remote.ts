@@ -20,7 +20,7 @@ import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
 import { invalidating } from './datasets.ts';
 import type { DocumentGate } from './documents.ts';
-import { readJsonBytes, receiveDataset } from './json.ts';
+import { receiveDataset, receiveJson } from './json.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
@@ -171,8 +171,8 @@ export function createRemoteOperations(options: {
 
   /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
-    const limit = { bytes: limits.body, name: 'limits.body' };
-    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limit);
+    const limit = { bytes: limits.body, limitName: 'limits.body' };
+    if (carriesBody(request)) return (await receiveJson(request, 'JSON', limit))();
     return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 

@@ -45,8 +45,8 @@ export function createRoleOperations(options: {
   const { roles, sleep, longestLease } = options;
   const limit =
     options.maxBody < MOST_OF_A_ROLE
-      ? { bytes: options.maxBody, name: 'limits.body' }
-      : { bytes: MOST_OF_A_ROLE, name: 'the most that a role may have' };
+      ? { bytes: options.maxBody, limitName: 'limits.body' }
+      : { bytes: MOST_OF_A_ROLE, limitName: 'the most that a role may have' };
 
   const readRole = ({ request }: ApiExchange) =>
     readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, limit);
