@@ -3,7 +3,6 @@ import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
 import { ADMIN_ROLE, type RoleStore, SHARED_AT_LEAST, SHARED_FOR } from '../roles/role.ts';
-import { inOrder } from './dump.ts';
 import {
   foldedBytes,
   insertDataset,
@@ -366,27 +365,66 @@ async function restoreRecords(
     const head = only(await session.rows(dialect.head));
     const others = Number(head['roles']) - 1;
     const datasets = Number(head['datasets']);
-    if (others > 0 || datasets > 0) {
-      throw new OperatorError(
-        `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
-      );
-    }
+    refuseUnless(
+      others === 0 && datasets === 0,
+      `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
+    );
     await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
-    for await (const record of inOrder(records)) {
-      if (record.kind === 'head') {
-        await session.rows(dialect.advanceIds, [record.nextRoleId, record.nextDatasetId]);
-      } else if (record.kind === 'role') {
-        if ((await insertRole(session, record.role)) === 'done') continue;
-        throw new OperatorError(`role ${record.role.id} has the name of another one`);
-      } else {
-        const document = await dialect.documents.keep(session, record.dataset.document);
-        if ((await insertDataset(session, record, document)) === 'done') continue;
-        throw new OperatorError(`dataset ${record.id} has the project and name of another one`);
-      }
-    }
+    await writeRecords(session, records);
     await setRolesToken(session, rolesToken);
     await session.script('COMMIT');
   } finally {
     await end();
   }
+}
+
+/** @throws OperatorError when a record is missing, too much or not where it should be */
+async function writeRecords(
+  session: Session,
+  records: AsyncIterable<StorageRecord>,
+): Promise<void> {
+  const { documents, advanceIds } = session.dialect;
+  let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
+  const last = { role: 0, dataset: 0 };
+  const counted = { role: 0, dataset: 0 };
+  for await (const record of records) {
+    const { kind } = record;
+    const first = head === undefined;
+    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
+    if (kind === 'head') {
+      head = record;
+      await session.rows(advanceIds, [head.nextRoleId, head.nextDatasetId]);
+      continue;
+    }
+    const id = kind === 'role' ? record.role.id : record.id;
+    const next = (kind === 'role' ? head?.nextRoleId : head?.nextDatasetId) ?? 0;
+    refuseUnless(id > last[kind], `${kind} ${id} stands behind ${kind} ${last[kind]}`);
+    refuseUnless(id < next, `${kind} ${id} is not below the next id, which is ${next}`);
+    last[kind] = id;
+    counted[kind] += 1;
+    if (kind === 'role') {
+      const { contains } = record.role;
+      const folded = new Set(contains.map(({ name }) => foldCase(name)));
+      const built = `the first role must be the built-in one, ${ADMIN_ROLE.id}`;
+      refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
+      refuseUnless(counted.role > 1 || id === ADMIN_ROLE.id, built);
+      // Each driver would do something else with them.
+      refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
+      const made = await insertRole(session, record.role);
+      refuseUnless(made === 'done', `role ${id} has the name of another one`);
+    } else {
+      const document = await documents.keep(session, record.dataset.document);
+      const made = await insertDataset(session, record, document);
+      refuseUnless(made === 'done', `dataset ${id} has the project and name of another one`);
+    }
+  }
+  if (head === undefined) throw new OperatorError('there are no records');
+  refuseUnless(
+    counted.role === head.roles && counted.dataset === head.datasets,
+    `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
+  );
+}
+
+function refuseUnless(holds: boolean, problem: string): void {
+  if (!holds) throw new OperatorError(problem);
 }
