@@ -1,7 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
@@ -41,13 +41,16 @@ export interface ApiExchange {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/**
- * Does an operation, and resolves to the data that it is answered with; undefined where it has answered by itself. What it
- * throws is answered in the envelope.
- */
+/** Resolves to the data of the answer; undefined where it has answered by itself. What it throws is answered too. */
 export type ApiHandler = (exchange: ApiExchange) => Promise<unknown>;
 
 export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
+
+/** Largest body of a role request, and largest dataset document, in bytes. */
+export interface ApiLimits {
+  readonly body: number;
+  readonly dataset: number;
+}
 
 export interface ApiFront {
   readonly login: Login;
@@ -108,9 +111,6 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     });
   }
 
-  const refuse = (request: Request, response: Response, error: unknown) =>
-    during(answer(request, response, undefined, () => Promise.reject(error)));
-
   const router = express.Router({ caseSensitive: true });
   for (const [path, operations] of Map.groupBy(API_OPERATIONS, ({ path }) => path)) {
     const allow = operations
@@ -136,21 +136,31 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       return during(answer(request, response, operation, work));
     });
   }
-  router.use((request, response) =>
-    refuse(
-      request,
-      response,
-      new GatewayError('not-found', 'No operation of the API has this path.'),
-    ),
-  );
-  router.use(((error, request, response, _next) =>
-    refuse(request, response, asPathError(error))) satisfies express.ErrorRequestHandler);
+  router.use(() => {
+    throw new GatewayError('not-found', 'No operation of the API has this path.');
+  });
+  const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
+    during(answer(request, response, undefined, () => Promise.reject(asPathError(error))));
+  router.use(refuse);
   return router;
 }
 
+/** Runs a change. Of one that failed and may have been made all the same, `follow` does what a change needs. */
+export async function attempt<T>(
+  change: () => Promise<T>,
+  follow: () => Promise<unknown>,
+): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+    if (!nothingDone) await follow();
+    throw error;
+  }
+}
+
 /**
- * Some servers read a fragment, which has no place in a request target (RFC 9112 §3.2), as a part of the last
- * parameter, others not at all.
+ * Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter.
  * @throws GatewayError `identity-refused`, `bad-request`
  */
 function refuseTarget({ originalUrl, headers }: Request): void {

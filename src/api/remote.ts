@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
-import type { Invalidate } from '../common/events.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody } from '../http/request-head.ts';
@@ -15,11 +14,11 @@ import {
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
+  type UpstreamHead,
 } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
-import { invalidating } from './datasets.ts';
-import type { DocumentGate } from './documents.ts';
+import { type DatasetParts, invalidating } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
@@ -45,11 +44,7 @@ const SENT: ReadonlySet<string> = new Set([
 const LONGEST_HELD = 1024 * 1024;
 
 /** The head of an answer as its client gets it. */
-interface AcceptedHead {
-  readonly status: number;
-  readonly statusMessage: string;
-  readonly headers: OutgoingHttpHeaders;
-}
+type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
 /**
  * The operations at a remote server that speaks the same interface. Login and permission are checked before, and at
@@ -57,14 +52,10 @@ interface AcceptedHead {
  * have changed is dropped from the cache before its answer goes out. It is connected to anew for each request: on a kept
  * connection it cannot be known whether a change was read.
  */
-export function createRemoteOperations(options: {
-  readonly config: RemoteConfig;
-  readonly invalidate: Invalidate;
-  readonly documents: DocumentGate;
-  /** Largest body of a role request, and largest dataset document, in bytes. */
-  readonly limits: { readonly body: number; readonly dataset: number };
-}) {
-  const { config, invalidate, documents, limits } = options;
+export function createRemoteOperations(
+  config: RemoteConfig,
+  { invalidate, documents, limits }: DatasetParts,
+) {
   const upstream = createUpstream(config, false);
 
   /**

@@ -33,7 +33,6 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
   return z.int({ error }).min(least, { error }).max(most, { error });
 }
 
-const text = z.string({ error: 'must be a string' });
 const object = { error: 'must be an object' };
 const anyLine = z.looseObject({}, object);
 
@@ -57,9 +56,8 @@ const headLine = z
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
 
-const identity = { project: text, name: text, type: text };
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
-const datasetLine = z.object({ dataset: z.object({ ...identity, ...numbers }, object) });
+const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });
 
 /** The decoder passes over what is not base64. */
 const partLine = z.object({
@@ -175,7 +173,7 @@ async function readDataset(
   lines: AsyncGenerator<Line, undefined>,
 ): Promise<StorageRecord> {
   const { number } = line;
-  const { id, lastModified, bytes, ...identity } = read(line, datasetLine).dataset;
+  const { id, lastModified, bytes, ...said } = read(line, datasetLine).dataset;
   const parts: Buffer[] = [];
   for (let missing = bytes; missing > 0;) {
     const { value: next } = await lines.next();
@@ -194,10 +192,10 @@ async function readDataset(
   const check = checkDocument(document);
   if (!check.ok) throw broken(number, `the document is refused: ${check.problem}`);
   for (const field of ['project', 'name', 'type'] as const) {
-    if (identity[field] === check.identity[field]) continue;
+    if (said[field] === check.identity[field]) continue;
     throw broken(number, `dataset.${field}: must be what the document says`);
   }
-  return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
+  return { kind: 'dataset', id, lastModified, dataset: { ...check.identity, document } };
 }
 
 /** @throws Error with the first problem */

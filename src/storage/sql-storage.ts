@@ -19,11 +19,8 @@ import {
   summaryOf,
   textOf,
   toBytes,
-  type Value,
 } from './sql-database.ts';
 import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
-
-type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]>;
 
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
 export function createSqlStorage(
@@ -49,7 +46,7 @@ export function createSqlStorage(
     long: () => finishing(given.long),
   };
   /** One statement, so that all that it gives is of one moment. */
-  const query: Query = (text, values) =>
+  const query: Session['rows'] = (text, values) =>
     database.run('read', (session) => session.rows(text, values));
   const makeToken = () => newToken(parts);
   const id = async () =>
@@ -97,7 +94,7 @@ export function createSqlStorage(
  */
 function createRoleStore(
   { dialect, run }: SqlDatabase,
-  query: Query,
+  query: Session['rows'],
   makeToken: () => string,
 ): RoleStore {
   const { storage, roles, members } = dialect.tables;
@@ -236,7 +233,7 @@ function createRoleStore(
  */
 function createDatasetStore(
   { dialect, run }: SqlDatabase,
-  query: Query,
+  query: Session['rows'],
   wallClock: () => number,
 ): DatasetStore {
   const { documents, tables } = dialect;
