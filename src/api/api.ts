@@ -66,10 +66,9 @@ export interface ApiFront {
 type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 
 /**
- * The front of the role and dataset API, whatever stands behind it. In this order: whether the head can be read in one
- * way only; login; whether the request speaks for its own login and has a target that can be read; path and method
- * (404, 405, OPTIONS); for changes, whether the request can be believed and its sender may change things. HEAD is
- * answered by the handler of GET. Every answer is told as an event.
+ * The front of the role and dataset API. In this order: a head that can be read in one way only; login; a request for
+ * its own login, with a target that can be read; path and method (404, 405, OPTIONS); for changes, whether the request
+ * can be believed and its sender may change things. HEAD is answered as GET. Every answer is told as an event.
  */
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
   const { login, during, permissions, clock, newId, emit } = front;

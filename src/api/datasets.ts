@@ -24,10 +24,7 @@ export function createDatasetOperations(
   datasets: DatasetStore,
   { invalidate, documents, limits }: DatasetParts,
 ) {
-  /**
-   * What the engine answers for a project may depend on its datasets. A client that is told that a dataset exists
-   * already may have made it, by an attempt that ended without an answer, and takes that for done.
-   */
+  /** That it exists already may mean that an attempt without an answer made it: the client takes that for done. */
   async function save(
     exchange: ApiExchange,
     how: 'create' | 'update',
@@ -95,8 +92,7 @@ export function createDatasetOperations(
 }
 
 /**
- * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which it is
- * not known whether it was done is taken for done.
+ * Runs a write, and resolves only when no replica answers from what it made stale, or may have made stale.
  * @param options.made what a result says of the change
  * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
  */

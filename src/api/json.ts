@@ -5,20 +5,14 @@ import { ApiError, GatewayError } from '../common/errors.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
 import { carriesBody } from '../http/request-head.ts';
 
-/**
- * A body that says that it is JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset
- * `utf8`; nothing else may stand beside the type.
- */
+/** JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset `utf8`. */
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
 /** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
 
-/**
- * How many bytes of a dataset a client must send in each ten seconds: as many as it must take of one. Until all have come
- * it keeps others from sending theirs.
- */
+/** How many bytes of a dataset a client must send in each ten seconds: until all have come it keeps others waiting. */
 const DATASET_PACE = 64 * 1024;
 
 /** The largest body, where that comes from, and how many bytes must come in each ten seconds. */

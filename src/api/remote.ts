@@ -102,8 +102,7 @@ export function createRemoteOperations(
   }
 
   /**
-   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
-   * client has it.
+   * Passes a request that changes nothing through. Resolves when the client has the answer.
    * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
    * @throws GatewayError `client-gone`
    */
@@ -132,8 +131,7 @@ export function createRemoteOperations(
   }
 
   /**
-   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of its
-   * client.
+   * Sends a request that changes something, once, and holds its answer, whatever becomes of its client.
    * @throws StorageUnavailable when no whole answer came
    */
   const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
@@ -198,8 +196,7 @@ const NOTHING = () => Buffer.alloc(0);
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
 /**
- * A conflict may be with what the same client sent before, without hearing that it was made. Whatever says less
- * may come from a server that made the change before, or makes it yet.
+ * A conflict may be with what the same client sent before. Whatever says less may come after a change, or before it.
  */
 function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
   if (status < 300 || status === 409) return 'yes';

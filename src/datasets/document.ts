@@ -15,9 +15,8 @@ const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
 const DEEPEST = 100_000;
 
 /**
- * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type.
- * All else in it is the business of its readers. A field that is repeated with another value is refused,
- * since readers differ in which of the two they take.
+ * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type. A field
+ * of these that is repeated with another value is refused, since readers differ in which of the two they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
   /** By field: its value, where it can be one, or what is wrong with it. */

@@ -61,10 +61,7 @@ export function createSqlStorage(
      * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
      */
     open: () => finishing(given.open),
-    /**
-     * A random id that was made with the storage and tells it from all others: the same role id in another
-     * storage is another role.
-     */
+    /** A random id that tells it from all others: the same role id in another storage is another role. */
     id,
     /** Whether it answers now. Never rejects. */
     reachable: () =>
@@ -227,10 +224,7 @@ function createRoleStore(
   };
 }
 
-/**
- * A document is kept before anything is locked, so that the locks, first those of the ids or the row of the dataset, are
- * held for a short time only.
- */
+/** A document is kept before anything is locked, so that the locks are held for a short time only. */
 function createDatasetStore(
   { dialect, run }: SqlDatabase,
   query: Session['rows'],
