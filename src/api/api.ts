@@ -138,8 +138,12 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
   router.use(() => {
     throw new GatewayError('not-found', 'No operation of the API has this path.');
   });
-  const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
-    during(answer(request, response, undefined, () => Promise.reject(asPathError(error))));
+  const refuse: express.ErrorRequestHandler = (error, request, response, _next) => {
+    const work = async () => {
+      throw asPathError(error);
+    };
+    return during(answer(request, response, undefined, work));
+  };
   router.use(refuse);
   return router;
 }
