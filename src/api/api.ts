@@ -1,11 +1,10 @@
 import express, { type Request, type Response, type Router } from 'express';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { asAnsweredError, sendError, type AnsweredError } from '../http/answers.ts';
+import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
-import { sendData } from './json.ts';
 
 /** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
 export const API_OPERATIONS = [
@@ -42,13 +41,16 @@ export interface ApiExchange {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/**
- * Does an operation, and resolves to the data that it is answered with; undefined where it has answered by itself. What it
- * throws is answered in the envelope.
- */
+/** Resolves to the data of the answer; undefined where it has answered by itself. What it throws is answered too. */
 export type ApiHandler = (exchange: ApiExchange) => Promise<unknown>;
 
 export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
+
+/** Largest body of a role request, and largest dataset document, in bytes. */
+export interface ApiLimits {
+  readonly body: number;
+  readonly dataset: number;
+}
 
 export interface ApiFront {
   readonly login: Login;
@@ -64,10 +66,9 @@ export interface ApiFront {
 type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 
 /**
- * The front of the role and dataset API, whatever stands behind it. In this order: whether the head can be read in one
- * way only; login; whether the request speaks for its own login and has a target that can be read; path and method
- * (404, 405, OPTIONS); for changes, whether the request can be believed and its sender may change things. HEAD is
- * answered by the handler of GET. Every answer is told as an event.
+ * The front of the role and dataset API. In this order: a head that can be read in one way only; login; a request for
+ * its own login, with a target that can be read; path and method (404, 405, OPTIONS); for changes, whether the request
+ * can be believed and its sender may change things. HEAD is answered as GET. Every answer is told as an event.
  */
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
   const { login, during, permissions, clock, newId, emit } = front;
@@ -109,9 +110,6 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     });
   }
 
-  const refuse = (request: Request, response: Response, error: unknown) =>
-    during(answer(request, response, undefined, () => Promise.reject(error)));
-
   const router = express.Router({ caseSensitive: true });
   for (const [path, operations] of Map.groupBy(API_OPERATIONS, ({ path }) => path)) {
     const allow = operations
@@ -128,7 +126,8 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
           if (operation.changes !== undefined) refuseChange(call, permissions);
           const parameters = request.params as Record<string, string>;
           const data = await handlers[operation.name]({ ...call, operation, parameters });
-          if (data !== undefined) sendData(response, data);
+          // A success in the envelope of the interface document §2.2.
+          if (data !== undefined) sendJson(response, { status: 0, data });
         } else if (asked === 'OPTIONS') {
           response.writeHead(204, { allow, 'cache-control': 'no-store' }).end();
         } else throw new GatewayError('method-not-allowed', notAllowed, { headers });
@@ -136,21 +135,35 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       return during(answer(request, response, operation, work));
     });
   }
-  router.use((request, response) =>
-    refuse(
-      request,
-      response,
-      new GatewayError('not-found', 'No operation of the API has this path.'),
-    ),
-  );
-  router.use(((error, request, response, _next) =>
-    refuse(request, response, asPathError(error))) satisfies express.ErrorRequestHandler);
+  router.use(() => {
+    throw new GatewayError('not-found', 'No operation of the API has this path.');
+  });
+  const refuse: express.ErrorRequestHandler = (error, request, response, _next) => {
+    const work = async () => {
+      throw asPathError(error);
+    };
+    return during(answer(request, response, undefined, work));
+  };
+  router.use(refuse);
   return router;
 }
 
+/** Runs a change. Of one that failed and may have been made all the same, `follow` does what a change needs. */
+export async function attempt<T>(
+  change: () => Promise<T>,
+  follow: () => Promise<unknown>,
+): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
+    if (!nothingDone) await follow();
+    throw error;
+  }
+}
+
 /**
- * Some servers read a fragment, which has no place in a request target (RFC 9112 §3.2), as a part of the last
- * parameter, others not at all.
+ * Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter.
  * @throws GatewayError `identity-refused`, `bad-request`
  */
 function refuseTarget({ originalUrl, headers }: Request): void {

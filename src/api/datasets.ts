@@ -1,30 +1,30 @@
-import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
+import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
+import { sendJson } from '../http/answers.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
-import type { ApiExchange, ApiHandlers } from './api.ts';
+import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt } from './api.ts';
 import { type DocumentGate, sendDocument } from './documents.ts';
-import { checked, receiveDataset, sendValue } from './json.ts';
+import { checked, receiveDataset } from './json.ts';
 
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
 const NONE = 'dataset_name: the project has no dataset of this name';
 
-/** The operations of the interface document §4.2. */
-export function createDatasetOperations(options: {
-  readonly datasets: DatasetStore;
+/** What datasets go through, wherever they are kept. */
+export interface DatasetParts {
   readonly invalidate: Invalidate;
   readonly documents: DocumentGate;
-  /** Largest document in bytes. */
-  readonly maxDocument: number;
-}) {
-  const { datasets, invalidate, documents, maxDocument } = options;
+  readonly limits: ApiLimits;
+}
 
-  /**
-   * What the engine answers for a project may depend on its datasets. A client that is told that a dataset exists
-   * already may have made it, by an attempt that ended without an answer, and takes that for done.
-   */
+/** The operations of the interface document §4.2. */
+export function createDatasetOperations(
+  datasets: DatasetStore,
+  { invalidate, documents, limits }: DatasetParts,
+) {
+  /** That it exists already may mean that an attempt without an answer made it: the client takes that for done. */
   async function save(
     exchange: ApiExchange,
     how: 'create' | 'update',
@@ -49,7 +49,7 @@ export function createDatasetOperations(options: {
   const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
     documents.receive(
       exchange,
-      () => receiveDataset(exchange.request, maxDocument),
+      () => receiveDataset(exchange.request, limits.dataset),
       (body) => save(exchange, how, body),
     );
 
@@ -77,7 +77,8 @@ export function createDatasetOperations(options: {
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);
-      sendValue(response, {
+      // Without envelope.
+      sendJson(response, {
         project,
         semantic_datasets: list.map(({ id, name, type, lastModified }) => ({
           dataset_id: id,
@@ -91,8 +92,7 @@ export function createDatasetOperations(options: {
 }
 
 /**
- * Runs a write and resolves only when no replica answers from what it made stale. Also a write of which it is
- * not known whether it was done is taken for done.
+ * Runs a write, and resolves only when no replica answers from what it made stale, or may have made stale.
  * @param options.made what a result says of the change
  * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
  */
@@ -104,14 +104,7 @@ export async function invalidating<T>(options: {
   readonly made: (result: T) => 'yes' | 'no' | 'unknown';
 }): Promise<T> {
   const { invalidate, stale, principal } = options;
-  let result: T;
-  try {
-    result = await options.write();
-  } catch (error) {
-    const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
-    if (!nothingDone) await invalidate(stale, principal, 'unknown');
-    throw error;
-  }
+  const result = await attempt(options.write, () => invalidate(stale, principal, 'unknown'));
   const made = options.made(result);
   if (made === 'no') return result;
   const cleared = await invalidate(stale, principal, made === 'yes' ? 'after' : 'unknown');

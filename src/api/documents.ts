@@ -7,9 +7,8 @@ import { sendHead } from '../http/answers.ts';
 
 const LIMITS = {
   /**
-   * Documents that are read or written at one time. Each may be there up to five times over for a moment, which makes
-   * 1 GiB of the largest by default, with what else is received and sent; and with more at one time none would be done
-   * sooner on a small server.
+   * Documents that are read or written at one time. Each may be there up to five times over for a moment; with more at
+   * one time none would be done sooner on a small server.
    */
   slots: 4,
   /** Documents that come from their clients, or have come and are written; until then each is there once. */
@@ -20,10 +19,7 @@ const LIMITS = {
   own: 2,
   /** Requests of one user that may wait for that; they keep no other user from waiting. */
   queue: 256,
-  /**
-   * How long any request may wait, before its body is received and after it (ms): shorter than what clients usually
-   * wait for an answer.
-   */
+  /** How long any request may wait (ms), each time: shorter than what clients usually wait for an answer. */
   wait: 30_000,
 };
 

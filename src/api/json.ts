@@ -1,26 +1,26 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { scanJson } from '../datasets/document.ts';
 import { ApiError, GatewayError } from '../common/errors.ts';
-import { sendWhole } from '../http/answers.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
 import { carriesBody } from '../http/request-head.ts';
 
-/**
- * A body that says that it is JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset
- * `utf8`; nothing else may stand beside the type.
- */
+/** JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset `utf8`. */
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
 /** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
 
-/**
- * How many bytes of a dataset a client must send in each ten seconds: as many as it must take of one. Until all have come
- * it keeps others from sending theirs.
- */
+/** How many bytes of a dataset a client must send in each ten seconds: until all have come it keeps others waiting. */
 const DATASET_PACE = 64 * 1024;
+
+/** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
+export interface BodyLimit {
+  readonly bytes: number;
+  readonly limitName: string;
+  readonly pace?: number;
+}
 
 /**
  * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
@@ -30,10 +30,10 @@ const DATASET_PACE = 64 * 1024;
  *   send everything else without asking (Fetch, CORS-safelisted request headers)
  * @throws GatewayError as {@link receiveBody}
  */
-async function receiveJson(
+export async function receiveJson(
   request: IncomingMessage,
   needed: string,
-  { bytes, name, pace }: BodyLimit,
+  { bytes, ...options }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
     throw new ApiError(
@@ -42,7 +42,6 @@ async function receiveJson(
       { headers: { accept: 'application/json' } },
     );
   }
-  const options = { limitName: name, ...(pace !== undefined && { pace }) };
   const received = await receiveBody(request, bytes, options);
   return async () => {
     const body = await received();
@@ -51,32 +50,15 @@ async function receiveJson(
   };
 }
 
-/** The same for a dataset document, which must not come slowly. @param limit `limits.dataset` */
-export function receiveDataset(request: IncomingMessage, bytes: number): Promise<ReceivedBody> {
-  return receiveJson(request, 'a dataset', { bytes, name: 'limits.dataset', pace: DATASET_PACE });
-}
-
-/** The bytes of a JSON body, not yet looked at. @throws as {@link receiveJson} and what it returns */
-export async function readJsonBytes(
-  request: IncomingMessage,
-  needed: string,
-  limit: BodyLimit,
-): Promise<Buffer> {
-  return (await receiveJson(request, needed, limit))();
-}
-
-/** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
-export interface BodyLimit {
-  readonly bytes: number;
-  readonly name: string;
-  readonly pace?: number;
-}
+/** The same for a dataset document, which must not come slowly. @param bytes `limits.dataset` */
+export const receiveDataset = (request: IncomingMessage, bytes: number) =>
+  receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 
 /**
  * A JSON body as the schema gives it back.
  * @param fields names of members of the outermost object, of which each may be given once: readers differ in which of
  *   several they take
- * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link readJsonBytes} and {@link checked}
+ * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link receiveJson} and {@link checked}
  */
 export async function readJson<T>(
   request: IncomingMessage,
@@ -85,7 +67,7 @@ export async function readJson<T>(
   fields: readonly string[],
   limit: BodyLimit,
 ): Promise<T> {
-  const bytes = await readJsonBytes(request, needed, limit);
+  const bytes = await (await receiveJson(request, needed, limit))();
   const seen = new Set<string>();
   const repeated = new Set<string>();
   const scan = scanJson(bytes, {
@@ -123,14 +105,4 @@ export function checked<T>(
   ];
   if (issues.length > MOST_PROBLEMS) told.push('and more');
   throw new GatewayError('bad-request', `${told.join('; ')}.`);
-}
-
-/** A success in the envelope of the interface document §2.2. */
-export function sendData(response: ServerResponse, data: unknown): void {
-  sendValue(response, { status: 0, data });
-}
-
-/** JSON without envelope, as the list of datasets is. */
-export function sendValue(response: ServerResponse, value: unknown): void {
-  sendWhole(response, 'application/json', JSON.stringify(value));
 }

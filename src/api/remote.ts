@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
-import type { Invalidate } from '../common/events.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody } from '../http/request-head.ts';
@@ -15,12 +14,12 @@ import {
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
+  type UpstreamHead,
 } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
-import { invalidating } from './datasets.ts';
-import type { DocumentGate } from './documents.ts';
-import { readJsonBytes, receiveDataset } from './json.ts';
+import { type DatasetParts, invalidating } from './datasets.ts';
+import { receiveDataset, receiveJson } from './json.ts';
 
 /** The query parameters that the interface document names; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
@@ -45,11 +44,7 @@ const SENT: ReadonlySet<string> = new Set([
 const LONGEST_HELD = 1024 * 1024;
 
 /** The head of an answer as its client gets it. */
-interface AcceptedHead {
-  readonly status: number;
-  readonly statusMessage: string;
-  readonly headers: OutgoingHttpHeaders;
-}
+type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
 /**
  * The operations at a remote server that speaks the same interface. Login and permission are checked before, and at
@@ -57,14 +52,10 @@ interface AcceptedHead {
  * have changed is dropped from the cache before its answer goes out. It is connected to anew for each request: on a kept
  * connection it cannot be known whether a change was read.
  */
-export function createRemoteOperations(options: {
-  readonly config: RemoteConfig;
-  readonly invalidate: Invalidate;
-  readonly documents: DocumentGate;
-  /** Largest body of a role request, and largest dataset document, in bytes. */
-  readonly limits: { readonly body: number; readonly dataset: number };
-}) {
-  const { config, invalidate, documents, limits } = options;
+export function createRemoteOperations(
+  config: RemoteConfig,
+  { invalidate, documents, limits }: DatasetParts,
+) {
   const upstream = createUpstream(config, false);
 
   /**
@@ -111,8 +102,7 @@ export function createRemoteOperations(options: {
   }
 
   /**
-   * Passes a request that changes nothing through, and streams the answer to its client. Resolves when the
-   * client has it.
+   * Passes a request that changes nothing through. Resolves when the client has the answer.
    * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
    * @throws GatewayError `client-gone`
    */
@@ -141,8 +131,7 @@ export function createRemoteOperations(options: {
   }
 
   /**
-   * Sends a request that changes something, once, and holds its answer. It goes to its end whatever becomes of its
-   * client.
+   * Sends a request that changes something, once, and holds its answer, whatever becomes of its client.
    * @throws StorageUnavailable when no whole answer came
    */
   const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
@@ -171,8 +160,8 @@ export function createRemoteOperations(options: {
 
   /** Of a request about roles; undefined without a body. */
   async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
-    const limit = { bytes: limits.body, name: 'limits.body' };
-    if (carriesBody(request)) return readJsonBytes(request, 'JSON', limit);
+    const limit = { bytes: limits.body, limitName: 'limits.body' };
+    if (carriesBody(request)) return (await receiveJson(request, 'JSON', limit))();
     return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
   }
 
@@ -207,8 +196,7 @@ const NOTHING = () => Buffer.alloc(0);
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
 /**
- * A conflict may be with what the same client sent before, without hearing that it was made. Whatever says less
- * may come from a server that made the change before, or makes it yet.
+ * A conflict may be with what the same client sent before. Whatever says less may come after a change, or before it.
  */
 function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
   if (status < 300 || status === 409) return 'yes';

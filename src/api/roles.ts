@@ -1,5 +1,5 @@
+import { ApiError, GatewayError } from '../common/errors.ts';
 import { LEASE_MARGIN } from '../common/leases.ts';
-import { ApiError, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { queryParameters } from '../http/request-head.ts';
 import {
   ADMIN_ROLE,
@@ -10,7 +10,7 @@ import {
   roleListQuery,
   type RoleStore,
 } from '../roles/role.ts';
-import type { ApiExchange, ApiHandlers } from './api.ts';
+import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt } from './api.ts';
 import { checked, readJson } from './json.ts';
 
 const SUCCESS = 'success';
@@ -39,14 +39,13 @@ export function createRoleOperations(options: {
   readonly sleep: (milliseconds: number) => Promise<void>;
   /** The longest lease that any gateway may have (ms). */
   readonly longestLease: number;
-  /** Largest body in bytes. */
-  readonly maxBody: number;
+  readonly limits: ApiLimits;
 }) {
-  const { roles, sleep, longestLease } = options;
+  const { roles, sleep, longestLease, limits } = options;
   const limit =
-    options.maxBody < MOST_OF_A_ROLE
-      ? { bytes: options.maxBody, name: 'limits.body' }
-      : { bytes: MOST_OF_A_ROLE, name: 'the most that a role may have' };
+    limits.body < MOST_OF_A_ROLE
+      ? { bytes: limits.body, limitName: 'limits.body' }
+      : { bytes: MOST_OF_A_ROLE, limitName: 'the most that a role may have' };
 
   const readRole = ({ request }: ApiExchange) =>
     readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, limit);
@@ -66,19 +65,10 @@ export function createRoleOperations(options: {
     write: () => Promise<T | Refused>,
     soAlready: readonly Refused[] = SO_ALREADY,
   ): Promise<T> {
-    let result: T | Refused;
-    try {
-      result = await write();
-    } catch (error) {
-      const nothingDone = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
-      if (!nothingDone) await outlive();
-      throw error;
-    }
-    if (isRefused(result)) {
-      if (soAlready.includes(result)) await outlive();
-      throw refusal(result);
-    }
-    await outlive();
+    const result = await attempt(write, outlive);
+    const refused = isRefused(result);
+    if (!refused || soAlready.includes(result)) await outlive();
+    if (refused) throw refusal(result);
     return result;
   }
 

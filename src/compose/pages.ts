@@ -29,7 +29,7 @@ function apiOf({ storage: config, limits }: Config, given: Given) {
   const { storage, invalidate, sleep } = given;
   if (config.driver === 'http') {
     const documents = createDocumentGate();
-    return createRemoteOperations({ config, invalidate, documents, limits });
+    return createRemoteOperations(config, { invalidate, documents, limits });
   }
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
@@ -38,8 +38,8 @@ function apiOf({ storage: config, limits }: Config, given: Given) {
   );
   const longestLease = LEASE_LIMITS.longest;
   const handlers = {
-    ...createRoleOperations({ roles, sleep, longestLease, maxBody: limits.body }),
-    ...createDatasetOperations({ datasets, invalidate, documents, maxDocument: limits.dataset }),
+    ...createRoleOperations({ roles, sleep, longestLease, limits }),
+    ...createDatasetOperations(datasets, { invalidate, documents, limits }),
   };
   return { handlers, reachable, close() {} };
 }

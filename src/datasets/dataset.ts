@@ -5,10 +5,7 @@ import { z } from 'zod';
 import { checkDocument, type DocumentCheck } from './document.ts';
 import type { WorkerAnswer } from './document-worker.ts';
 
-/**
- * Datasets as the interface document §2.3 has them: documents that belong to a project. With the port behind which
- * they are kept, and what the queries of dataset requests may hold (§4.2).
- */
+/** Datasets as the interface document §2.3 has them, the port behind which they are kept, and their queries (§4.2). */
 
 /** What a document says of itself. Project and name together are unique, and compared exactly. */
 export interface DatasetIdentity {

@@ -15,9 +15,8 @@ const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
 const DEEPEST = 100_000;
 
 /**
- * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type.
- * All else in it is the business of its readers. A field that is repeated with another value is refused,
- * since readers differ in which of the two they take.
+ * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type. A field
+ * of these that is repeated with another value is refused, since readers differ in which of the two they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
   /** By field: its value, where it can be one, or what is wrong with it. */
@@ -61,17 +60,12 @@ function readValue(
 }
 
 /** From the first byte to the one after the last. */
-export interface Span {
+interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-export type JsonScan =
-  | { readonly ok: true; readonly isObject: boolean }
-  /** `mistake` says where and what, and repeats nothing of the text. */
-  | { readonly ok: false; readonly mistake: string };
-
-export interface JsonScanOptions {
+interface ScanOptions {
   /** How deep arrays and objects may be nested; RFC 8259 §9 leaves that open. */
   readonly maxDepth: number;
   /** Names of members of the outermost object. */
@@ -92,12 +86,13 @@ const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 /**
  * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes
  * costs little more memory than itself. A byte order mark before it is let through (RFC 8259 §8.1).
+ * @returns of what is no JSON, where and what is wrong; that repeats nothing of the text
  */
-export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonScan {
+export function scanJson(bytes: Uint8Array, options: ScanOptions) {
   const from = [0xef, 0xbb, 0xbf].every((byte, index) => bytes[index] === byte) ? 3 : 0;
   try {
     if (!isUtf8(bytes)) throw mistake(invalidUtf8At(bytes), 'the bytes are not UTF-8');
-    return { ok: true, isObject: scan(bytes, from, options) };
+    return { ok: true as const, isObject: scan(bytes, from, options) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // Both count from 1, columns in characters: each has one byte that does not go on with another.
@@ -106,14 +101,14 @@ export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonScan 
       if (bytes[at] === 0x0a) [line, column] = [line + 1, 1];
       else if (((bytes[at] ?? 0) & 0xc0) !== 0x80) column += 1;
     }
-    return { ok: false, mistake: `line ${line}, column ${column}: ${error.message}` };
+    return { ok: false as const, mistake: `line ${line}, column ${column}: ${error.message}` };
   }
 }
 
 const mistake = (at: number, what: string) => new SyntaxError(what, { cause: at });
 
 /** @returns whether the text is an object */
-function scan(bytes: Uint8Array, start: number, options: JsonScanOptions): boolean {
+function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
   const { maxDepth, fields, onField } = options;
   // One character for each byte, so that an index into it is one into the bytes.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');

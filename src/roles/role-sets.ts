@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { inTime, type Clock } from '../common/clock.ts';
-import { leaseHolds, leaseStart, type LeaseStart } from '../common/leases.ts';
+import { type Clock, inTime } from '../common/clock.ts';
+import { createLeaseCache } from '../common/leases.ts';
 import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered. */
@@ -11,8 +11,8 @@ const REMEMBERED_FOR = 60_000;
 const PAUSE = 1_000;
 /** A query does not wait longer than this for the roles of its user (ms). */
 const DEADLINE = 200;
-/** How often a token is asked for that takes longer to come than it may be used. */
-const MAX_READS = 2;
+/** There is one token, of all roles. */
+const TOKEN = 'roles';
 
 const tooLate = () => new Error('the roles took too long');
 
@@ -51,26 +51,27 @@ export function createRoleSets({
     readonly until: number;
   };
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
-  let held: { readonly token: string; readonly since: LeaseStart } | undefined;
-  let reading: Promise<unknown> | undefined;
   let pausedUntil = -Infinity;
 
-  const tokenNow = () =>
-    held !== undefined && leaseHolds(held.since, lease, clock) ? held.token : undefined;
-
-  async function readToken(): Promise<void> {
-    const since = leaseStart(clock);
-    held = { token: await storage.roles.token(lease), since };
+  /** Of many queries that waited for one read, only the first reports its failure. */
+  function fail(error: unknown): void {
+    if (clock.now() < pausedUntil) return;
+    pausedUntil = clock.now() + PAUSE;
+    onError(error);
   }
 
-  /** Concurrent callers share one read of the token. */
+  const ofAll = { lease: () => lease, max: 1, ownerOf: () => '' };
+  const tokens = createLeaseCache<string>({ clock, ...ofAll, onError: fail });
+  const tokenNow = () => tokens.held(TOKEN);
+
+  const askToken = () => storage.roles.token(lease);
+
   async function obtainToken(): Promise<string> {
-    for (let reads = 0; reads < MAX_READS; reads += 1) {
-      reading ??= readToken().finally(() => (reading = undefined));
-      await reading;
-      const token = tokenNow();
-      if (token !== undefined) return token;
-    }
+    const token = await tokens.readOnce([TOKEN], askToken, (reply, since) => {
+      tokens.keep(TOKEN, reply, since);
+      return tokenNow();
+    });
+    if (token !== undefined) return token;
     throw new Error('the token of the roles took longer to read than it may be used');
   }
 
@@ -91,7 +92,7 @@ export function createRoleSets({
     const name = ids.length === 0 ? undefined : `roles:${id}:${token}:${ids.join(',')}`;
     remembered.set(user, { token, name, until });
     // So that not each query of a lease finds out anew that the roles were changed.
-    if (token !== inForce && held?.token === inForce) held = undefined;
+    if (token !== inForce && tokenNow() === inForce) tokens.forget([TOKEN]);
     return name;
   }
 
@@ -111,16 +112,11 @@ export function createRoleSets({
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      try {
-        // What comes later is remembered all the same, for the next query.
-        return await inTime(read(user), DEADLINE, tooLate);
-      } catch (error) {
-        // Of many queries that waited for one read, only the first reports it.
-        if (clock.now() < pausedUntil) return undefined;
-        pausedUntil = clock.now() + PAUSE;
-        onError(error);
+      // What comes later is remembered all the same, for the next query.
+      return inTime(read(user), DEADLINE, tooLate).catch((error: unknown) => {
+        fail(error);
         return undefined;
-      }
+      });
     },
   };
 }

@@ -71,15 +71,9 @@ export interface RoleStore {
   list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
   /** The roles of a user and the token of all roles, of one moment. */
   roleSet(userName: string): Promise<RoleSet>;
-  /**
-   * The token of all roles. Notes that the caller may use role sets under it for `lease` milliseconds after it
-   * asked: a change that is made later is told of that by {@link RoleStore.lease}.
-   */
+  /** The token of all roles. Role sets may be used under it for `lease` milliseconds, which {@link RoleStore.lease} tells of. */
   token(lease: number): Promise<string>;
-  /**
-   * For how long role sets that were read before now may still be in use anywhere, in milliseconds: the longest
-   * of all leases that were noted, 0 when none was for an hour.
-   */
+  /** For how long role sets that were read before now may still be in use anywhere (ms); 0 when no lease was noted. */
   lease(): Promise<number>;
 }
 

@@ -7,10 +7,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/document.ts';
-import { foldCase } from '../common/fold-case.ts';
 import { roleBody } from '../roles/role.ts';
-import { ADMIN_ROLE } from '../roles/role.ts';
-import { OperatorError, type StorageRecord } from './storage.ts';
+import type { StorageRecord } from './storage.ts';
 
 const FORMAT = 'mdx-gateway-store';
 /** Raise it with every change of what the lines mean. */
@@ -35,7 +33,6 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
   return z.int({ error }).min(least, { error }).max(most, { error });
 }
 
-const text = z.string({ error: 'must be a string' });
 const object = { error: 'must be an object' };
 const anyLine = z.looseObject({}, object);
 
@@ -59,9 +56,8 @@ const headLine = z
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
 
-const identity = { project: text, name: text, type: text };
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
-const datasetLine = z.object({ dataset: z.object({ ...identity, ...numbers }, object) });
+const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });
 
 /** The decoder passes over what is not base64. */
 const partLine = z.object({
@@ -177,7 +173,7 @@ async function readDataset(
   lines: AsyncGenerator<Line, undefined>,
 ): Promise<StorageRecord> {
   const { number } = line;
-  const { id, lastModified, bytes, ...identity } = read(line, datasetLine).dataset;
+  const { id, lastModified, bytes, ...said } = read(line, datasetLine).dataset;
   const parts: Buffer[] = [];
   for (let missing = bytes; missing > 0;) {
     const { value: next } = await lines.next();
@@ -196,10 +192,10 @@ async function readDataset(
   const check = checkDocument(document);
   if (!check.ok) throw broken(number, `the document is refused: ${check.problem}`);
   for (const field of ['project', 'name', 'type'] as const) {
-    if (identity[field] === check.identity[field]) continue;
+    if (said[field] === check.identity[field]) continue;
     throw broken(number, `dataset.${field}: must be what the document says`);
   }
-  return { kind: 'dataset', id, lastModified, dataset: { ...identity, document } };
+  return { kind: 'dataset', id, lastModified, dataset: { ...check.identity, document } };
 }
 
 /** @throws Error with the first problem */
@@ -212,49 +208,4 @@ function read<T>({ number, value }: { number: number; value: unknown }, schema: 
 
 function broken(number: number, what: string): Error {
   return new Error(`line ${number}: ${what}`);
-}
-
-/**
- * The same records; fails when one is missing, too much or not where it should be.
- * @throws OperatorError
- */
-export async function* inOrder(
-  records: AsyncIterable<StorageRecord>,
-): AsyncGenerator<StorageRecord, void, undefined> {
-  let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
-  const last = { role: 0, dataset: 0 };
-  const counted = { role: 0, dataset: 0 };
-  for await (const record of records) {
-    const { kind } = record;
-    const first = head === undefined;
-    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
-    if (kind === 'head') head = record;
-    else {
-      const id = kind === 'role' ? record.role.id : record.id;
-      const next = (kind === 'role' ? head?.nextRoleId : head?.nextDatasetId) ?? 0;
-      refuseUnless(id > last[kind], `${kind} ${id} stands behind ${kind} ${last[kind]}`);
-      refuseUnless(id < next, `${kind} ${id} is not below the next id, which is ${next}`);
-      last[kind] = id;
-      counted[kind] += 1;
-    }
-    if (kind === 'role') {
-      const { id, contains } = record.role;
-      const folded = new Set(contains.map(({ name }) => foldCase(name)));
-      const built = `the first role must be the built-in one, ${ADMIN_ROLE.id}`;
-      refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
-      refuseUnless(counted.role > 1 || id === ADMIN_ROLE.id, built);
-      // Each driver would do something else with them.
-      refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
-    }
-    yield record;
-  }
-  if (head === undefined) throw new OperatorError('there are no records');
-  refuseUnless(
-    counted.role === head.roles && counted.dataset === head.datasets,
-    `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
-  );
-}
-
-function refuseUnless(holds: boolean, problem: string): void {
-  if (!holds) throw new OperatorError(problem);
 }

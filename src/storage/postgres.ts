@@ -50,10 +50,8 @@ const PIECE = 1024 * 1024;
 const LOCK = 7_268_153_904;
 
 /**
- * Every text of a user is kept as the bytes of its UTF-8: it is then compared exactly and may hold NUL, whatever
- * the encoding and the collation of the database. `folded` is the name by `foldCase`. Documents are kept in
- * pieces, so that neither side holds one more than once in memory, and stored as they are: compressing them
- * costs more than it saves.
+ * Documents are kept in pieces, so that neither side holds one more than once in memory, and stored as they are: to
+ * compress them costs more than it saves. `folded` is the name by `foldCase`.
  */
 const FIRST_MIGRATION = `
   CREATE TABLE mdx_gateway_storage (
@@ -165,11 +163,8 @@ const POSTGRES: Dialect = {
       const id = String(row?.['id']);
       for (let from = 0; from < document.length; from += PIECE) {
         const piece = document.subarray(from, from + PIECE);
-        await session.rows('INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)', [
-          id,
-          from / PIECE,
-          piece,
-        ]);
+        const insert = 'INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)';
+        await session.rows(insert, [id, from / PIECE, piece], true);
       }
       return [id, document.length];
     },
@@ -180,6 +175,7 @@ const POSTGRES: Dialect = {
         const [row] = await session.rows(
           'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2',
           [String(document), from / PIECE],
+          true,
         );
         const piece = row && bytesOf(row['bytes']);
         if (piece?.length !== Math.min(PIECE, whole.length - from)) {
@@ -371,8 +367,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
 }
 
 /**
- * Why only an operator can make the storage ready, in one line; undefined when that may become possible by itself. Never
- * holds the password.
+ * Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password.
  */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;

@@ -51,10 +51,7 @@ export interface SqlDatabase {
 
 /** What the SQL of two databases differs in. */
 export interface Dialect {
-  /**
-   * What makes each version of the schema from the one before; the first one is made from nothing. One that was
-   * released is never changed, a new version is added at the end.
-   */
+  /** What makes each version of the schema from the one before. One that was released is never changed. */
   readonly migrations: readonly string[];
   /** Begins what sees one moment, a transaction that writes, and one while which no other one makes ids. */
   readonly begin: Readonly<Record<'snapshot' | 'write' | 'alone', string>>;
@@ -115,8 +112,8 @@ export async function perform<T>(
 }
 
 /**
- * Text is kept as the bytes of its UTF-8: it is then compared exactly and may hold NUL, whatever the encoding and the
- * collation of a database. Well-formed text only.
+ * Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. Well-formed text
+ * only.
  */
 export const toBytes = (text: string): Buffer => Buffer.from(text);
 export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
@@ -146,8 +143,8 @@ export function only(rows: readonly Row[]): Row {
 }
 
 /**
- * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction; several gateways may do
- * so at one time.
+ * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction, also by several
+ * gateways at once.
  * @throws OperatorError
  */
 export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {

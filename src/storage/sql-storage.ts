@@ -3,7 +3,6 @@ import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
 import { ADMIN_ROLE, type RoleStore, SHARED_AT_LEAST, SHARED_FOR } from '../roles/role.ts';
-import { inOrder } from './dump.ts';
 import {
   foldedBytes,
   insertDataset,
@@ -20,17 +19,14 @@ import {
   summaryOf,
   textOf,
   toBytes,
-  type Value,
 } from './sql-database.ts';
-import { OperatorError, type Storage, type StorageParts, type StorageRecord } from './storage.ts';
-
-type Query = (text: string, values?: readonly Value[]) => Promise<readonly Row[]>;
+import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
 export function createSqlStorage(
   given: SqlDatabase,
   parts: Pick<StorageParts, 'randomBytes' | 'wallClock'>,
-): Storage {
+) {
   const underWay = new Set<Promise<unknown>>();
   let closed: Promise<void> | undefined;
 
@@ -50,7 +46,7 @@ export function createSqlStorage(
     long: () => finishing(given.long),
   };
   /** One statement, so that all that it gives is of one moment. */
-  const query: Query = (text, values) =>
+  const query: Session['rows'] = (text, values) =>
     database.run('read', (session) => session.rows(text, values));
   const makeToken = () => newToken(parts);
   const id = async () =>
@@ -58,16 +54,33 @@ export function createSqlStorage(
   return {
     roles: createRoleStore(database, query, makeToken),
     datasets: createDatasetStore(database, query, parts.wallClock),
+    /**
+     * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
+     * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
+     * @throws StorageUnavailable when it may succeed later
+     * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
+     */
     open: () => finishing(given.open),
+    /** A random id that tells it from all others: the same role id in another storage is another role. */
     id,
+    /** Whether it answers now. Never rejects. */
     reachable: () =>
       inTime(id(), given.longestCheck, () => new Error('no answer in time')).then(
         () => true,
         () => false,
       ),
-    dump: () => dumpRecords(database),
-    restore: (records) => finishing(() => restoreRecords(given, records, makeToken())),
+    /** Everything in it, of one moment: first one `head`, then the roles, then the datasets, by ascending id. */
+    dump: (): AsyncIterable<StorageRecord> => dumpRecords(database),
+    /**
+     * Fills an empty storage (nothing but the built-in role) with what another one dumped, as one transaction.
+     * Ids and times stay; ids that were given away there are not given again here.
+     * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
+     */
+    restore: (records: AsyncIterable<StorageRecord>) =>
+      finishing(() => restoreRecords(given, records, makeToken())),
+    /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
     renewCertificates: () => given.renewCertificates?.(),
+    /** Finishes what is under way. */
     close: () => (closed ??= Promise.allSettled(underWay).then(given.close)),
   };
 }
@@ -78,7 +91,7 @@ export function createSqlStorage(
  */
 function createRoleStore(
   { dialect, run }: SqlDatabase,
-  query: Query,
+  query: Session['rows'],
   makeToken: () => string,
 ): RoleStore {
   const { storage, roles, members } = dialect.tables;
@@ -211,13 +224,10 @@ function createRoleStore(
   };
 }
 
-/**
- * A document is kept before anything is locked, so that the locks, first those of the ids or the row of the dataset, are
- * held for a short time only.
- */
+/** A document is kept before anything is locked, so that the locks are held for a short time only. */
 function createDatasetStore(
   { dialect, run }: SqlDatabase,
-  query: Query,
+  query: Session['rows'],
   wallClock: () => number,
 ): DatasetStore {
   const { documents, tables } = dialect;
@@ -346,27 +356,66 @@ async function restoreRecords(
     const head = only(await session.rows(dialect.head));
     const others = Number(head['roles']) - 1;
     const datasets = Number(head['datasets']);
-    if (others > 0 || datasets > 0) {
-      throw new OperatorError(
-        `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
-      );
-    }
+    refuseUnless(
+      others === 0 && datasets === 0,
+      `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
+    );
     await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
-    for await (const record of inOrder(records)) {
-      if (record.kind === 'head') {
-        await session.rows(dialect.advanceIds, [record.nextRoleId, record.nextDatasetId]);
-      } else if (record.kind === 'role') {
-        if ((await insertRole(session, record.role)) === 'done') continue;
-        throw new OperatorError(`role ${record.role.id} has the name of another one`);
-      } else {
-        const document = await dialect.documents.keep(session, record.dataset.document);
-        if ((await insertDataset(session, record, document)) === 'done') continue;
-        throw new OperatorError(`dataset ${record.id} has the project and name of another one`);
-      }
-    }
+    await writeRecords(session, records);
     await setRolesToken(session, rolesToken);
     await session.script('COMMIT');
   } finally {
     await end();
   }
+}
+
+/** @throws OperatorError when a record is missing, too much or not where it should be */
+async function writeRecords(
+  session: Session,
+  records: AsyncIterable<StorageRecord>,
+): Promise<void> {
+  const { documents, advanceIds } = session.dialect;
+  let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
+  const last = { role: 0, dataset: 0 };
+  const counted = { role: 0, dataset: 0 };
+  for await (const record of records) {
+    const { kind } = record;
+    const first = head === undefined;
+    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
+    if (kind === 'head') {
+      head = record;
+      await session.rows(advanceIds, [head.nextRoleId, head.nextDatasetId]);
+      continue;
+    }
+    const id = kind === 'role' ? record.role.id : record.id;
+    const next = (kind === 'role' ? head?.nextRoleId : head?.nextDatasetId) ?? 0;
+    refuseUnless(id > last[kind], `${kind} ${id} stands behind ${kind} ${last[kind]}`);
+    refuseUnless(id < next, `${kind} ${id} is not below the next id, which is ${next}`);
+    last[kind] = id;
+    counted[kind] += 1;
+    if (kind === 'role') {
+      const { contains } = record.role;
+      const folded = new Set(contains.map(({ name }) => foldCase(name)));
+      const built = `the first role must be the built-in one, ${ADMIN_ROLE.id}`;
+      refuseUnless(counted.dataset === 0, 'a role stands behind a dataset');
+      refuseUnless(counted.role > 1 || id === ADMIN_ROLE.id, built);
+      // Each driver would do something else with them.
+      refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
+      const made = await insertRole(session, record.role);
+      refuseUnless(made === 'done', `role ${id} has the name of another one`);
+    } else {
+      const document = await documents.keep(session, record.dataset.document);
+      const made = await insertDataset(session, record, document);
+      refuseUnless(made === 'done', `dataset ${id} has the project and name of another one`);
+    }
+  }
+  if (head === undefined) throw new OperatorError('there are no records');
+  refuseUnless(
+    counted.role === head.roles && counted.dataset === head.datasets,
+    `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
+  );
+}
+
+function refuseUnless(holds: boolean, problem: string): void {
+  if (!holds) throw new OperatorError(problem);
 }

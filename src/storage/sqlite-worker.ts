@@ -89,7 +89,7 @@ function fileAt(): string {
   return found === undefined ? 'none' : `${found.dev}:${found.ino}`;
 }
 
-/** Opens the file, makes it and its folder when they are not there. */
+/** Opens the file; makes it, for this user only, and its folder when they are not there. */
 function openDatabase(): DatabaseSync {
   const folder = dirname(path);
   makeFolder(folder);
@@ -102,7 +102,8 @@ function openDatabase(): DatabaseSync {
     enableDoubleQuotedStringLiterals: false,
   });
   try {
-    if (isNew) protect(folder);
+    // Not by opening the file: to close it again would drop the locks that SQLite holds for this process.
+    if (isNew) fs.chmodSync(path, 0o600);
     fs.accessSync(path, fs.constants.R_OK | fs.constants.W_OK);
   } catch (error) {
     database.close();
@@ -119,20 +120,6 @@ function makeFolder(folder: string): void {
     fs.mkdirSync(folder, 0o700);
   } catch (error) {
     if ((error as ErrorWithCodes).code !== 'EEXIST') throw error;
-  }
-}
-
-/**
- * Lets only this user read a new file; the files beside it get the same mode. Not by opening the file: to close it
- * again would drop the locks that SQLite holds for this process.
- */
-function protect(folder: string): void {
-  fs.chmodSync(path, 0o600);
-  const opened = fs.openSync(folder, 'r');
-  try {
-    fs.fsyncSync(opened);
-  } finally {
-    fs.closeSync(opened);
   }
 }
 

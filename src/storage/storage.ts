@@ -1,37 +1,9 @@
-import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
-import type { Role, RoleStore } from '../roles/role.ts';
+import type { Dataset } from '../datasets/dataset.ts';
+import type { Role } from '../roles/role.ts';
+import type { createSqlStorage } from './sql-storage.ts';
 
-/** Port: one storage with roles and datasets. */
-export interface Storage {
-  readonly roles: RoleStore;
-  readonly datasets: DatasetStore;
-  /**
-   * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
-   * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
-   * @throws StorageUnavailable when it may succeed later
-   * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
-   */
-  open(): Promise<void>;
-  /**
-   * A random id that was made with the storage and tells it from all others: the same role id in another
-   * storage is another role.
-   */
-  id(): Promise<string>;
-  /** Whether it answers now. Never rejects. */
-  reachable(): Promise<boolean>;
-  /** Everything in it, of one moment: first one `head`, then the roles, then the datasets, by ascending id. */
-  dump(): AsyncIterable<StorageRecord>;
-  /**
-   * Fills an empty storage (nothing but the built-in role) with what another one dumped, as one transaction.
-   * Ids and times stay; ids that were given away there are not given again here.
-   * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
-   */
-  restore(records: AsyncIterable<StorageRecord>): Promise<void>;
-  /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
-  renewCertificates(): void;
-  /** Finishes what is under way. */
-  close(): Promise<void>;
-}
+/** One storage with roles and datasets. */
+export type Storage = ReturnType<typeof createSqlStorage>;
 
 /** What only an operator can mend. The message is one line. */
 export class OperatorError extends Error {

@@ -95,7 +95,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   freshness: { values: [] },
   xmla: { values: ['xml'] },
   xml: { values: [] },
-  roles: { values: [] },
+  roles: { values: ['freshness'] },
   datasets: { values: [] },
   auth: { values: [] },
   cli: { values: ['auth', 'config', 'storage'], types: ['compose'] },

@@ -142,6 +142,18 @@ test('a document that is replaced again and again is always read whole, and leav
   expect(await server.ask(pieces)).toEqual([{ count: `${count}`, documents: '1' }]);
 });
 
+test('each piece of a document has time of its own, beside that of the operation', async () => {
+  const { name } = house;
+  await server.ask(`CREATE FUNCTION ${name}.slowly() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_sleep(0.4); RETURN NEW; END'`);
+  await server.ask(`CREATE TRIGGER slowly BEFORE INSERT ON ${name}.mdx_gateway_pieces
+    FOR EACH ROW EXECUTE FUNCTION ${name}.slowly()`);
+  await storage.close();
+  storage = storageAt(house.url, { timeout: 1_000 });
+  await storage.open();
+  expect(await storage.datasets.create(dataset('long', 4_000_000))).toEqual({ id: 1 });
+});
+
 test('what is acknowledged was written to the disk, also where the server is told not to wait', async () => {
   const { name } = house;
   await server.ask(`ALTER ROLE ${name} SET synchronous_commit = 'off'`);

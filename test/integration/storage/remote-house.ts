@@ -52,8 +52,8 @@ export async function openRemoteHouse(
 ): Promise<RemoteHouse> {
   const events: GatewayEvent[] = [];
   const invalidated: Parameters<Invalidate>[] = [];
-  const remote = createRemoteOperations({
-    config: {
+  const remote = createRemoteOperations(
+    {
       driver: 'http',
       url,
       login: 'forward',
@@ -64,13 +64,15 @@ export async function openRemoteHouse(
       timeout: 20_000,
       ...config,
     },
-    invalidate(...call) {
-      invalidated.push(call);
-      return invalidate(...call);
+    {
+      invalidate(...call) {
+        invalidated.push(call);
+        return invalidate(...call);
+      },
+      documents: createDocumentGate(),
+      limits: LIMITS,
     },
-    documents: createDocumentGate(),
-    limits: LIMITS,
-  });
+  );
   const router = createApiRouter(remote.handlers, {
     login,
     during: (request) => request,

@@ -54,10 +54,9 @@ export function createTestApi(
       roles: storage.roles,
       sleep: given.sleep ?? (async () => {}),
       longestLease: LONGEST_LEASE,
-      maxBody: LIMITS.body,
+      limits: LIMITS,
     }),
-    ...createDatasetOperations({
-      datasets: storage.datasets,
+    ...createDatasetOperations(storage.datasets, {
       invalidate:
         given.invalidate ??
         (async (...call) => {
@@ -65,7 +64,7 @@ export function createTestApi(
           return true;
         }),
       documents: given.documents ?? createDocumentGate(),
-      maxDocument: LIMITS.dataset,
+      limits: LIMITS,
     }),
   };
   const front = {
