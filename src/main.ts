@@ -43,8 +43,8 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      const stopped = untilStopped();
-      return runDemo({ ...command, parts, stopped, print: (text) => process.stdout.write(text) });
+      const print = (text: string) => void process.stdout.write(text);
+      return runDemo({ ...command, stopped: stopSignal(), print }, parts);
     }
     case 'check': {
       const config = load(command.config);
@@ -70,8 +70,6 @@ async function run(words: readonly string[]): Promise<number> {
       ]);
       const { storage, auth } = load(command.config);
       const { stdin: input, stdout: output, stderr: prompts } = process;
-      const stopping = new AbortController();
-      void untilStopped().then(() => stopping.abort());
       const given = {
         config: storage,
         // Whatever the storage tells beside its results belongs to one that serves.
@@ -81,7 +79,7 @@ async function run(words: readonly string[]): Promise<number> {
         output,
         prompts,
         now: parts.clock.now,
-        stopped: stopping.signal,
+        stopped: stopSignal(),
       };
       return command.kind === 'export-store'
         ? exportStore(command.output, given)
@@ -275,6 +273,13 @@ function untilStopped(): Promise<string> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
       process.once(signal, () => resolve(signal));
   });
+}
+
+/** Aborted by such a signal. */
+function stopSignal(): AbortSignal {
+  const stopping = new AbortController();
+  void untilStopped().then(() => stopping.abort());
+  return stopping.signal;
 }
 
 function version(): string {

@@ -47,8 +47,6 @@ export async function loadRecordings(): Promise<Recording[]> {
   );
 }
 
-export type ReplayEngine = Awaited<ReturnType<typeof startReplayEngine>>;
-
 /**
  * An engine on loopback that knows a few questions. A POST whose body is, byte for byte, that of a
  * recording gets the recorded answer after the recorded time. Anything else gets a SOAP Fault that names the
