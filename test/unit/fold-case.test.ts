@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { foldCase, foldObjectName, isLongName } from '../../src/common/fold-case.ts';
 import { sizes } from '../support/sizes.ts';
+import { codePoint } from '../support/code-point.ts';
 
 describe('names that count as the same', () => {
   test.each([
@@ -94,7 +95,7 @@ describe('names of objects of an engine that count as the same', () => {
   test('fold to themselves once folded, whatever stands beside what', () => {
     const letter = fc.oneof(
       fc.constantFrom(...'\u0345\u0301\u0316\u0130ıßẞΣςſKﬃか\u3099ｶﾞわᾳΐ\u00ad\u3000¨ŉＳ각ﾡ㈀'),
-      fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+      fc.string({ unit: codePoint, minLength: 1, maxLength: 1 }),
     );
     const name = fc.array(letter, { maxLength: 6 }).map((letters) => letters.join(''));
     fc.assert(
