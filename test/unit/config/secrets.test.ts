@@ -202,5 +202,6 @@ test('a configuration without secrets is described by a file that reads back as 
         expect(config.auth.admins).toEqual([...admins, '$${']);
       },
     ),
+    { numRuns: sizes.propertyRuns },
   );
 });
