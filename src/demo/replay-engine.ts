@@ -28,7 +28,7 @@ export interface Recording {
 
 /** A recording in the list; `file`, in the same folder, holds the body of the answer compressed by gzip. */
 export type ListedRecording = Omit<Recording, 'answer'> & {
-  readonly answer: { readonly status: number; readonly contentType: string; readonly file: string };
+  readonly answer: Omit<Recording['answer'], 'body'> & { readonly file: string };
 };
 
 /** The recordings that come with the program, and the file that lists them. */
@@ -40,9 +40,9 @@ const unzip = promisify(gunzip);
 export async function loadRecordings(): Promise<Recording[]> {
   const list = JSON.parse(await readFile(RECORDINGS_LIST, 'utf8')) as ListedRecording[];
   return Promise.all(
-    list.map(async ({ name, request, answer: { status, contentType, file }, engineMs }) => {
+    list.map(async ({ answer: { file, ...head }, ...asked }) => {
       const body = await unzip(await readFile(new URL(file, RECORDINGS_FOLDER)));
-      return { name, request, answer: { status, contentType, body }, engineMs };
+      return { ...asked, answer: { ...head, body } };
     }),
   );
 }
