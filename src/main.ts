@@ -34,6 +34,8 @@ const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
 
+const print = (text: string) => void process.stdout.write(text);
+
 /** The only file that touches `process`: command line, signals, exit codes. */
 async function run(words: readonly string[]): Promise<number> {
   const command = parseArguments(words);
@@ -43,12 +45,11 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      const print = (text: string) => void process.stdout.write(text);
       return runDemo({ ...command, stopped: stopSignal(), print }, parts);
     }
     case 'check': {
       const config = load(command.config);
-      process.stdout.write(describeConfig(config));
+      print(describeConfig(config));
       for (const message of configWarnings(config)) {
         process.stderr.write(`mdx-gateway: warning: ${message}\n`);
       }
@@ -86,10 +87,10 @@ async function run(words: readonly string[]): Promise<number> {
         : importStore(command.input, given);
     }
     case 'help':
-      process.stdout.write(HELP);
+      print(HELP);
       return 0;
     case 'version':
-      process.stdout.write(`${version()}\n`);
+      print(`${version()}\n`);
       return 0;
   }
 }

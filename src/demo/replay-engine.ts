@@ -40,9 +40,9 @@ const unzip = promisify(gunzip);
 export async function loadRecordings(): Promise<Recording[]> {
   const list = JSON.parse(await readFile(RECORDINGS_LIST, 'utf8')) as ListedRecording[];
   return Promise.all(
-    list.map(async ({ answer: { file, ...head }, ...asked }) => {
+    list.map(async ({ name, request, answer: { status, contentType, file }, engineMs }) => {
       const body = await unzip(await readFile(new URL(file, RECORDINGS_FOLDER)));
-      return { ...asked, answer: { ...head, body } };
+      return { name, request, answer: { status, contentType, body }, engineMs };
     }),
   );
 }
