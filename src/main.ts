@@ -34,6 +34,8 @@ const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
 
+const print = (text: string) => void process.stdout.write(text);
+
 /** The only file that touches `process`: command line, signals, exit codes. */
 async function run(words: readonly string[]): Promise<number> {
   const command = parseArguments(words);
@@ -43,12 +45,11 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      const stopped = untilStopped();
-      return runDemo({ ...command, parts, stopped, print: (text) => process.stdout.write(text) });
+      return runDemo({ ...command, stopped: stopSignal(), print }, parts);
     }
     case 'check': {
       const config = load(command.config);
-      process.stdout.write(describeConfig(config));
+      print(describeConfig(config));
       for (const message of configWarnings(config)) {
         process.stderr.write(`mdx-gateway: warning: ${message}\n`);
       }
@@ -70,8 +71,6 @@ async function run(words: readonly string[]): Promise<number> {
       ]);
       const { storage, auth } = load(command.config);
       const { stdin: input, stdout: output, stderr: prompts } = process;
-      const stopping = new AbortController();
-      void untilStopped().then(() => stopping.abort());
       const given = {
         config: storage,
         // Whatever the storage tells beside its results belongs to one that serves.
@@ -81,17 +80,17 @@ async function run(words: readonly string[]): Promise<number> {
         output,
         prompts,
         now: parts.clock.now,
-        stopped: stopping.signal,
+        stopped: stopSignal(),
       };
       return command.kind === 'export-store'
         ? exportStore(command.output, given)
         : importStore(command.input, given);
     }
     case 'help':
-      process.stdout.write(HELP);
+      print(HELP);
       return 0;
     case 'version':
-      process.stdout.write(`${version()}\n`);
+      print(`${version()}\n`);
       return 0;
   }
 }
@@ -275,6 +274,13 @@ function untilStopped(): Promise<string> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
       process.once(signal, () => resolve(signal));
   });
+}
+
+/** Aborted by such a signal. */
+function stopSignal(): AbortSignal {
+  const stopping = new AbortController();
+  void untilStopped().then(() => stopping.abort());
+  return stopping.signal;
 }
 
 function version(): string {

@@ -4,17 +4,11 @@ import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { addAbortSignal, type Readable, type Writable } from 'node:stream';
-import { promisify } from 'node:util';
+import { pipeline } from 'node:stream/promises';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { fromLines, toLines } from '../storage/dump.ts';
 import type { Storage, StorageRecord } from '../storage/storage.ts';
-
-/** Standard error. */
-export interface ProgressOutput {
-  readonly isTTY?: boolean | undefined;
-  write(text: string): unknown;
-}
 
 export interface StoreCommandParts {
   readonly config: StorageConfig;
@@ -23,7 +17,7 @@ export interface StoreCommandParts {
   readonly input: Readable;
   readonly output: Writable;
   /** Standard error: takes progress and complaints. */
-  readonly prompts: ProgressOutput;
+  readonly prompts: { readonly isTTY?: boolean | undefined; write(text: string): unknown };
   /** Milliseconds of a clock that never steps back. */
   readonly now: () => number;
   /** Aborted when the command is asked to stop. */
@@ -48,7 +42,7 @@ export function exportStore(file: string | undefined, parts: StoreCommandParts):
       stopped.throwIfAborted();
       progress.add({ bytes: length });
     });
-    await (file === undefined ? writeStream(output, lines) : writeNewFile(file, lines));
+    await (file === undefined ? pipeline(lines, output) : writeNewFile(file, lines));
     return `written to ${file ?? 'standard output'}`;
   });
 }
@@ -127,22 +121,6 @@ function sizeOf(file: string): number {
   return stats.size;
 }
 
-/** Failures come to the callbacks of writes; without a listener they would end the process as well. */
-const ignore = () => {};
-
-/** Each line waits until the one before it is on its way. */
-async function writeStream(output: Writable, lines: AsyncIterable<Buffer>): Promise<void> {
-  const write = promisify((line: Buffer, done: Parameters<Writable['write']>[2]) =>
-    output.write(line, done),
-  );
-  output.on('error', ignore);
-  try {
-    for await (const line of lines) await write(line);
-  } finally {
-    output.off('error', ignore);
-  }
-}
-
 /** Passes everything on, and counts each when the next one is asked for: it is dealt with then. */
 async function* counted<T>(items: AsyncIterable<T>, count: (item: T) => void) {
   for await (const item of items) {
@@ -151,10 +129,10 @@ async function* counted<T>(items: AsyncIterable<T>, count: (item: T) => void) {
   }
 }
 
-const countRecord = (progress: Progress) => (record: StorageRecord) =>
-  record.kind === 'head'
-    ? progress.expect({ records: record.roles + record.datasets })
-    : progress.add({ records: 1 });
+const countRecord = (progress: Progress) => (record: StorageRecord) => {
+  if (record.kind === 'head') progress.expect({ records: record.roles + record.datasets });
+  else progress.add({ records: 1 });
+};
 
 /** What an operator needs to know of a failure: a storage that is away says why in its cause. */
 function reasonOf(error: unknown): string {
@@ -173,7 +151,11 @@ interface Amounts {
 type Progress = ReturnType<typeof createProgress>;
 
 /** @param now milliseconds of a clock that never steps back */
-export function createProgress(command: string, output: ProgressOutput, now: () => number) {
+export function createProgress(
+  command: string,
+  output: StoreCommandParts['prompts'],
+  now: () => number,
+) {
   const terminal = output.isTTY === true;
   /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
   const every = terminal ? 100 : 5_000;

@@ -1,6 +1,5 @@
 /** The command that makes a line of the users file. */
 
-import { isUtf8 } from 'node:buffer';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
@@ -54,6 +53,8 @@ export async function hashPassword(
 
 function refuseUnusable(password: string): void {
   if (password === '') throw new PasswordRefused('the password is empty');
+  // What a decoder makes of bytes that are not UTF-8.
+  if (password.includes('\ufffd')) throw new PasswordRefused('the password must be UTF-8 text');
   // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
   if (/\p{Cc}/u.test(password)) {
     throw new PasswordRefused(
@@ -70,22 +71,16 @@ function refuseUnusable(password: string): void {
 
 /** Takes one line, with or without its end; more lines are refused, because only one could be meant. */
 async function readFromPipe({ input }: HashPasswordParts): Promise<string> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of input) {
-    const bytes = typeof part === 'string' ? Buffer.from(part) : part;
-    parts.push(bytes);
-    length += bytes.byteLength;
-    if (length > LONGEST_INPUT) throw new PasswordRefused('the password is far too long');
+  let text = '';
+  for await (const part of input.setEncoding('utf8')) {
+    text += part;
+    if (text.length > LONGEST_INPUT) throw new PasswordRefused('the password is far too long');
   }
-  const bytes = Buffer.concat(parts);
-  if (!isUtf8(bytes)) throw new PasswordRefused(NOT_UTF8);
-  const password = new TextDecoder().decode(bytes).replace(/\r?\n$/, '');
+  // Some shells begin what they write with a byte order mark.
+  const password = text.replace(/^\ufeff/, '').replace(/\r?\n$/, '');
   if (!password.includes('\n')) return password;
   throw new PasswordRefused('standard input must hold one line, the password');
 }
-
-const NOT_UTF8 = 'the password must be UTF-8 text';
 
 /** Asks twice, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
 async function readFromTerminal({ input, prompts }: HashPasswordParts): Promise<string> {
@@ -103,8 +98,6 @@ async function readFromTerminal({ input, prompts }: HashPasswordParts): Promise<
     const password = await ask('Password: ');
     const again = await ask('The same password again: ');
     if (again !== password) throw new PasswordRefused('the two passwords are not the same');
-    // What the decoder makes of bytes that are not UTF-8.
-    if (password.includes('\ufffd')) throw new PasswordRefused(NOT_UTF8);
     return password;
   } finally {
     terminal.close();

@@ -3,14 +3,16 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
-import { SECRET_MASK, type Problem } from './problems.ts';
+import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
 /** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
 export type ReadFile = (path: string) => Uint8Array;
 
-/** One reading of a configuration. */
+/** One reading of a configuration, at the place of one value. */
 export interface Reading {
+  /** Of the key that is read. */
+  readonly path: KeyPath;
   /** Absolute; relative paths start there. */
   readonly folder: string;
   /** Absolute; where the operator stands, for commands in messages. */

@@ -29,10 +29,7 @@ const LARGEST_FILE = 1024 * 1024;
 const DEFAULTS_SOURCE = 'built-in defaults';
 
 /** A configuration, and the text from which it was read; undefined where there is no file. */
-export interface ReadConfig {
-  readonly config: Config;
-  readonly text: string | undefined;
-}
+export type ReadConfig = ReturnType<typeof readConfig>;
 
 /**
  * @throws ConfigError with one line for each mistake, such as
@@ -44,7 +41,7 @@ export function loadConfig(options: LoadOptions): Config {
 }
 
 /** @param given what stood in the file when another process read it; the files that it names are read in any case */
-function readConfig(options: LoadOptions, given?: string): ReadConfig {
+function readConfig(options: LoadOptions, given?: string) {
   const { file, env, workingFolder, readFile, memory = Infinity } = options;
   const problems: Problem[] = [];
   /** Each step takes for granted that there was nothing wrong in those before. */
@@ -56,10 +53,10 @@ function readConfig(options: LoadOptions, given?: string): ReadConfig {
   const folder = path === undefined ? workingFolder : dirname(path);
   const hiddenPaths = new Set<string>();
   const withdrawn: string[] = [];
-  const reading = { folder, workingFolder, readFile, hiddenPaths, problems, withdrawn };
+  const reading = { path: [], folder, workingFolder, readFile, hiddenPaths, problems, withdrawn };
   const text = path && unlessWrong(given ?? readText(path, readFile, problems));
   const written = unlessWrong(readYaml(text ?? '', env, problems));
-  const checked = unlessWrong(schema.read(written, reading, [])) as CheckedFile;
+  const checked = unlessWrong(schema.read(written, reading)) as CheckedFile;
   const config = fillIn(checked, memory, withdrawn);
   checkRules(checked, config, reading);
   return unlessWrong({ config, text });

@@ -1,7 +1,7 @@
 /** How keys, lists and sections are declared; each knows how it is read from a file and written. */
 
 import { textOf, type Kind, type Reading } from './kinds.ts';
-import { quoteStart, SECRET_MASK, unknownWord, type KeyPath } from './problems.ts';
+import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
 /**
@@ -27,7 +27,7 @@ export interface Setting<T> {
   /** Of a section, or of each member that is one. */
   readonly keys?: Settings;
   /** What is wrong is added to `reading.problems`; the result then counts for nothing. */
-  read(input: unknown, reading: Reading, path: KeyPath): unknown;
+  read(input: unknown, reading: Reading): unknown;
   /** As an operator would write it; secrets are masked, and keys that are not there left out. */
   write(value: T): unknown;
   /** Never there: the type of what is read. */
@@ -44,7 +44,7 @@ type Section<K extends Settings> = Setting<ValuesOf<K>> & { readonly keys: K };
 /** A key with a value of its own. @param fallback as an operator would write it, or REQUIRED */
 export function key<T>(kind: Kind<T>, fallback: unknown, reload: Reload = 'reload'): Setting<T> {
   const { type, allowed, write } = kind;
-  const read: Setting<T>['read'] = (...given) => readValue(kind, ...given);
+  const read: Setting<T>['read'] = (input, reading) => readValue(kind, input, reading);
   return { type, allowed, fallback, reload, read, write };
 }
 
@@ -58,17 +58,17 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
     allowed,
     fallback,
     reload: 'reload',
-    read(input, reading, path) {
+    read(input, reading) {
       if (!Array.isArray(input)) {
-        return refuse(reading, path, `must be ${allowed} (got ${describeKind(input)})`);
+        return refuse(reading, `must be ${allowed} (got ${describeKind(input)})`);
       }
       if (input.length > LONGEST_LIST) {
-        return refuse(reading, path, `must have at most ${LONGEST_LIST} items`);
+        return refuse(reading, `must have at most ${LONGEST_LIST} items`);
       }
-      const items = input.map((item, index) => readValue(kind, item, reading, [...path, index]));
+      const items = input.map((item, index) => readValue(kind, item, inside(reading, index)));
       for (const [index, item] of items.entries()) {
         if (item === undefined || items.indexOf(item) === index) continue;
-        refuse(reading, [...path, index], 'stands twice in the list');
+        refuse(inside(reading, index), 'stands twice in the list');
       }
       return items;
     },
@@ -90,25 +90,25 @@ export function section<K extends Settings>(
   return {
     ...MAPPING,
     keys,
-    read(input, reading, path) {
-      const written = mappingOf(input, `mapping with keys of ${names.join(', ')}`, reading, path);
+    read(input, reading) {
+      const written = mappingOf(input, `mapping with keys of ${names.join(', ')}`, reading);
       if (written === undefined) return undefined;
       const others = Object.keys(written).filter((name) => !Object.hasOwn(keys, name));
       const unknown = others.filter((name) => !withdrawn.includes(name));
       const values: Record<string, unknown> = {};
       for (const [name, { allowed, fallback, read }] of Object.entries(keys)) {
-        const at = [...path, name];
-        if (Object.hasOwn(written, name)) values[name] = read(written[name], reading, at);
-        else if (typeof fallback !== 'symbol') values[name] = read(fallback, reading, at);
+        const at = inside(reading, name);
+        if (Object.hasOwn(written, name)) values[name] = read(written[name], at);
+        else if (typeof fallback !== 'symbol') values[name] = read(fallback, at);
         else if (fallback === REQUIRED && unknown.length === 0) {
           // With an unknown key it is misspelt: one mistake, of which the message about the spelling says more.
-          refuse(reading, at, `is missing; must be ${allowed}`);
+          refuse(at, `is missing; must be ${allowed}`);
         }
       }
       for (const name of others) {
-        const at = [...path, name];
-        if (withdrawn.includes(name)) reading.withdrawn.push(at.join('.'));
-        else refuse(reading, at, unknownWord('key', name, names));
+        const at = inside(reading, name);
+        if (withdrawn.includes(name)) reading.withdrawn.push(at.path.join('.'));
+        else refuse(at, unknownWord('key', name, names));
       }
       return values;
     },
@@ -131,8 +131,8 @@ export function byRestart<S extends Setting<unknown>>(setting: S): S {
 
 /** A section that is there as a whole or not at all; not at all is `null`. */
 export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
-  const read: Setting<T>['read'] = (input, ...where) =>
-    input === null ? undefined : setting.read(input, ...where);
+  const read: Setting<T>['read'] = (input, reading) =>
+    input === null ? undefined : setting.read(input, reading);
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
@@ -157,45 +157,41 @@ export function byName<T>(
     ...MAPPING,
     type,
     ...(keys && { keys }),
-    read(input, reading, path) {
-      const written = Object.entries(mappingOf(input, type, reading, path) ?? {});
-      const members = written.map(([name, value]) => {
-        const at = [...path, name];
-        return [readValue(kind, name, reading, at), read(value, reading, at)] as const;
-      });
-      return new Map(members);
+    read(input, reading) {
+      const members = Object.entries(mappingOf(input, type, reading) ?? {});
+      return new Map(
+        members.map(([name, value]) => {
+          const at = inside(reading, name);
+          return [readValue(kind, name, at), read(value, at)];
+        }),
+      );
     },
     write: (members) => new Map([...members].map(([name, value]) => [name, write(value)])),
   };
 }
 
-function readValue<T>(
-  kind: Kind<T>,
-  input: unknown,
-  reading: Reading,
-  path: KeyPath,
-): T | undefined {
+/** The reading at the place of one key or item of what is read. */
+function inside(reading: Reading, step: string | number): Reading {
+  return { ...reading, path: [...reading.path, step] };
+}
+
+function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | undefined {
   if (input === null && kind.nullable) return undefined;
   const value = kind.read(input, reading);
   if (value !== undefined) return value;
   const got = describeValue(input, kind.hides(textOf(input) ?? ''));
-  return refuse(reading, path, `must be ${kind.allowed} (got ${got})`);
+  return refuse(reading, `must be ${kind.allowed} (got ${got})`);
 }
 
 /** The keys of a mapping, none where nothing stands after the colon; undefined for what is no mapping. */
-function mappingOf(
-  input: unknown,
-  allowed: string,
-  reading: Reading,
-  path: KeyPath,
-): Values | undefined {
+function mappingOf(input: unknown, allowed: string, reading: Reading): Values | undefined {
   const got = describeKind(input);
   if (got === 'nothing') return {};
   if (got === 'a mapping') return input as Values;
-  return refuse(reading, path, `must be a ${allowed} (got ${got})`);
+  return refuse(reading, `must be a ${allowed} (got ${got})`);
 }
 
-function refuse({ problems }: Reading, path: KeyPath, message: string): undefined {
+function refuse({ problems, path }: Reading, message: string): undefined {
   problems.push({ path, message });
 }
 

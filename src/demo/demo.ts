@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,20 +9,16 @@ import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
 import { loadRecordings, startReplayEngine } from './replay-engine.ts';
-import type { Recording, ReplayEngine } from './replay-engine.ts';
-
-/** A gateway of the demo's own, already listening. */
-type DemoGateway = Awaited<ReturnType<typeof startGateway>>;
+import type { Recording } from './replay-engine.ts';
 
 export interface DemoOptions {
+  /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
+  readonly gateway: { readonly url: string; readonly user: string; readonly password: string };
   readonly recordings: readonly Recording[];
-  readonly startEngine: (recordings: readonly Recording[]) => Promise<ReplayEngine>;
-  /** Starts a gateway before the engine at that URL; its user may purge. */
-  readonly startGateway: (engineUrl: string) => Promise<DemoGateway>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
   readonly once?: boolean | undefined;
-  /** Resolves when the demo is to stop, whatever it is doing. */
-  readonly stopped: Promise<unknown>;
+  /** Aborted when the demo is to stop, whatever it is doing. */
+  readonly stopped: AbortSignal;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
   /** Takes whole lines, each with its line end. */
@@ -35,35 +32,23 @@ const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';
 
 /**
- * Shows what the gateway does: asks every recorded question as a client over HTTP, twice, purges, asks once
- * more, and prints the times as a table; then the lines to try by hand.
+ * Shows what the gateway does, until it is stopped.
  * @throws Error when the gateway gives an answer that the engine did not give
  */
 export async function showDemo(options: DemoOptions): Promise<void> {
-  const { recordings, print } = options;
-  const stop = new AbortController();
-  const stopped = options.stopped.then(() => stop.abort());
-  await using ending = new AsyncDisposableStack();
-  const engine = await options.startEngine(recordings);
-  ending.defer(engine.close);
-  const gateway = await options.startGateway(engine.url);
-  ending.defer(gateway.close);
+  const { once: ends, stopped, print } = options;
   try {
-    await askEverything(gateway, options, stop.signal);
-    if (options.once) return;
-    print(`${curlLines(gateway, recordings)}\n\nCtrl-C ends it.\n`);
-    await stopped;
+    await askEverything(options);
+    if (ends) return;
+    print(`${curlLines(options)}\n\nCtrl-C ends it.\n`);
+    if (!stopped.aborted) await once(stopped, 'abort');
   } catch (error) {
-    if (!stop.signal.aborted) throw error;
+    if (!stopped.aborted) throw error;
   }
 }
 
-/** Asks everything and prints the table. */
-async function askEverything(
-  gateway: DemoGateway,
-  { recordings, print, now }: DemoOptions,
-  signal: AbortSignal,
-): Promise<void> {
+/** Asks every recorded question as a client over HTTP, twice, purges, asks once more, and prints the times as a table. */
+async function askEverything({ gateway, recordings, print, now, stopped: signal }: DemoOptions) {
   const authorization = `Basic ${btoa(`${gateway.user}:${gateway.password}`)}`;
 
   /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
@@ -121,7 +106,7 @@ function cameFrom(cacheStatus: string): string {
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
-function curlLines({ url, user, password }: DemoGateway, recordings: readonly Recording[]): string {
+function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
   const login = `-u ${shellWord(`${user}:${password}`)}`;
   const [shortest] = recordings.toSorted(
     (one, other) => one.request.body.length - other.request.body.length,
@@ -148,21 +133,20 @@ const SHUTDOWN_DEADLINE = 2_000;
  * @param port where the gateway listens; undefined lets the system choose
  * @returns the exit status
  */
-export async function runDemo({
-  port = 0,
-  parts,
-  ...shown
-}: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & {
-  readonly port: number | undefined;
-  readonly parts: Omit<Parts, 'emit'>;
-}): Promise<number> {
-  await showDemo({
-    ...shown,
-    recordings: await loadRecordings(),
-    startEngine: (recordings) => startReplayEngine(recordings, parts.sleep),
-    startGateway: (engineUrl) => startGateway(engineUrl, port, parts),
-    now: parts.clock.now,
-  });
+export async function runDemo(
+  {
+    port = 0,
+    ...shown
+  }: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & { port?: number | undefined },
+  parts: Omit<Parts, 'emit'>,
+): Promise<number> {
+  await using ending = new AsyncDisposableStack();
+  const recordings = await loadRecordings();
+  const engine = await startReplayEngine(recordings, parts.sleep);
+  ending.defer(engine.close);
+  const gateway = await startGateway(engine.url, port, parts);
+  ending.defer(gateway.close);
+  await showDemo({ ...shown, gateway, recordings, now: parts.clock.now });
   return 0;
 }
 
@@ -215,13 +199,8 @@ export function formatTable(
     });
     return `│ ${padded.join(' │ ')} │`;
   };
-  return [
-    line('┌', '┬', '┐'),
-    cells(titles),
-    line('├', '┼', '┤'),
-    ...rows.map(cells),
-    line('└', '┴', '┘'),
-  ].join('\n');
+  const body = [line('├', '┼', '┤'), ...rows.map(cells), line('└', '┴', '┘')];
+  return [line('┌', '┬', '┐'), cells(titles), ...body].join('\n');
 }
 
 /** `0.4 ms`, `37 ms`, `1.24 s`. */

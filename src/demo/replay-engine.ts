@@ -28,7 +28,7 @@ export interface Recording {
 
 /** A recording in the list; `file`, in the same folder, holds the body of the answer compressed by gzip. */
 export type ListedRecording = Omit<Recording, 'answer'> & {
-  readonly answer: { readonly status: number; readonly contentType: string; readonly file: string };
+  readonly answer: Omit<Recording['answer'], 'body'> & { readonly file: string };
 };
 
 /** The recordings that come with the program, and the file that lists them. */
@@ -46,8 +46,6 @@ export async function loadRecordings(): Promise<Recording[]> {
     }),
   );
 }
-
-export type ReplayEngine = Awaited<ReturnType<typeof startReplayEngine>>;
 
 /**
  * An engine on loopback that knows a few questions. A POST whose body is, byte for byte, that of a

@@ -18,12 +18,10 @@ const LONGEST_RETRY = 100;
 const LAST_WAIT = 1_000;
 const LAST_PAUSE = 10;
 
-const lineOf = (text: string, audit: boolean) => ({
-  text,
-  bytes: Buffer.byteLength(text),
-  audit,
-});
-type Line = ReturnType<typeof lineOf>;
+interface Line {
+  readonly bytes: Buffer;
+  readonly audit: boolean;
+}
 
 /**
  * The standard output, to which lines are written without ever waiting for its reader. Those of one turn of the event
@@ -42,17 +40,18 @@ export function createLogOutput(options: {
   pause: (milliseconds: number) => void;
 }): DestinationStream {
   let queue: Line[] = [];
-  /** Of a piece that was written in part. */
-  let rest: Buffer = Buffer.alloc(0);
-  /** Of all that waits. */
-  let bytes = 0;
+  /** Bytes of all that waits. */
+  let waiting = 0;
   let dropped = { lines: 0, audit: 0 };
   let planned = false;
   let retry: NodeJS.Timeout | undefined;
   let delay = FIRST_RETRY;
 
   /** Whatever the level of the log is: what is missing in it is told. */
-  const teller = pino({ base: null }, { write: (text) => put(lineOf(text, true)) });
+  const teller = pino(
+    { base: null },
+    { write: (text) => put({ bytes: Buffer.from(text), audit: true }) },
+  );
 
   const output = {
     // So pino says beside each line what it was made of.
@@ -60,11 +59,12 @@ export function createLogOutput(options: {
     lastMsg: undefined,
     lastObj: undefined,
     write(text: string) {
-      const line = lineOf(text, isAuditLine(output.lastMsg, output.lastObj));
+      const audit = isAuditLine(output.lastMsg, output.lastObj);
+      const line = { bytes: Buffer.from(text), audit };
       if (!hasRoom(line)) return drop(line);
       put(line);
       if (retry !== undefined) return;
-      if (bytes >= MAX_WRITE) return writeOut();
+      if (waiting >= MAX_WRITE) return writeOut();
       if (planned) return;
       planned = true;
       setImmediate(() => {
@@ -78,24 +78,24 @@ export function createLogOutput(options: {
 
   function put(line: Line): void {
     queue.push(line);
-    bytes += line.bytes;
+    waiting += line.bytes.length;
   }
 
-  function hasRoom(line: Line): boolean {
+  function hasRoom({ audit, bytes: { length } }: Line): boolean {
     // What is dropped is missing in one place, where it is told.
-    if (!line.audit) return dropped.lines === 0 && (bytes === 0 || bytes + line.bytes <= ROOM);
-    if (bytes + line.bytes > 2 * ROOM) dropOthers();
-    return bytes + line.bytes <= 2 * ROOM;
+    if (!audit) return dropped.lines === 0 && (waiting === 0 || waiting + length <= ROOM);
+    if (waiting + length > 2 * ROOM) dropOthers();
+    return waiting + length <= 2 * ROOM;
   }
 
-  /** All that waits but audit lines, and what is written in part. */
+  /** All that waits but audit lines. */
   function dropOthers(): void {
-    const others = queue.filter(({ audit }) => !audit);
-    queue = queue.filter(({ audit }) => audit);
-    for (const line of others) {
-      bytes -= line.bytes;
+    for (const line of queue) {
+      if (line.audit) continue;
+      waiting -= line.bytes.length;
       drop(line);
     }
+    queue = queue.filter(({ audit }) => audit);
   }
 
   function drop({ audit }: Line): void {
@@ -106,8 +106,8 @@ export function createLogOutput(options: {
   /** The lines that go with the next write. */
   function nextLines(): readonly Line[] {
     let size = 0;
-    const end = queue.findIndex((line, index) => {
-      size += line.bytes;
+    const end = queue.findIndex(({ bytes }, index) => {
+      size += bytes.length;
       return index > 0 && size > MAX_WRITE;
     });
     return end < 0 ? queue : queue.slice(0, end);
@@ -116,20 +116,20 @@ export function createLogOutput(options: {
   /** Writes what there is room for. @returns why it is not all; undefined when it is */
   function write(): unknown {
     for (;;) {
-      if (dropped.lines > 0 && bytes <= ROOM / 2) {
+      if (dropped.lines > 0 && waiting <= ROOM / 2) {
         const told = dropped;
         dropped = { lines: 0, audit: 0 };
         teller.warn(told, 'log-lines-dropped');
       }
-      const lines = rest.length > 0 ? [] : nextLines();
-      const texts = lines.map(({ text }) => text);
-      const piece = rest.length > 0 ? rest : Buffer.from(texts.join(''));
-      if (piece.length === 0) return undefined;
+      const lines = nextLines();
+      if (lines.length === 0) return undefined;
+      const piece = Buffer.concat(lines.map(({ bytes }) => bytes));
       try {
         const written = options.write(piece);
         queue.splice(0, lines.length);
-        bytes -= written;
-        rest = piece.subarray(written);
+        waiting -= written;
+        // No line may be dropped of which a part is written.
+        if (written < piece.length) queue.unshift({ bytes: piece.subarray(written), audit: true });
       } catch (error) {
         return error;
       }
@@ -138,12 +138,10 @@ export function createLogOutput(options: {
 
   /** Whatever the problem is, it may be over later: a disk that is full, a reader that is gone. */
   function writeOut(): void {
-    const before = bytes;
-    if (write() === undefined) {
-      delay = FIRST_RETRY;
-      return;
-    }
-    delay = bytes < before ? FIRST_RETRY : Math.min(delay * 2, LONGEST_RETRY);
+    const before = waiting;
+    const isDone = write() === undefined;
+    delay = isDone || waiting < before ? FIRST_RETRY : Math.min(delay * 2, LONGEST_RETRY);
+    if (isDone) return;
     retry = setTimeout(() => {
       retry = undefined;
       writeOut();

@@ -20,7 +20,7 @@ export interface Gauges {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** What each metric tells; `mdx_gateway_` stands before all names. */
+/** What each counter and histogram tells; `mdx_gateway_` stands before all names. */
 const HELP = {
   xmla_requests_total: 'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
   xmla_answer_bytes_total: 'Bytes of XMLA answers by outcome.',
@@ -49,21 +49,6 @@ const HELP = {
   entries_swept_total:
     'Entries in Redis that were dropped because a purge had made them unreachable.',
   internal_errors_total: 'Failures of the gateway itself.',
-  memory_entries: 'Entries in the memory tier.',
-  memory_bytes: 'Bytes in the memory tier.',
-  flights: 'Engine requests that others may join.',
-  flight_waiters: 'Requests that wait for a flight.',
-  engine_requests: 'Requests at the engine.',
-  engine_queue: 'Requests that wait for the engine.',
-  in_flight_bytes:
-    'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
-  in_flight_limit_bytes: 'What limits.in_flight allows them.',
-  in_flight_queue: 'Requests that wait for memory.',
-  connections: 'Open connections.',
-  connections_limit: 'What limits.connections allows of them.',
-  epoch_age_seconds: 'Age of the oldest epoch in use.',
-  purges_owed: 'Scopes whose purge is owed to Redis.',
-  workers: 'Processes whose figures these are.',
 } as const;
 type Name = keyof typeof HELP;
 
@@ -84,19 +69,23 @@ export function createMetrics(
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
 
-  const about = (name: Name) => ({
+  const about = (name: string, help: string) => ({
     name: `mdx_gateway_${name}`,
-    help: HELP[name],
+    help,
     registers: [registry],
   });
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>
-    new Counter<L>({ ...about(name), labelNames });
+    new Counter<L>({ ...about(name, HELP[name]), labelNames });
   const histogram = (name: Name, ...buckets: number[]) =>
-    new Histogram({ ...about(name), buckets });
+    new Histogram({ ...about(name, HELP[name]), buckets });
   /** @param read one figure, or one for each value of the label `use` */
-  const gauge = (name: Name, read: () => number | Readonly<Record<string, number>>) =>
+  const gauge = (
+    name: string,
+    help: string,
+    read: () => number | Readonly<Record<string, number>>,
+  ) =>
     new Gauge({
-      ...about(name),
+      ...about(name, help),
       labelNames: name === 'in_flight_bytes' ? ['use'] : [],
       // What several workers have in common.
       aggregator: name === 'epoch_age_seconds' ? 'max' : 'sum',
@@ -128,20 +117,25 @@ export function createMetrics(
   const rejected = counter('entries_rejected_total', 'why');
   const swept = counter('entries_swept_total');
   const errors = counter('internal_errors_total');
-  gauge('memory_entries', () => gauges.memory().entries);
-  gauge('memory_bytes', () => gauges.memory().bytes);
-  gauge('flights', () => gauges.flights().flights);
-  gauge('flight_waiters', () => gauges.flights().waiters);
-  gauge('engine_requests', () => gauges.engine().atEngine);
-  gauge('engine_queue', () => gauges.engine().waiting);
-  gauge('in_flight_bytes', () => gauges.bodies().bytes);
-  gauge('in_flight_limit_bytes', () => gauges.bodies().limit);
-  gauge('in_flight_queue', () => gauges.bodies().waiting);
-  gauge('connections', () => gauges.connections().open);
-  gauge('connections_limit', () => gauges.connections().limit);
-  gauge('epoch_age_seconds', () => (gauges.epochAge() ?? 0) / 1000);
-  gauge('purges_owed', gauges.owedPurges);
-  gauge('workers', () => 1);
+  const { memory, flights, engine, bodies, connections, epochAge, owedPurges } = gauges;
+  gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
+  gauge('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes);
+  gauge('flights', 'Engine requests that others may join.', () => flights().flights);
+  gauge('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters);
+  gauge('engine_requests', 'Requests at the engine.', () => engine().atEngine);
+  gauge('engine_queue', 'Requests that wait for the engine.', () => engine().waiting);
+  gauge(
+    'in_flight_bytes',
+    'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+    () => bodies().bytes,
+  );
+  gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => bodies().limit);
+  gauge('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting);
+  gauge('connections', 'Open connections.', () => connections().open);
+  gauge('connections_limit', 'What limits.connections allows of them.', () => connections().limit);
+  gauge('epoch_age_seconds', 'Age of the oldest epoch in use.', () => (epochAge() ?? 0) / 1000);
+  gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
+  gauge('workers', 'Processes whose figures these are.', () => 1);
 
   const labelOf = createProjectLabels(names, clock, [requests, engineSeconds, saved, stored]);
   const handlers: Handlers = {

@@ -5,6 +5,7 @@ import { sizes } from '../support/sizes.ts';
 import { closeDrivers, DRIVERS, startDriver } from '../support/storage-drivers.ts';
 import { apiOf, failureOf, outcomeOf, users, type Api, type Role } from './api-client.ts';
 import { storageModel } from './storage-model.ts';
+import { codePoint } from '../support/code-point.ts';
 
 afterAll(closeDrivers);
 
@@ -179,7 +180,7 @@ const userName = fc.constantFrom(
 const roleId = fc.integer({ min: 0, max: 9 });
 const role = fc.record({
   name: roleName,
-  description: fc.string({ unit: 'binary', maxLength: 5 }),
+  description: fc.string({ unit: codePoint, maxLength: 5 }),
   contains: fc.array(userName, { maxLength: 4 }).map((names) => users(...names)),
 });
 const text = fc.constantFrom('a', 'A', 'é', 'e\u0301', 'a ', '\0', '..%2f', "'");

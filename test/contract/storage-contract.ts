@@ -6,6 +6,7 @@ import { ADMIN_ROLE, type Member, type RoleInput, type RolePage } from '../../sr
 import type { Storage, StorageParts, StorageRecord } from '../../src/storage/storage.ts';
 import { sizes } from '../support/sizes.ts';
 import { storageModel } from './storage-model.ts';
+import { codePoint } from '../support/code-point.ts';
 
 /** Where one storage is: a file, a schema of a database. */
 export interface StoragePlace {
@@ -1066,7 +1067,7 @@ const removableId = fc.integer({ min: 2, max: 9 });
 const member = userName.map((name) => user(name));
 const roleInput = fc.record({
   name: roleName,
-  description: fc.string({ unit: 'binary', maxLength: 5 }),
+  description: fc.string({ unit: codePoint, maxLength: 5 }),
   contains: fc
     .uniqueArray(fc.constantFrom('ann', 'bob', 'ADMIN', 'ß', 'İ', '😀'), { maxLength: 4 })
     .map((names) => users(...names)),
@@ -1080,7 +1081,7 @@ const identityText = fc.constantFrom('a', 'A', 'é', 'e\u0301', 'a ', '\0');
 const datasetInput = fc.record({
   project: identityText,
   name: identityText,
-  type: fc.string({ unit: 'binary', maxLength: 5 }),
+  type: fc.string({ unit: codePoint, maxLength: 5 }),
   document: fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes)),
 });
 

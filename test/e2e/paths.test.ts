@@ -6,6 +6,7 @@ import { askXmla, portOf, sendRaw, shortStatus } from '../support/http-client.ts
 import { sizes } from '../support/sizes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { codePoint } from '../support/code-point.ts';
 
 let engine: StubEngine;
 /** Its engine's path names the project. */
@@ -158,7 +159,7 @@ describe('a project name in the path', () => {
 
   test('never changes the path of the engine by more than its own segment', async () => {
     const name = fc
-      .string({ unit: 'binary', minLength: 1, maxLength: 20 })
+      .string({ unit: codePoint, minLength: 1, maxLength: 20 })
       .filter((text) => text.isWellFormed());
     const pieces = fc.constantFrom(
       '.',

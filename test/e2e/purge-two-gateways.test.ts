@@ -13,6 +13,7 @@ import '../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { gate } from '../support/stub-engine.ts';
 import type { TestGateway } from '../support/test-gateway.ts';
+import { sampled } from '../support/sizes.ts';
 
 let redis: RedisServer;
 let engine: DataEngine;
@@ -72,7 +73,7 @@ describe('two gateways on one Redis', () => {
     'answer nothing of before once a purge was acknowledged: %s',
     async (_which, through, project) => {
       const stop = [keepAsking(hearing), keepAsking(deaf)];
-      for (let round = 1; round <= 8; round += 1) {
+      for (const round of sampled([1, 2, 3, 4, 5, 6, 7, 8], 4)) {
         await Promise.all([untilHit(hearing), untilHit(deaf)]);
         engine.data = `data ${round}`;
         const { status, text } = await purge(through(), project);

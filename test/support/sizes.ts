@@ -13,6 +13,8 @@ interface Sizes {
   readonly cutStep: number;
   /** Runs of one property test. */
   readonly propertyRuns: number;
+  /** Every how manieth letter is folded where many are alike. */
+  readonly letterStride: number;
   /** Sequences of random operations on a storage, each on an empty one. */
   readonly storageRuns: number;
   /** Bytes of the large document of the storage contract. */
@@ -47,6 +49,8 @@ interface Sizes {
   /** Questions of the matrix of identities and sessions, and every how manieth of its cells is tried. */
   readonly matrixQuestions: number;
   readonly matrixStride: number;
+  /** Every how manieth order of two statements in one session is tried without waiting. */
+  readonly raceStride: number;
   /** Users of the synthetic Excel sessions, and workbooks of each. */
   readonly excelUsers: number;
   readonly excelWorkbooks: number;
@@ -123,6 +127,7 @@ const SMALL: Sizes = {
   fuzzedAnswers: 1_000,
   cutStep: 101,
   propertyRuns: 50,
+  letterStride: 7,
   storageRuns: 2,
   largeDocument: 3_000_000,
   roleMembers: 500,
@@ -141,10 +146,11 @@ const SMALL: Sizes = {
   outagesFromTheStart: false,
   matrixQuestions: 3,
   matrixStride: 3,
+  raceStride: 2,
   excelUsers: 2,
   excelWorkbooks: 1,
   touches: 20,
-  keyedPairs: 40,
+  keyedPairs: 24,
   particularRequests: 1_000,
   flightGateways: 2,
   flightClients: 25,
@@ -187,6 +193,7 @@ const CHAOS: Sizes = {
   fuzzedAnswers: 3_000,
   cutStep: 17,
   propertyRuns: 200,
+  letterStride: 1,
   storageRuns: 6,
   largeDocument: 3_000_000,
   roleMembers: 500,
@@ -205,6 +212,7 @@ const CHAOS: Sizes = {
   outagesFromTheStart: false,
   matrixQuestions: 3,
   matrixStride: 3,
+  raceStride: 1,
   excelUsers: 2,
   excelWorkbooks: 1,
   touches: 40,
@@ -251,6 +259,7 @@ const FULL: Sizes = {
   fuzzedAnswers: 100_000,
   cutStep: 1,
   propertyRuns: 5_000,
+  letterStride: 1,
   storageRuns: 300,
   largeDocument: 20_000_000,
   roleMembers: 20_000,
@@ -269,6 +278,7 @@ const FULL: Sizes = {
   outagesFromTheStart: true,
   matrixQuestions: 100,
   matrixStride: 1,
+  raceStride: 1,
   excelUsers: 20,
   excelWorkbooks: 5,
   touches: 1_000,

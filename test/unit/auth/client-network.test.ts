@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { clientNetwork } from '../../../src/auth/login-throttle.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 function address(groups: readonly number[]): string {
   return groups.map((group) => group.toString(16)).join(':');
@@ -43,7 +44,7 @@ describe('the network of a client', () => {
 
   test('is found for any text', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (text) => {
+      fc.property(fc.string({ unit: codePoint }), (text) => {
         expect(typeof clientNetwork(text)).toBe('string');
       }),
     );

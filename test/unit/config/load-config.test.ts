@@ -329,6 +329,7 @@ test('a withdrawn key may stand in the file, has no effect, and is named', () =>
   const former = section({ port: key(integer(0, 9), 1) }, ['speed']);
   const read = (written: object) => {
     const reading: Reading = {
+      path: ['listen'],
       folder: '/',
       workingFolder: '/',
       readFile: fakeReadFile({}),
@@ -336,7 +337,7 @@ test('a withdrawn key may stand in the file, has no effect, and is named', () =>
       problems: [],
       withdrawn: [],
     };
-    const value = former.read(written, reading, ['listen']);
+    const value = former.read(written, reading);
     return { value, problems: reading.problems, withdrawn: reading.withdrawn };
   };
   expect(read({ speed: [1], port: 2 })).toEqual({

@@ -6,6 +6,7 @@ import { describeConfig } from '../../../src/config/describe-config.ts';
 import { FOLDER, load, mistakes } from './fake-files.ts';
 import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 // Long and odd enough that no message holds it by chance.
 const alphabet = [...'QZXJ019', ...'@:/?#{}[]*&!|%\'"\\ \n\t,'];
@@ -172,10 +173,10 @@ const escaped = (name: string) => name.split('${').join('$${');
 
 test('a configuration without secrets is described by a file that reads back as the same', () => {
   const projectNames = fc
-    .string({ unit: 'binary', minLength: 1, maxLength: 12 })
+    .string({ unit: codePoint, minLength: 1, maxLength: 12 })
     .filter((name) => !/\p{Cc}/u.test(name) && !['.', '..'].includes(name) && !name.includes('${'));
   const userNames = fc
-    .string({ unit: 'binary', minLength: 1, maxLength: 12 })
+    .string({ unit: codePoint, minLength: 1, maxLength: 12 })
     .filter((name) => !/[:\p{Cc}]|^#|^\s|\s$/u.test(name));
   fc.assert(
     fc.property(
@@ -201,5 +202,6 @@ test('a configuration without secrets is described by a file that reads back as 
         expect(config.auth.admins).toEqual([...admins, '$${']);
       },
     ),
+    { numRuns: sizes.propertyRuns },
   );
 });

@@ -1,8 +1,8 @@
-import { describe, expect, test } from '@jest/globals';
-import { createServer } from 'node:http';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { showDemo } from '../../../src/demo/demo.ts';
-import type { DemoOptions } from '../../../src/demo/demo.ts';
 import { recordingOf } from './fake-recordings.ts';
 
 const RECORDINGS = [
@@ -19,9 +19,8 @@ interface Seen {
 }
 
 /** A gateway that remembers what it was asked, and answers by `answer`; it hits from the second ask on. */
-function fakeGateway(answer: (body: string) => string) {
+async function fakeGateway(answer: (body: string) => string) {
   const seen: Seen[] = [];
-  const closed: string[] = [];
   const known = new Set<string>();
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -49,30 +48,20 @@ function fakeGateway(answer: (body: string) => string) {
     known.add(body);
     response.end(answer(body));
   });
-  const startGateway: DemoOptions['startGateway'] = async (engineUrl) => {
-    expect(engineUrl).toBe('http://engine.test/xmla');
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    return {
-      url: `http://127.0.0.1:${port}`,
-      user: 'demo',
-      password: "it's: secret",
-      close: () =>
-        new Promise((resolve) => {
-          closed.push('gateway');
-          server.close(() => resolve());
-          server.closeAllConnections();
-        }),
-    };
-  };
-  const startEngine: DemoOptions['startEngine'] = async () => ({
-    url: 'http://engine.test/xmla',
-    close: async () => {
-      closed.push('engine');
-    },
-  });
-  return { seen, closed, startGateway, startEngine };
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  servers.push(server);
+  const { port } = server.address() as AddressInfo;
+  const gateway = { url: `http://127.0.0.1:${port}`, user: 'demo', password: "it's: secret" };
+  return { seen, gateway };
 }
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.close();
+    server.closeAllConnections();
+  }
+});
 
 const rightAnswer = (body: string): string =>
   RECORDINGS.find(({ request }) => request.body === body)?.answer.body.toString() ?? 'unknown';
@@ -93,17 +82,16 @@ function printer(onPrint: (text: string) => void = () => {}): Printer {
   };
 }
 
-const never = new Promise<never>(() => {});
+const never = new AbortController().signal;
 
 describe('the demo', () => {
   test('asks each question twice, purges, and asks once more, as a client with a login', async () => {
-    const { seen, startEngine, startGateway } = fakeGateway(rightAnswer);
+    const { seen, gateway } = await fakeGateway(rightAnswer);
     const { print } = printer();
     let time = 0;
     await showDemo({
       recordings: RECORDINGS,
-      startEngine,
-      startGateway,
+      gateway,
       once: true,
       stopped: never,
       now: () => time++,
@@ -124,13 +112,12 @@ describe('the demo', () => {
   });
 
   test('prints the times of each question and where the second answer came from', async () => {
-    const { startEngine, startGateway } = fakeGateway(rightAnswer);
+    const { gateway } = await fakeGateway(rightAnswer);
     const { print, text } = printer();
     const times = [0, 1_240, 2_000, 2_002, 3_000, 3_300, 4_000, 4_001, 5_000, 6_200, 7_000, 7_310];
     await showDemo({
       recordings: RECORDINGS,
-      startEngine,
-      startGateway,
+      gateway,
       once: true,
       stopped: never,
       now: () => times.shift() ?? 0,
@@ -152,79 +139,54 @@ describe('the demo', () => {
     expect(rows[2]?.slice(4, 7)).toEqual(['300 ms', '1.0 ms', '310 ms']);
   });
 
-  test('fails, and closes everything, when an answer is not the engine’s', async () => {
-    const { closed, startEngine, startGateway } = fakeGateway(() => '<a>1</a>');
+  test('fails when an answer is not the engine’s', async () => {
+    const { gateway } = await fakeGateway(() => '<a>1</a>');
     await expect(
       showDemo({
         recordings: RECORDINGS,
-        startEngine,
-        startGateway,
+        gateway,
         once: true,
         stopped: never,
         now: () => 0,
         print: () => {},
       }),
     ).rejects.toThrow('"Stock of everything" was answered with status 200 and 8 bytes');
-    expect(closed).toEqual(['gateway', 'engine']);
   });
 
   test('stays until it is stopped, with lines to try that a shell reads right', async () => {
-    const { closed, startEngine, startGateway } = fakeGateway(rightAnswer);
-    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+    const { gateway } = await fakeGateway(rightAnswer);
+    const stopping = new AbortController();
     const { print, text } = printer((printed) => {
       if (!printed.includes('Ctrl-C')) return;
-      expect(closed).toEqual([]);
-      stop();
+      stopping.abort();
     });
     await showDemo({
       recordings: RECORDINGS,
-      startEngine,
-      startGateway,
+      gateway,
       once: false,
-      stopped,
+      stopped: stopping.signal,
       now: () => 0,
       print,
     });
-    expect(closed).toEqual(['gateway', 'engine']);
     expect(text()).toContain(String.raw`-u 'demo:it'\''s: secret'`);
     expect(text()).toContain(String.raw`'<q>O'\''Malley</q>'`);
     expect(text()).toContain("/mdx/xmla/clearCache'");
   });
 
   test('ends at once when it is stopped in the middle of a question', async () => {
-    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-    const { closed, seen, startEngine, startGateway } = fakeGateway((body) => {
-      stop();
+    const stopping = new AbortController();
+    const { seen, gateway } = await fakeGateway((body) => {
+      stopping.abort();
       return rightAnswer(body);
     });
     await showDemo({
       recordings: RECORDINGS,
-      startEngine,
-      startGateway,
+      gateway,
       once: false,
-      stopped,
+      stopped: stopping.signal,
       now: () => 0,
       print: () => {},
     });
     expect(seen.length).toBeLessThan(7);
-    expect(closed).toEqual(['gateway', 'engine']);
-  });
-
-  test('closes the engine when the gateway does not start', async () => {
-    const { closed, startEngine } = fakeGateway(rightAnswer);
-    await expect(
-      showDemo({
-        recordings: RECORDINGS,
-        startEngine,
-        startGateway: async () => {
-          throw new Error('the port is taken');
-        },
-        once: true,
-        stopped: never,
-        now: () => 0,
-        print: () => {},
-      }),
-    ).rejects.toThrow('the port is taken');
-    expect(closed).toEqual(['engine']);
   });
 });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { request as httpRequest } from 'node:http';
 import { XmlDocument } from 'libxml2-wasm';
 import { startReplayEngine } from '../../../src/demo/replay-engine.ts';
-import type { ReplayEngine } from '../../../src/demo/replay-engine.ts';
+
 import { recordingOf } from './fake-recordings.ts';
 
 const RECORDINGS = [
@@ -10,7 +10,7 @@ const RECORDINGS = [
   recordingOf('Stock <all>', '<q>stock</q>', '<a>2</a>'),
 ];
 
-let engine: ReplayEngine;
+let engine: Awaited<ReturnType<typeof startReplayEngine>>;
 let slept: number[];
 
 beforeEach(async () => {

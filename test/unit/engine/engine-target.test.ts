@@ -5,6 +5,7 @@ import { createReplicas, engineTarget } from '../../../src/engine/replicas.ts';
 import { namesParameter, sortedQuery } from '../../../src/proxy/forwarded.ts';
 import { sizes } from '../../support/sizes.ts';
 import { engineConfig } from './engine-house.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 describe('the path at the engine', () => {
   test.each([
@@ -22,7 +23,7 @@ describe('the path at the engine', () => {
   });
 
   test('has exactly one segment more for a project, whatever its name', () => {
-    const name = fc.string({ unit: 'binary', minLength: 1 });
+    const name = fc.string({ unit: codePoint, minLength: 1 });
     fc.assert(
       fc.property(
         name.filter((text) => text.isWellFormed() && text !== '.' && text !== '..'),

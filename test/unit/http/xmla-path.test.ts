@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { readXmlaPath } from '../../../src/http/xmla-path.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 const isName = (name: string) =>
   name !== '' && name !== '.' && name !== '..' && !/\p{Cc}/u.test(name) && name.isWellFormed();
@@ -50,7 +51,7 @@ describe('the target of a request', () => {
   test('names a project by its percent-encoding, whatever its name', () => {
     fc.assert(
       fc.property(
-        fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
+        fc.string({ unit: codePoint }).filter((text) => text.isWellFormed()),
         (name) => {
           const read = readXmlaPath(`/mdx/xmla/x/../${encodeURIComponent(name)}`);
           expect(read?.kind).toBe('bad-project');

@@ -3,11 +3,12 @@ import * as fc from 'fast-check';
 import { extendProfile, isExtended, sessionProfile } from '../../../src/sessions/digests.ts';
 import type { HeaderBlock } from '../../../src/xmla/request/xmla-request.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 const runs = { numRuns: sizes.propertyRuns };
 const text = fc.oneof(
   fc.constantFrom('', '"', '","', '],[', 'null', '\uD800', 'Catalog'),
-  fc.string({ unit: 'binary', maxLength: 4 }),
+  fc.string({ unit: codePoint, maxLength: 4 }),
 );
 const ignored = fc.constantFrom('Timeout', 'ClientProcessID', 'SspropInitWsid');
 const properties = fc.uniqueArray(fc.record({ name: text, value: text }), {

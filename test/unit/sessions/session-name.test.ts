@@ -6,11 +6,12 @@ import {
   sessionSpelling,
 } from '../../../src/sessions/digests.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 /** Texts that look like the encoding they are put into. */
 const text = fc.oneof(
   fc.constantFrom('', '"', '","', '\\', '\\"', '[', '\uD800'),
-  fc.string({ unit: 'binary', maxLength: 4 }),
+  fc.string({ unit: codePoint, maxLength: 4 }),
 );
 const name = fc.record({ place: text, id: text });
 const named = (id: string) => sessionName({ place: 'engine', id });
@@ -53,7 +54,7 @@ describe('the name of a session', () => {
 
   test('is the same with braces, in all forms of Unicode, and for ASCII in all letter cases', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.string(), (id, ascii) => {
+      fc.property(fc.string({ unit: codePoint }), fc.string(), (id, ascii) => {
         for (const form of ['NFC', 'NFD', 'NFKC', 'NFKD']) {
           expect(named(`{${id.normalize(form)}}`)).toBe(named(id));
         }

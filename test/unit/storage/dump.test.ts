@@ -6,6 +6,7 @@ import { roleBody } from '../../../src/roles/role.ts';
 import { fromLines, toLines } from '../../../src/storage/dump.ts';
 import type { StorageRecord } from '../../../src/storage/storage.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 async function* streamOf<T>(items: Iterable<T>): AsyncGenerator<T, undefined> {
   yield* items;
@@ -27,7 +28,7 @@ async function refusalOf(file: Uint8Array | string): Promise<string> {
   return 'nothing';
 }
 
-const text = fc.string({ unit: 'binary', minLength: 1 });
+const text = fc.string({ unit: codePoint, minLength: 1 });
 const name = fc
   .string({ unit: 'grapheme', maxLength: 12 })
   .map((middle) => `a${middle}b`)
@@ -39,7 +40,7 @@ const role = fc.record({
   role: fc.record({
     id,
     name,
-    description: fc.string({ unit: 'binary' }),
+    description: fc.string({ unit: codePoint }),
     contains: fc.uniqueArray(member, { selector: (member) => foldCase(member.name) }),
   }),
 });

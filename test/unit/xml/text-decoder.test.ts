@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { textDecoder } from '../../../src/xml/text-encoding.ts';
 import type { TextEncoding } from '../../../src/xml/text-encoding.ts';
 import { sizes } from '../../support/sizes.ts';
+import { codePoint } from '../../support/code-point.ts';
 
 const ENCODINGS: readonly TextEncoding[] = [
   'utf-8',
@@ -47,8 +48,8 @@ function reference(encoding: 'utf-8' | 'utf-16le' | 'utf-16be', bytes: Buffer): 
 const nearlyText = fc
   .array(
     fc.oneof(
-      fc.string({ unit: 'binary', maxLength: 6 }).map((text) => Buffer.from(text, 'utf8')),
-      fc.string({ unit: 'binary', maxLength: 6 }).map((text) => Buffer.from(text, 'utf16le')),
+      fc.string({ unit: codePoint, maxLength: 6 }).map((text) => Buffer.from(text, 'utf8')),
+      fc.string({ unit: codePoint, maxLength: 6 }).map((text) => Buffer.from(text, 'utf16le')),
       fc.constantFrom(
         [0xc0, 0x80],
         [0xed, 0xa0, 0x80],

@@ -10,6 +10,7 @@ import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';
 import { DESCRIPTION, ENCODINGS, headerValue, KEY, value } from './hand-made-entry.ts';
+import { codePoint } from '../../../support/code-point.ts';
 
 const MAX_BODY = 1024 * 1024;
 
@@ -25,7 +26,7 @@ const description = fc.oneof(
         fc.jsonValue(),
         fc.double(),
         fc.integer({ min: -10, max: 10 }),
-        fc.string({ unit: 'binary' }),
+        fc.string({ unit: codePoint }),
         headerValue,
         fc.record({ at: fc.oneof(fc.integer(), fc.nat({ max: 8 })), encoding: fc.jsonValue() }),
         fc.record({ at: fc.nat({ max: 8 }), encoding: fc.constantFrom(...ENCODINGS) }),

@@ -6,6 +6,7 @@ import type { Scope } from '../../../../src/cache/projects.ts';
 import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { keyParts } from '../fakes.ts';
+import { codePoint } from '../../../support/code-point.ts';
 
 const EPOCHS: CapturedEpochs = {
   scopes: ['everything', 'project:a'],
@@ -29,7 +30,7 @@ const anyText = fc.oneof(
     '\uDC00',
     '\uFFFD',
   ),
-  fc.string({ unit: 'binary', maxLength: 8 }),
+  fc.string({ unit: codePoint, maxLength: 8 }),
   fc
     .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 4 })
     .map((units) => String.fromCharCode(...units)),

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { MDX, mdxTokens, textAt, unquoted } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import { sizes } from '../../../support/sizes.ts';
+import { codePoint } from '../../../support/code-point.ts';
 
 /** Names of the kinds as they stand below: `lineComment` is `line-comment`. */
 const NAMES: ReadonlyMap<number, string> = new Map(
@@ -71,7 +72,7 @@ const awkward = fc.string({
     ...["''", '--', '//', '/*', '*/', ']]', '1.5e-3', 'word'],
   ),
 });
-const anyText = fc.oneof(awkward, fc.string({ unit: 'binary' }));
+const anyText = fc.oneof(awkward, fc.string({ unit: codePoint }));
 
 test('the tokens of any text, joined, are the text', () => {
   fc.assert(
