@@ -33,8 +33,8 @@ export function watchRedisConditions(options: {
   const { target, namespace, onProblem } = options;
   const { epochs, subscriber } = options.connections;
   let problems: readonly string[] = [];
-  let looking = false;
-  let again = false;
+  let lastLook = Promise.resolve();
+  const look = () => void (lastLook = lastLook.then(lookOnce));
 
   /** Rejects when a server does not answer. */
   async function read(): Promise<readonly string[]> {
@@ -45,11 +45,8 @@ export function watchRedisConditions(options: {
     return [...rights.map((right) => `${lacks}: ${right}`), ...found];
   }
 
-  async function look(): Promise<void> {
+  async function lookOnce(): Promise<void> {
     if (epochs.status !== 'ready' || subscriber.status !== 'ready') return;
-    again = looking;
-    if (looking) return;
-    looking = true;
     try {
       const found = await read();
       const news = found.filter((problem) => !problems.includes(problem));
@@ -58,13 +55,10 @@ export function watchRedisConditions(options: {
     } catch {
       // That Redis is away is told by what needs it.
       setTimeout(look, RETRY).unref();
-    } finally {
-      looking = false;
     }
-    if (again) await look();
   }
 
-  void look();
+  look();
   // The last two are of clusters, whose client stays ready while nodes come and go.
   for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
   subscriber.on('ready', look);

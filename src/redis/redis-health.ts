@@ -57,18 +57,14 @@ export function createRedisHealth(options: {
   const known = () => cause ?? { why: LOST, code: undefined };
   const isUp = () => isConnected() && left !== 'away';
 
-  function begin(): void {
-    if (told) return;
-    told = true;
-    onChange(known());
-  }
-
+  /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (isClosed() || !isUp()) return;
-    cause = undefined;
-    if (!told) return;
-    told = false;
-    onChange(undefined);
+    if (isClosed()) return;
+    const up = isUp();
+    if (up) cause = undefined;
+    if (told !== up) return;
+    told = !up;
+    onChange(up ? undefined : known());
   }
 
   async function watch(): Promise<void> {
@@ -77,7 +73,6 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-      if (!isClosed() && !isUp()) begin();
     } while (!isClosed() && told);
     watching = false;
   }
@@ -89,27 +84,28 @@ export function createRedisHealth(options: {
   function failed(error: unknown, partial = false): void {
     if (isClosed()) return;
     cause = readTrouble(error) ?? cause;
-    if (!partial && cause !== undefined && !isUp()) begin();
+    if (!partial && cause !== undefined && !isUp()) look();
     void watch();
+  }
+
+  async function isAnswered(): Promise<boolean> {
+    try {
+      await probe();
+      return true;
+    } catch (error) {
+      const isFirst = left === 'yes';
+      left = 'away';
+      if (isFirst) failed(error);
+      return false;
+    }
   }
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!isClosed()) {
-      try {
-        await probe();
-        break;
-      } catch (error) {
-        const isFirst = left === 'yes';
-        left = 'away';
-        if (isFirst) failed(error);
-        await sleep(PROBES);
-      }
-    }
-    const wasAway = left === 'away';
+    while (!isClosed() && !(await isAnswered())) await sleep(PROBES);
     failures = 0;
     left = 'no';
-    if (wasAway) look();
+    if (isUp()) look();
   }
 
   return {

@@ -32,7 +32,11 @@ const FRESHNESS = 'freshness 2';
 /** The service that counts attempts to log in. */
 const LOGINS = 'logins';
 
-/** `renewed` tells all workers that scopes have new tokens, `forgotten` the first that another has forgotten the old. */
+/**
+ * The service at both ends, by which nothing is answered: `renewed` tells all workers that scopes have new tokens, `forgotten` the first that another has
+ * forgotten the old.
+ */
+const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
@@ -62,17 +66,16 @@ export function createPrimary(options: {
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics();
   const links = new Set<Link>();
+  const tellAll = (method: string) => (said: unknown) => {
+    for (const each of links) each.tell(NEWS, method, said);
+  };
   return {
     /** Serves one more worker. @returns to be called when that worker is gone */
     attach(link: Link): () => void {
       links.add(link);
       link.serve(FRESHNESS, freshness);
       link.serve(LOGINS, throttle);
-      for (const topic of ['renewed', 'forgotten']) {
-        link.onTold(topic, (said) => {
-          for (const each of links) each.tell(topic, said);
-        });
-      }
+      link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
       return () => {
         links.delete(link);
@@ -118,18 +121,19 @@ export function createWorkerFreshness(options: {
       return ask<SessionReply>('session', [name, call], within);
     },
     async announce(announcement) {
-      link.tell('renewed', { ...announcement, gateway } satisfies Told);
+      link.tell(NEWS, 'renewed', { ...announcement, gateway } satisfies Told);
     },
     listen(listener) {
-      link.onTold('renewed', (said) => {
-        const { purge, scopes, gateway: to } = said as Told;
-        if (closed) return;
-        listener.renewed(scopes);
-        if (to !== gateway) link.tell('forgotten', { purge, gateway, to } satisfies Forgotten);
-      });
-      link.onTold('forgotten', (said) => {
-        const { purge, gateway: other, to } = said as Forgotten;
-        if (to === gateway && !closed) listener.forgotten(purge, other);
+      link.serve(NEWS, {
+        renewed({ purge, scopes, gateway: to }: Told) {
+          if (closed) return;
+          listener.renewed(scopes);
+          if (to === gateway) return;
+          link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
+        },
+        forgotten({ purge, gateway: other, to }: Forgotten) {
+          if (to === gateway && !closed) listener.forgotten(purge, other);
+        },
       });
     },
     async close() {
