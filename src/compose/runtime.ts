@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { createApp } from '../app.ts';
 import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
@@ -18,7 +19,6 @@ import type { Storage } from '../storage/storage.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngines } from './engines.ts';
-import type { createPages } from './pages.ts';
 import { type Bodies, createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
@@ -85,9 +85,9 @@ export async function createRuntime(
     secret: newId(),
   });
 
-  let pages: Promise<ReturnType<typeof createPages>> | undefined;
+  let pages: Promise<ReturnType<typeof createApp>> | undefined;
   const loadPages = async () =>
-    (await import('./pages.ts')).createPages(config, { ...common, xmla, engines, during });
+    (await import('../app.ts')).createApp(config, { ...common, xmla, engines, during });
   const loaded = () => (pages ??= loadPages());
   // Certificates of a remote server are read with them: what is wrong there must be told now.
   if (storage === undefined) await loaded();
