@@ -2,6 +2,7 @@ import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import type { SweepStore } from '../cache/purge/sweep.ts';
 import type { ValueTier } from '../cache/shared-entries.ts';
 import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
+import { inTime } from '../common/clock.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { nodesOf, redisScript, type RedisConnections } from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';
@@ -74,6 +75,8 @@ redis.call('SET', KEYS[1], '${NOTHING}', 'PX', ARGV[2])
 return 1
 `);
 
+const late = () => new Error('Redis did not answer in the time that was left');
+
 /** Where gateways meet, in Redis. Whatever is there may be lost at any time: then more than one gateway asks. */
 export function createRedisFlights(
   { reader }: Pick<RedisConnections, 'reader'>,
@@ -86,7 +89,7 @@ export function createRedisFlights(
   return {
     async enter(place, token, life, within) {
       const keys = [slowKey(place.query), placeKey(place)];
-      const reply = await run(() => sooner(enterPlace(reader, keys, [token, life]), within));
+      const reply = await run(() => inTime(enterPlace(reader, keys, [token, life]), within, late));
       const [kind, slow] = reply as [Standing['kind'], string];
       const expected = Number(slow);
       if (!Number.isFinite(expected)) throw new Error('something else lies where gateways meet');
@@ -105,17 +108,6 @@ export function createRedisFlights(
       await run(() => reader.del(slowKey(query)));
     },
   };
-}
-
-async function sooner<T>(promise: Promise<T>, milliseconds: number): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const why = new Error('Redis did not answer in the time that was left');
-  const timer = setTimeout(() => reject(why), milliseconds);
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** ARGV 1 a line · 2 how many are kept. The latest is the first. */
