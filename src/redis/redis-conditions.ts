@@ -232,9 +232,9 @@ async function missingRights(
 ): Promise<readonly string[]> {
   const missing: string[] = [];
 
-  async function attempt<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+  async function attempt(what: string, asked: Promise<unknown>): Promise<unknown> {
     try {
-      return await work();
+      return await asked;
     } catch (error) {
       // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
       if (!(error instanceof ReplyError)) throw error;
@@ -247,16 +247,15 @@ async function missingRights(
   const value = `${namespace}:entry:rights`;
   // A key and a channel.
   const shared = `{${namespace}}:rights`;
-  await attempt('PING', () => client.ping());
-  await attempt(`GET ${value}`, () => client.get(value));
-  await attempt('EVALSHA', () => client.evalsha('0'.repeat(40), 1, shared));
-  const refused = await attempt(`EVAL with ${shared}`, () =>
-    client.eval(SCRIPT, 1, shared, ...TRIALS),
-  );
+  await attempt('PING', client.ping());
+  await attempt(`GET ${value}`, client.get(value));
+  await attempt('EVALSHA', client.evalsha('0'.repeat(40), 1, shared));
+  const trials = client.eval(SCRIPT, 1, shared, ...TRIALS);
+  const refused = await attempt(`EVAL with ${shared}`, trials);
   if (Array.isArray(refused)) {
     for (const name of new Set(refused)) missing.push(`${String(name)} in scripts`);
   }
-  await attempt(`PUBLISH ${shared}`, () => client.publish(shared, ''));
-  await attempt(`SUBSCRIBE ${shared}`, () => subscriber.subscribe(shared));
+  await attempt(`PUBLISH ${shared}`, client.publish(shared, ''));
+  await attempt(`SUBSCRIBE ${shared}`, subscriber.subscribe(shared));
   return missing;
 }

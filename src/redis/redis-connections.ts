@@ -20,16 +20,9 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Why a connection failed, where the error of the client says too little. */
+/** Why a connection failed, where the error of the client, its cause, says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
-  /** Such as ECONNRESET. */
-  readonly code: string | undefined;
-
-  constructor(message: string, code?: string, cause?: Error) {
-    super(message, { cause });
-    this.code = code;
-  }
 }
 
 /** What a look-up may wait for Redis (ms). */
@@ -138,7 +131,12 @@ export function connectRedis(
       if (secure && code === 'ETIMEDOUT') why = `${message}; does Redis speak TLS there?`;
       else if (beginning && CUT_OFF.has(code)) why = ended;
       beginning = false;
-      onError(why === undefined ? error : new ConnectionProblem(why, code, error), false);
+      onError(
+        why === undefined
+          ? error
+          : Object.assign(new ConnectionProblem(why, { cause: error }), { code }),
+        false,
+      );
     });
     redis.on('close', () => {
       if (beginning) onError(new ConnectionProblem(ended), false);

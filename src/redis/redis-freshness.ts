@@ -190,7 +190,7 @@ export function createRedisFreshness(options: {
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
   /** Milliseconds after which the token of a project that no request asks for is dropped. */
-  unusedAfter: number;
+  unusedAfter: () => number;
   /** The same of a session. */
   life?: number;
   newToken: () => string;
@@ -218,7 +218,7 @@ export function createRedisFreshness(options: {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
-      [...caller(mode), keySecret.fresh, options.unusedAfter, ...scopes.map(() => newToken())],
+      [...caller(mode), keySecret.fresh, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
     const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
     return { incarnation, longest: Number(longest), others: Number(others), secret, read };

@@ -86,25 +86,25 @@ export function createPrimary(options: {
 }
 
 /**
- * Tokens and sessions, as a worker sees what the primary process keeps.
+ * Tokens, sessions and the log of purges, as a worker sees what the primary process keeps.
  * @param options.gateway names this worker. Random, and new with every store
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
  * @param options.keySecret as configured; undefined: the one that the primary process has made
  */
-export function createWorkerFreshness(options: {
+export function createWorkerStores(options: {
   link: Link;
   gateway: string;
   lease: () => number;
   longestLease: number;
   keySecret: string | undefined;
-}): FreshnessStore {
+}) {
   const { link, gateway, lease, longestLease } = options;
   let closed = false;
   const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
     link.call(FRESHNESS, method, [{ id: gateway, lease: lease() }, ...args], within) as Promise<T>;
 
-  return {
+  const freshness: FreshnessStore = {
     async read(scopes) {
       const { tokens, keySecret } = await ask<Reading>('read', [scopes], READ_DEADLINE);
       return { tokens, keySecret: options.keySecret ?? keySecret };
@@ -140,16 +140,13 @@ export function createWorkerFreshness(options: {
       closed = true;
     },
   };
-}
-
-/** The log of purges that the primary process keeps for all workers. */
-export function createWorkerPurgeLines(link: Link): PurgeLines {
-  return {
+  const purgeLines: PurgeLines = {
     async add(...added) {
       await link.call(FRESHNESS, 'addPurge', added, WRITE_DEADLINE);
     },
     all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
   };
+  return { freshness, purgeLines };
 }
 
 /**

@@ -43,7 +43,7 @@ export async function sessionHouse(
     gateway: randomUUID(),
     lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
-    unusedAfter: 3_600_000,
+    unusedAfter: () => 3_600_000,
     life: options.life ?? 3_600_000,
     newToken: randomUUID,
     keySecret: { configured: undefined, fresh: randomUUID() },
