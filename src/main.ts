@@ -12,7 +12,7 @@ import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
 import type { Config, PostgresConfig, SqliteConfig } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
-import { type ConfigFile, createConfigFile, type ReadConfig } from './config/load-config.ts';
+import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
@@ -99,14 +99,15 @@ async function run(words: readonly string[]): Promise<number> {
 async function serve(file: string | undefined): Promise<number> {
   const worker = process.env[WORKER_NUMBER];
   if (worker !== undefined && process.connected) return serveAsWorker(file, Number(worker));
-  const source = configFile(file);
-  return lead(source, source.read());
+  return lead(configFile(file));
 }
 
 /** As what listens: this process, or the primary process of several. */
-async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
-  const { workers } = initial.config;
-  const log = openLog(initial.config);
+async function lead(source: ConfigFile): Promise<number> {
+  const initial = source.read();
+  const { config } = initial;
+  const { workers } = config;
+  const log = openLog(config);
   const starting = start();
   /** One at a time, and none before it listens. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -129,9 +130,8 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
   return 0;
 
   async function start() {
-    const { config } = initial;
     const served =
-      config.workers === 1
+      workers === 1
         ? await buildGateway(config, parts, logEvents(log))
         : leadWorkers(initial, parts, createForks(), log);
     try {

@@ -105,7 +105,7 @@ function createTimers() {
     set.clear();
   }
 
-  return { set: set as ReadonlyMap<string, { readonly stale: Stale }>, start, clear };
+  return { set, start, clear };
 }
 
 const nameOf = (stale: Stale) => purgedScopes(stale).join();

@@ -53,17 +53,13 @@ export async function createRuntime(
   const login: Login = (request) =>
     authenticator.authenticate(request.headers.authorization, addressOf(request));
   const common = { ...house, ...parts, login, permissions, newId };
-  const message = 'roles cannot be read; queries are cached by user';
-  const roleSets =
-    storage === undefined
-      ? NO_ROLE_SETS
-      : createRoleSets({
-          storage,
-          lease: config.cache.lease,
-          isLookAlike: authenticator.isLookAlike,
-          clock,
-          onError: (error) => emit({ type: 'warning', message, error }),
-        });
+  const { isLookAlike } = authenticator;
+  const { lease } = config.cache;
+  const onError = (error: unknown) =>
+    emit({ type: 'warning', message: 'roles cannot be read; queries are cached by user', error });
+  const roleSets = storage
+    ? createRoleSets({ storage, lease, isLookAlike, clock, onError })
+    : NO_ROLE_SETS;
 
   const xmla = createXmlaHandler({
     ...common,

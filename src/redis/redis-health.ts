@@ -29,10 +29,8 @@ export interface Trouble {
  * Whether Redis can be used, and why not: joins what connections and commands tell. Failures that only say that there is
  * no connection are no cause: while none is known, it is waited a moment for the one that a try to connect finds.
  *
- * Keeps requests from waiting for a Redis that does not answer. A request asks Redis more than once, so after the first
- * silence nothing is asked for any request: a probe in the background finds out whether Redis answers, and is repeated
- * until it does. So no request waits for more than one deadline. Failures that come at once cost no time; nothing
- * is asked after so many of them in a row.
+ * No request waits for more than one deadline: after the first silence, or so many failures in a row, nothing is asked for
+ * any request until a probe in the background, which is repeated, was answered.
  */
 export function createRedisHealth(options: {
   /** Whether commands can be sent. */
@@ -47,8 +45,7 @@ export function createRedisHealth(options: {
   let cause: Trouble | undefined;
   let told = false;
   let watching = false;
-  const closing = new AbortController();
-  const isClosed = () => closing.signal.aborted;
+  let closed = false;
   /** In a row. */
   let failures = 0;
   /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
@@ -59,7 +56,7 @@ export function createRedisHealth(options: {
 
   /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (isClosed()) return;
+    if (closed) return;
     const up = isUp();
     if (up) cause = undefined;
     if (told !== up) return;
@@ -73,7 +70,7 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-    } while (!isClosed() && told);
+    } while (!closed && told);
     watching = false;
   }
 
@@ -82,7 +79,7 @@ export function createRedisHealth(options: {
    * @param partial whether others may serve in the place of what failed
    */
   function failed(error: unknown, partial = false): void {
-    if (isClosed()) return;
+    if (closed) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) look();
     void watch();
@@ -102,7 +99,7 @@ export function createRedisHealth(options: {
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!isClosed() && !(await isAnswered())) await sleep(PROBES);
+    while (!closed && !(await isAnswered())) await sleep(PROBES);
     failures = 0;
     left = 'no';
     if (isUp()) look();
@@ -119,7 +116,7 @@ export function createRedisHealth(options: {
       } catch (error) {
         failures += 1;
         const enough = failures >= FAILURES || isDeadline(error);
-        if (enough && left === 'no' && !isClosed()) void leaveAlone();
+        if (enough && left === 'no' && !closed) void leaveAlone();
         throw error;
       }
     },
@@ -129,7 +126,7 @@ export function createRedisHealth(options: {
     /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
-    close: () => closing.abort(),
+    close: () => void (closed = true),
   };
 }
 
