@@ -21,7 +21,7 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 
 /** What the cache of gateways stands on that share a Redis. */
 export async function inRedis(
-  { redis, key_secret: configured }: Pick<Config['cache'], 'redis' | 'key_secret'>,
+  { redis, key_secret: keySecret }: Pick<Config['cache'], 'redis' | 'key_secret'>,
   limits: Limits,
   { account }: Bodies,
   parts: Parts,
@@ -62,9 +62,8 @@ export async function inRedis(
   });
   const freshness = createRedisFreshness({
     ...common,
-    gateway: newToken(),
     longestLease: LEASE_LIMITS.longest,
-    keySecret: { configured, fresh: newToken() },
+    keySecret,
     onError,
   });
   const { values, places, purgeLines, sweepStore } = createRedisCache(common);

@@ -155,18 +155,17 @@ export function neededReplicas(known: number): number {
  * off. What differs among the sentinels counts as it is most dangerous.
  */
 async function toldBySentinels(target: RedisTarget) {
-  const told = await Promise.all(
-    sentinelClients(target, DEADLINE).map(async (sentinel) => {
-      // Where one does not answer, another one may.
-      const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
-      sentinel.disconnect();
-      return Array.isArray(fields) ? fields.map(String) : [];
-    }),
-  );
+  const asked = sentinelClients(target, DEADLINE).map(async (sentinel) => {
+    // Where one does not answer, another one may.
+    const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
+    sentinel.disconnect();
+    return Array.isArray(fields) ? fields.map(String) : [];
+  });
+  const told = await Promise.all(asked);
   const all = (name: string) =>
-    told
-      .filter((fields) => fields.includes(name))
-      .map((fields) => Number(fields[fields.indexOf(name) + 1]));
+    told.flatMap((fields) =>
+      fields.includes(name) ? Number(fields[fields.indexOf(name) + 1]) : [],
+    );
   const setting = 'down-after-milliseconds';
   const [times, counts] = [all(setting), all('num-slaves')];
   return {
@@ -187,12 +186,9 @@ async function toldByNode(server: Redis) {
     .split('\n')
     .map((line) => line.split(' '));
   const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
-  const known = nodes.filter(([, , , master]) => own !== undefined && master === own).length;
-  return {
-    setting,
-    failover: await configured(server, setting),
-    known: text === undefined ? undefined : known,
-  };
+  const replicas = nodes.filter(([, , , master]) => own !== undefined && master === own);
+  const known = text === undefined ? undefined : replicas.length;
+  return { setting, failover: await configured(server, setting), known };
 }
 
 /**

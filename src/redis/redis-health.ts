@@ -45,7 +45,8 @@ export function createRedisHealth(options: {
   let cause: Trouble | undefined;
   let told = false;
   let watching = false;
-  let closed = false;
+  const closing = new AbortController();
+  const isClosed = () => closing.signal.aborted;
   /** In a row. */
   let failures = 0;
   /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
@@ -56,7 +57,7 @@ export function createRedisHealth(options: {
 
   /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (closed) return;
+    if (isClosed()) return;
     const up = isUp();
     if (up) cause = undefined;
     if (told !== up) return;
@@ -70,7 +71,7 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-    } while (!closed && told);
+    } while (!isClosed() && told);
     watching = false;
   }
 
@@ -79,7 +80,7 @@ export function createRedisHealth(options: {
    * @param partial whether others may serve in the place of what failed
    */
   function failed(error: unknown, partial = false): void {
-    if (closed) return;
+    if (isClosed()) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) look();
     void watch();
@@ -99,7 +100,7 @@ export function createRedisHealth(options: {
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!closed && !(await isAnswered())) await sleep(PROBES);
+    while (!isClosed() && !(await isAnswered())) await sleep(PROBES);
     failures = 0;
     left = 'no';
     if (isUp()) look();
@@ -116,7 +117,7 @@ export function createRedisHealth(options: {
       } catch (error) {
         failures += 1;
         const enough = failures >= FAILURES || isDeadline(error);
-        if (enough && left === 'no' && !closed) void leaveAlone();
+        if (enough && left === 'no' && !isClosed()) void leaveAlone();
         throw error;
       }
     },
@@ -126,7 +127,7 @@ export function createRedisHealth(options: {
     /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
-    close: () => void (closed = true),
+    close: () => closing.abort(),
   };
 }
 

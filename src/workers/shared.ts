@@ -33,8 +33,8 @@ const FRESHNESS = 'freshness 2';
 const LOGINS = 'logins';
 
 /**
- * The service at both ends, by which nothing is answered: `renewed` tells all workers that scopes have new tokens, `forgotten` the first that another has
- * forgotten the old.
+ * The service at both ends by which nothing is answered: `renewed` tells all workers that scopes have new tokens,
+ * `forgotten` tells the first that another has forgotten the old ones.
  */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };

@@ -53,12 +53,11 @@ export async function house(
     run: unguarded,
     namespace,
     sealer: NO_SEALER,
-    gateway: randomUUID(),
     lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
     unusedAfter: () => options.unusedAfter ?? 3_600_000,
     newToken: randomUUID,
-    keySecret: { configured: options.secret, fresh: randomUUID() },
+    keySecret: options.secret,
     onError,
   });
   const { values: tier } = createRedisCache({
