@@ -1,41 +1,48 @@
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { Login, Permissions } from './auth/authenticator.ts';
-import type { Clock } from './common/clock.ts';
-import type { Config, OpenPage } from './config/config.ts';
+import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
+import { type ApiFront, createApiRouter } from './api/api.ts';
+import { createDatasetOperations } from './api/datasets.ts';
+import { createDocumentGate, slotsBeside } from './api/documents.ts';
+import { createRemoteOperations } from './api/remote.ts';
+import { createRoleOperations } from './api/roles.ts';
+import type { PurgeLog } from './cache/purge/purge-log.ts';
 import { GatewayError } from './common/errors.ts';
-import type { Emit } from './common/events.ts';
+import type { Emit, Invalidate } from './common/events.ts';
+import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { metricsPage, type Metrics } from './observability/metrics.ts';
-import type { PurgeLog } from './cache/purge/purge-log.ts';
+import type { Storage } from './storage/storage.ts';
 
 /** Engines and storage are asked at most so often (ms), however often /health/ready is. */
 const READINESS_HOLDS = 1_000;
 
-/** The whole HTTP surface, in the order in which it is asked. */
-export function createApp(
-  { listen, limits }: Pick<Config, 'listen' | 'limits'>,
-  dependencies: {
-    xmla: XmlaHandler;
-    /** What stands behind /api; it checks the login by itself. `reachable` is of the storage, and never rejects. */
-    api: { router: RequestHandler; driver: string; reachable: () => Promise<boolean> };
-    login: Login;
-    permissions: Permissions;
-    engines: { states: () => Promise<{ readonly ready: boolean; readonly replicas: unknown }> };
-    cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
-    metrics: Metrics;
-    clock: Clock;
-    newId: () => string;
-    emit: Emit;
-  },
-): Express {
-  const { xmla, api, login, permissions, engines, cache, metrics, newId, emit } = dependencies;
-  const probe = shareFor(READINESS_HOLDS, dependencies.clock, async () => ({
+interface Given extends ApiFront {
+  readonly xmla: XmlaHandler;
+  readonly engines: {
+    states: () => Promise<{ readonly ready: boolean; readonly replicas: unknown }>;
+  };
+  readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
+  readonly metrics: Metrics;
+  /** Behind /api; undefined where a remote server is. */
+  readonly storage: Storage | undefined;
+  readonly invalidate: Invalidate;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+}
+
+/**
+ * The whole HTTP surface, in the order in which it is asked. It is loaded when the first page is asked for, since Express
+ * takes as long as half of a start.
+ */
+export function createApp(config: Config, given: Given) {
+  const { xmla, login, permissions, engines, cache, metrics, newId, emit } = given;
+  const { handlers, reachable, close } = apiOf(config, given);
+  const { driver } = config.storage;
+  const probe = shareFor(READINESS_HOLDS, given.clock, async () => ({
     ...(await engines.states()),
-    storage: { driver: api.driver, state: (await api.reachable()) ? 'up' : 'down' },
+    storage: { driver, state: (await reachable()) ? 'up' : 'down' },
   }));
   const app = express();
   app.disable('x-powered-by');
@@ -45,7 +52,7 @@ export function createApp(
   app.use((request, response, next) => {
     if (!xmla.handle(request, response)) next();
   });
-  app.use('/api', api.router);
+  app.use('/api', createApiRouter(handlers, given));
   app.use((request, _response, next) => {
     next(unclearHead(request));
   });
@@ -53,7 +60,7 @@ export function createApp(
   const reads = onlyMethods('GET', 'HEAD');
   /** Lets only known users through, unless the page is open. */
   const loginFor = (page: OpenPage): RequestHandler => {
-    const open = listen.open.includes(page);
+    const open = config.listen.open.includes(page);
     return async (request, _response, next) => {
       if (!open) await login(request);
       next();
@@ -74,7 +81,7 @@ export function createApp(
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
-  const explain = { login, permissions, explain: xmla.explain, maxBody: limits.body };
+  const explain = { login, permissions, explain: xmla.explain, maxBody: config.limits.body };
   app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
   const { purgeLog } = cache;
   app.all('/admin/purges', reads, createPurgesHandler({ login, permissions, purgeLog }));
@@ -82,7 +89,26 @@ export function createApp(
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });
   app.use(errorMapper(newId, emit));
-  return app;
+  return { app, close };
+}
+
+/** What stands behind /api. It checks no login; `reachable` is of the storage, and never rejects. */
+function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep }: Given) {
+  if (config.driver === 'http') {
+    const documents = createDocumentGate();
+    return createRemoteOperations(config, { invalidate, documents, limits });
+  }
+  if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
+  const { roles, datasets, reachable } = storage;
+  const documents = createDocumentGate(
+    config.driver === 'postgres' ? { slots: slotsBeside(config.connections) } : {},
+  );
+  const longestLease = LEASE_LIMITS.longest;
+  const handlers = {
+    ...createRoleOperations({ roles, sleep, longestLease, limits }),
+    ...createDatasetOperations(datasets, { invalidate, documents, limits }),
+  };
+  return { handlers, reachable, close() {} };
 }
 
 /** Allows only some methods on a path (HEAD goes with GET). */

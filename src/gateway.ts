@@ -76,8 +76,8 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
   const server = createGatewayServer(initial, runtime.handle, parts);
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
-  /** What reloads replaced and is not closed yet. */
-  const retiring = new Map<Runtime, Promise<void>>();
+  /** The one in force, and what reloads replaced and is not closed yet. */
+  const runtimes = new Set([runtime]);
   /** One at a time: each builds on what the one before left. */
   let lastReload: Promise<unknown> = Promise.resolve();
   let closing = false;
@@ -104,12 +104,12 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
     cache.configure(config);
     names.configure(config);
     warn(configWarnings(config, waiting));
+    runtimes.add(renewed);
     // Closed when the last request that uses it is over.
-    const retired = old.idle().then(old.close);
-    retiring.set(
-      old,
-      retired.finally(() => retiring.delete(old)),
-    );
+    void old
+      .idle()
+      .then(old.close)
+      .finally(() => runtimes.delete(old));
   }
 
   return {
@@ -137,10 +137,10 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
       void expired.promise.then(server.breakOff);
       await lastReload;
       await server.close();
-      await Promise.race([Promise.all([runtime.idle(), ...retiring.values()]), expired.promise]);
-      // What is still under way breaks off now, so that the old ones come to their end as well.
-      await Promise.all([runtime, ...retiring.keys()].map((one) => one.close()));
-      await Promise.all(retiring.values());
+      const all = [...runtimes];
+      await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);
+      // What is still under way breaks off now.
+      await Promise.all(all.map((one) => one.close()));
       await Promise.race([cache.purges.told(), expired.promise]);
       const lost = cache.owed().join(', ');
       if (lost !== '') {

@@ -12,13 +12,13 @@ import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
 import type { Config, PostgresConfig, SqliteConfig } from './config/config.ts';
 import { describeConfig } from './config/describe-config.ts';
-import { type ConfigFile, createConfigFile, type ReadConfig } from './config/load-config.ts';
+import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLog, logEvents } from './observability/log.ts';
 import { createLink, messageOf } from './workers/link.ts';
-import { CONNECTIONS, POOL, START_DEADLINE, WORKER, type WorkerProcess } from './workers/pool.ts';
+import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
@@ -98,14 +98,15 @@ async function run(words: readonly string[]): Promise<number> {
 async function serve(file: string | undefined): Promise<number> {
   const worker = process.env[WORKER_NUMBER];
   if (worker !== undefined && process.connected) return serveAsWorker(file, Number(worker));
-  const source = configFile(file);
-  return lead(source, source.read());
+  return lead(configFile(file));
 }
 
 /** As what listens: this process, or the primary process of several. */
-async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
-  const { workers } = initial.config;
-  const log = openLog(initial.config);
+async function lead(source: ConfigFile): Promise<number> {
+  const initial = source.read();
+  const { config } = initial;
+  const { workers } = config;
+  const log = openLog(config);
   const starting = start();
   /** One at a time, and none before it listens. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -128,9 +129,8 @@ async function lead(source: ConfigFile, initial: ReadConfig): Promise<number> {
   return 0;
 
   async function start() {
-    const { config } = initial;
     const served =
-      config.workers === 1
+      workers === 1
         ? await buildGateway(config, parts, logEvents(log))
         : leadWorkers(initial, parts, createForks(), log);
     try {
@@ -192,51 +192,44 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
   const link = createLink(process, 'the primary process');
   const { promise: ended, resolve: end } = Promise.withResolvers<'stopped' | 'orphaned'>();
-  const tell = (method: string, ...args: readonly unknown[]) =>
-    link.call(POOL, method, args, START_DEADLINE);
+  const source = configFile(file);
+  let starting: ReturnType<typeof start> | undefined;
+  let serves = false;
   link.serve(WORKER, {
-    async reload(text: string | null) {
-      const { gateway, log, configOf } = await starting;
-      const next = configOf(text);
-      await gateway.reload(next);
-      log.level = next.log.level;
-    },
+    // Many would say the same of a start that fails; the primary process says it once.
+    start: (text: string | null, workers: number) =>
+      (starting = start(text, workers)).then(() => undefined, messageOf),
+    reload: async (text: string | null) => (await starting)?.reload(text),
     stop: () => end('stopped'),
   });
-  let serves = false;
   process.once('disconnect', () => {
     // Without the primary process a start has no end.
     if (!serves) process.exit(1);
     link.close();
     end('orphaned');
   });
-  const starting = start();
-  try {
-    const { gateway, log } = await starting;
-    serves = true;
-    link.serve(CONNECTIONS, { take: gateway.accept() });
-    tell('ready').catch(() => end('orphaned'));
-    if ((await ended) === 'orphaned') log.warn('the primary process is gone: shutting down');
-    await gateway.close(SHUTDOWN_DEADLINE);
-    return 0;
-  } catch (error) {
-    // Many would say the same; the primary process says it once.
-    await tell('failed', messageOf(error)).catch(() => {
-      throw error;
-    });
-    return 1;
-  }
+  const why = await ended;
+  const started = await starting?.catch(() => undefined);
+  if (started === undefined) return 1;
+  if (why === 'orphaned') started.log.warn('the primary process is gone: shutting down');
+  await started.gateway.close(SHUTDOWN_DEADLINE);
+  return 0;
 
-  async function start() {
-    const source = configFile(file);
-    const given = (await tell('configuration')) as { text?: string; workers: number };
+  async function start(text: string | null, workers: number) {
     // As JSON an argument that is undefined becomes null.
-    const configOf = (text: string | null | undefined) =>
-      workerShare(source.read(text ?? undefined).config, given.workers);
-    const config = configOf(given.text);
+    const configOf = (of: string | null) =>
+      workerShare(source.read(of ?? undefined).config, workers);
+    const config = configOf(text);
     const log = openLog(config, WORKER_LOG).child({ worker });
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
-    return { gateway, log, configOf };
+    link.serve(CONNECTIONS, { take: gateway.accept() });
+    serves = true;
+    const reload = async (next: string | null) => {
+      const changed = configOf(next);
+      await gateway.reload(changed);
+      log.level = changed.log.level;
+    };
+    return { gateway, log, reload };
   }
 }
 

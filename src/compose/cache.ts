@@ -8,7 +8,7 @@ import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
 import { createSessions } from '../sessions/sessions.ts';
-import { createWorkerFreshness, createWorkerPurgeLines } from '../workers/shared.ts';
+import { createWorkerStores } from '../workers/shared.ts';
 import { type Bodies, createIds, type Parts } from './parts.ts';
 import type { inRedis } from './redis-backend.ts';
 
@@ -24,13 +24,14 @@ function limitsOf({ cache, engine, projects }: Config) {
   return {
     maxEntry: cache.max_entry,
     lease: cache.lease,
-    longestTtl: Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
-    longestTimeout: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
+    // The token of a project that no request asked for in the time of two entries.
+    unusedAfter: 2 * Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
+    longestWait: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
   };
 }
 
-/** What reads a limit, as it is in force then. */
-export type LimitReader = (name: keyof ReturnType<typeof limitsOf>) => () => number;
+/** Each tells a limit as it is in force then. */
+export type Limits = Readonly<Record<keyof ReturnType<typeof limitsOf>, () => number>>;
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
 type Backend = Partial<Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>> & {
@@ -52,17 +53,22 @@ export async function createCache(
 ) {
   const { clock, emit } = parts;
   const { redis } = config.cache;
-  let limits = limitsOf(config);
-  const limit: LimitReader = (name) => () => limits[name];
+  let inForce = limitsOf(config);
+  const limits: Limits = {
+    maxEntry: () => inForce.maxEntry,
+    lease: () => inForce.lease,
+    unusedAfter: () => inForce.unusedAfter,
+    longestWait: () => inForce.longestWait,
+  };
   const newToken = createIds(parts);
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(config.cache, limit, bodies, parts);
+  const backend = await backendOf(config.cache, limits, bodies, parts);
   const common = { ...parts, store: backend.freshness, lease: backend.lease, newToken };
   const epochs = createEpochs({ ...common, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
   const memory = createMemoryTier({ maxBytes: config.cache.memory, clock, inUse: bodies.inUse });
-  const flights = createFlights({ clock, deadline: limit('longestTimeout') });
+  const flights = createFlights({ clock, deadline: limits.longestWait });
   const queryCache = createQueryCache({
     ...parts,
     ...bodies,
@@ -72,7 +78,7 @@ export async function createCache(
     epochs,
     memory,
     flights,
-    maxEntry: limit('maxEntry'),
+    maxEntry: limits.maxEntry,
   });
   const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));
   /** Why Redis did not confirm the latest renewal. */
@@ -124,7 +130,7 @@ export async function createCache(
     /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
     /** What a reload may change counts from now on. */
-    configure: (next: Config) => void (limits = limitsOf(next)),
+    configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
       memory.clear();
       await epochs.close();
@@ -135,14 +141,14 @@ export async function createCache(
 
 async function backendOf(
   settings: Config['cache'],
-  limit: LimitReader,
+  limits: Limits,
   bodies: Bodies,
   parts: Parts,
 ): Promise<Backend> {
   const { redis, key_secret: keySecret } = settings;
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
   if (redis.url.length > 0) {
-    return (await import('./redis-backend.ts')).inRedis(settings, limit, bodies, parts);
+    return (await import('./redis-backend.ts')).inRedis(settings, limits, bodies, parts);
   }
   const { primary: link, clock } = parts;
   const newToken = createIds(parts);
@@ -151,11 +157,10 @@ async function backendOf(
     return { freshness: aloneStore(memory), lease: () => REREAD, purgeTakes: 0 };
   }
   // The primary process keeps what Redis would keep, without entries.
-  const lease = limit('lease');
+  const { lease } = limits;
   const longestLease = LEASE_LIMITS.longest;
   return {
-    freshness: createWorkerFreshness({ link, gateway: newToken(), lease, longestLease, keySecret }),
-    purgeLines: createWorkerPurgeLines(link),
+    ...createWorkerStores({ link, gateway: newToken(), lease, longestLease, keySecret }),
     lease,
     // Through a worker that a reload has not reached yet, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,

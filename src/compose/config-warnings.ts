@@ -40,7 +40,8 @@ export function configWarnings(config: Config, waiting: readonly string[] = []):
   ].filter((warning) => warning !== false);
 }
 
-function listOf(names: readonly string[]): string {
-  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
-  return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
+/** The first of them, and how many more there are. */
+export function listOf(names: readonly string[], most = MAX_NAMED): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : '';
+  return `${names.slice(0, most).join(', ')}${more}`;
 }

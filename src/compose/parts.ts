@@ -42,12 +42,9 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
       try {
         subscriber(event);
       } catch (error) {
+        const tellOthers = tellAll(subscribers.filter((one) => one !== subscriber));
         const message = `the event ${event.type} could not be told`;
-        tellAll(subscribers.filter((one) => one !== subscriber))({
-          type: 'warning',
-          message,
-          error,
-        });
+        tellOthers({ type: 'warning', message, error });
       }
     }
   };

@@ -1,6 +1,7 @@
 import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
+import { listOf } from './config-warnings.ts';
 
 /** So many purges may wait for their repetition. */
 const MAX_REPEATS = 2_000;
@@ -76,8 +77,7 @@ export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
       const scopes = [...new Set([...repeats.set.values()].map(({ stale }) => named(stale)))];
       repeats.clear();
       if (scopes.length === 0) return;
-      const more = scopes.length > MAX_NAMED ? ` and ${scopes.length - MAX_NAMED} more` : '';
-      const message = `purges that were to be repeated are not: ${scopes.slice(0, MAX_NAMED).join(', ')}${more}`;
+      const message = `purges that were to be repeated are not: ${listOf(scopes, MAX_NAMED)}`;
       emit({ type: 'warning', message });
     },
   };
@@ -105,7 +105,7 @@ function createTimers() {
     set.clear();
   }
 
-  return { set: set as ReadonlyMap<string, { readonly stale: Stale }>, start, clear };
+  return { set, start, clear };
 }
 
 const nameOf = (stale: Stale) => purgedScopes(stale).join();

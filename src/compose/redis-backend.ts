@@ -5,17 +5,12 @@ import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
 import { createSealer, NO_SEALER } from '../common/sealing.ts';
 import { type Config, LEASE_LIMITS, type RedisConfig } from '../config/config.ts';
-import {
-  createRedisFlights,
-  createRedisPurgeLines,
-  createRedisSweepStore,
-  createRedisValueTier,
-} from '../redis/redis-cache.ts';
+import { createRedisCache } from '../redis/redis-cache.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
-import type { LimitReader } from './cache.ts';
+import type { Limits } from './cache.ts';
 import { type Bodies, createIds, type Parts } from './parts.ts';
 
 /** How long a start waits for Redis before it goes on without (ms). */
@@ -26,15 +21,14 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 
 /** What the cache of gateways stands on that share a Redis. */
 export async function inRedis(
-  { redis, key_secret: configured }: Pick<Config['cache'], 'redis' | 'key_secret'>,
-  limit: LimitReader,
+  { redis, key_secret: keySecret }: Pick<Config['cache'], 'redis' | 'key_secret'>,
+  limits: Limits,
   { account }: Bodies,
   parts: Parts,
 ) {
   const { emit } = parts;
   const { namespace, encryption_key: encryptionKey } = redis;
   const newToken = createIds(parts);
-  const longestTtl = limit('longestTtl');
   const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
   const tls = readFiles(redis);
@@ -53,15 +47,13 @@ export async function inRedis(
   const { run } = health;
   const common = {
     ...parts,
+    ...limits,
     run,
     connections,
     namespace,
     sealer,
     newToken,
     account,
-    lease: limit('lease'),
-    maxEntry: limit('maxEntry'),
-    longestWait: limit('longestTimeout'),
   };
   const conditions = watchRedisConditions({
     ...common,
@@ -70,33 +62,21 @@ export async function inRedis(
   });
   const freshness = createRedisFreshness({
     ...common,
-    gateway: newToken(),
     longestLease: LEASE_LIMITS.longest,
-    get unusedAfter() {
-      return 2 * longestTtl();
-    },
-    keySecret: { configured, fresh: newToken() },
+    keySecret,
     onError,
   });
-  const sweep = createSweep({
-    ...common,
-    store: createRedisSweepStore(connections, namespace, newToken),
-  });
+  const { values, places, purgeLines, sweepStore } = createRedisCache(common);
+  const sweep = createSweep({ ...common, store: sweepStore });
   await connections.settled(START_WAIT);
   return {
     freshness,
-    lease: common.lease,
+    lease: limits.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
-    purgeLines: createRedisPurgeLines(connections, namespace, sealer),
-    entries: createSharedEntries({
-      ...common,
-      values: createRedisValueTier(connections, run, namespace),
-    }),
-    sharedFlights: createSharedFlights({
-      ...common,
-      places: createRedisFlights(connections, run, namespace),
-    }),
+    purgeLines,
+    entries: createSharedEntries({ ...common, values }),
+    sharedFlights: createSharedFlights({ ...common, places }),
     sweep,
     /** For connections that are made from now on. @throws where one cannot be read */
     renewCertificates: () => void Object.assign(tls, readFiles(redis)),

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { createApp } from '../app.ts';
 import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { createLoginThrottle } from '../auth/login-throttle.ts';
@@ -18,7 +19,6 @@ import type { Storage } from '../storage/storage.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngines } from './engines.ts';
-import type { createPages } from './pages.ts';
 import { type Bodies, createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
@@ -53,17 +53,13 @@ export async function createRuntime(
   const login: Login = (request) =>
     authenticator.authenticate(request.headers.authorization, addressOf(request));
   const common = { ...house, ...parts, login, permissions, newId };
-  const message = 'roles cannot be read; queries are cached by user';
-  const roleSets =
-    storage === undefined
-      ? NO_ROLE_SETS
-      : createRoleSets({
-          storage,
-          lease: config.cache.lease,
-          isLookAlike: authenticator.isLookAlike,
-          clock,
-          onError: (error) => emit({ type: 'warning', message, error }),
-        });
+  const { isLookAlike } = authenticator;
+  const { lease } = config.cache;
+  const onError = (error: unknown) =>
+    emit({ type: 'warning', message: 'roles cannot be read; queries are cached by user', error });
+  const roleSets = storage
+    ? createRoleSets({ storage, lease, isLookAlike, clock, onError })
+    : NO_ROLE_SETS;
 
   const xmla = createXmlaHandler({
     ...common,
@@ -85,9 +81,9 @@ export async function createRuntime(
     secret: newId(),
   });
 
-  let pages: Promise<ReturnType<typeof createPages>> | undefined;
+  let pages: Promise<ReturnType<typeof createApp>> | undefined;
   const loadPages = async () =>
-    (await import('./pages.ts')).createPages(config, { ...common, xmla, engines, during });
+    (await import('../app.ts')).createApp(config, { ...common, xmla, engines, during });
   const loaded = () => (pages ??= loadPages());
   // Certificates of a remote server are read with them: what is wrong there must be told now.
   if (storage === undefined) await loaded();

@@ -18,11 +18,8 @@ const CHECKING = 1_000;
 /** How often connections are closed that became idle, while the server closes (ms). */
 const SWEEP = 20;
 
-/** What a server needs of the configuration. */
-interface ServerConfig {
-  readonly listen: ListenConfig;
-  readonly limits: Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
-}
+type Limits = Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
+type ServerConfig = Pick<Config, 'listen'> & { readonly limits: Limits };
 
 /** @param answer answers every request */
 export function createGatewayServer(

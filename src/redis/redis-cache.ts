@@ -26,24 +26,6 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
-/** Tier 2 in Redis: one string for each entry, which Redis drops when its time is over. */
-export function createRedisValueTier(
-  { reader, writer }: Pick<RedisConnections, 'reader' | 'writer'>,
-  run: RunAtRedis,
-  namespace: string,
-): ValueTier {
-  const redisKey = (key: string) => `${namespace}:entry:${key}`;
-  return {
-    get: (key) => run(() => reader.getBuffer(redisKey(key))),
-    async set(key, value, lifetime, { replace } = { replace: false }) {
-      const life = Math.ceil(lifetime);
-      if (life <= 0) return;
-      const how = replace ? 'replace' : 'in-order';
-      await run(() => setInOrder(writer, [redisKey(key)], [value, life, how]));
-    },
-  };
-}
-
 /*
  * KEYS  1 what the engine needed for the query last time (ms); not there: it is not known to be slow
  *       2 the place: the token of the gateway that asks, or NOTHING
@@ -75,22 +57,72 @@ redis.call('SET', KEYS[1], '${NOTHING}', 'PX', ARGV[2])
 return 1
 `);
 
-const tooLate = () => new Error('Redis did not answer in the time that was left');
+const lateness = () => new Error('Redis did not answer in the time that was left');
 
-/** Where gateways meet, in Redis. Whatever is there may be lost at any time: then more than one gateway asks. */
-export function createRedisFlights(
-  { reader }: Pick<RedisConnections, 'reader'>,
-  run: RunAtRedis,
-  namespace: string,
-): FlightPlaces {
+/** ARGV 1 a line · 2 how many are kept. The latest is the first. */
+const addLine = redisScript(`
+redis.call('LPUSH', KEYS[1], ARGV[1])
+return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
+`);
+
+/** What a line is sealed for. */
+const CONTEXT = 'purges';
+
+/** Values that are read or dropped at one time. */
+const BATCH = 200;
+/** Keys that Redis looks at in one step where only names are asked for. */
+const NAMES = 1_000;
+/** What a lock outlives its last sign of life (ms). */
+const LOCK_LIFE = 30_000;
+
+/** What gateways share in Redis beside tokens and sessions. */
+export function createRedisCache(options: {
+  connections: Pick<RedisConnections, 'reader' | 'writer' | 'epochs'>;
+  run: RunAtRedis;
+  namespace: string;
+  sealer: Sealer;
+  newToken: () => string;
+}) {
+  const { run, namespace, sealer, newToken } = options;
+  const { reader, writer, epochs } = options.connections;
+  const entryKey = (key: string) => `${namespace}:entry:${key}`;
   // The query is the hash tag, so that one script may touch both.
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
   const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
-  return {
+  const logKey = freshnessKey(namespace, 'purges');
+  const lockKey = `{${namespace}}:sweep`;
+  let token = '';
+
+  /** Names that match, each batch from one server; some may come twice. */
+  async function* scan(match: string, count: number): AsyncGenerator<string[]> {
+    // Not a step ahead of its reader.
+    const options = { match, count, type: 'string', highWaterMark: 1 };
+    for (const server of nodesOf(writer)) {
+      const steps = server.scanStream(options);
+      for await (const names of steps as AsyncIterable<string[]>) {
+        // COUNT is only a wish.
+        for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
+      }
+    }
+  }
+
+  /** Tier 2: one string for each entry, which Redis drops when its time is over. */
+  const values: ValueTier = {
+    get: (key) => run(() => reader.getBuffer(entryKey(key))),
+    async set(key, value, lifetime, { replace } = { replace: false }) {
+      const life = Math.ceil(lifetime);
+      if (life <= 0) return;
+      const how = replace ? 'replace' : 'in-order';
+      await run(() => setInOrder(writer, [entryKey(key)], [value, life, how]));
+    },
+  };
+
+  /** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
+  const places: FlightPlaces = {
     async enter(place, token, life, within) {
       const keys = [slowKey(place.query), placeKey(place)];
       const reply = await run(() =>
-        inTime(enterPlace(reader, keys, [token, life]), within, tooLate),
+        inTime(enterPlace(reader, keys, [token, life]), within, lateness),
       );
       const [kind, slow] = reply as [Standing['kind'], string];
       const expected = Number(slow);
@@ -110,91 +142,48 @@ export function createRedisFlights(
       await run(() => reader.del(slowKey(query)));
     },
   };
-}
 
-/** ARGV 1 a line · 2 how many are kept. The latest is the first. */
-const addLine = redisScript(`
-redis.call('LPUSH', KEYS[1], ARGV[1])
-return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
-`);
-
-/** What a line is sealed for. */
-const CONTEXT = 'purges';
-
-/** The log of purges as one list in Redis, each line sealed. What does not open there is skipped. */
-export function createRedisPurgeLines(
-  { epochs, writer }: Pick<RedisConnections, 'epochs' | 'writer'>,
-  namespace: string,
-  sealer: Sealer,
-): PurgeLines {
-  const key = freshnessKey(namespace, 'purges');
-  return {
+  /** The log of purges as one list, each line sealed. What does not open there is skipped. */
+  const purgeLines: PurgeLines = {
     async add(line, most) {
-      await addLine(epochs, [key], [sealer.seal(Buffer.from(line), CONTEXT), most]);
+      await addLine(epochs, [logKey], [sealer.seal(Buffer.from(line), CONTEXT), most]);
     },
     async all() {
-      const sealed = await writer.lrangeBuffer(key, 0, -1);
+      const sealed = await writer.lrangeBuffer(logKey, 0, -1);
       // The list has the latest first, the port the oldest.
       return sealed.toReversed().flatMap((line) => sealer.open(line, CONTEXT)?.toString() ?? []);
     },
   };
-}
 
-/** Values that are read or dropped at one time. */
-const BATCH = 200;
-/** Keys that Redis looks at in one step where only names are asked for. */
-const NAMES = 1_000;
-/** What a lock outlives its last sign of life (ms). */
-const LOCK_LIFE = 30_000;
-
-/**
- * What a sweep does in Redis: on the connection of the writer, in small steps. Past its health: a sweep that fails says
- * nothing that requests need to know.
- */
-export function createRedisSweepStore(
-  { writer: redis }: Pick<RedisConnections, 'writer'>,
-  namespace: string,
-  newToken: () => string,
-): SweepStore {
-  const lockKey = `{${namespace}}:sweep`;
-  let token = '';
-
-  /** Names that match, each batch from one server; some may come twice. */
-  async function* scan(match: string, count: number): AsyncGenerator<string[]> {
-    // Not a step ahead of its reader.
-    const options = { match, count, type: 'string', highWaterMark: 1 };
-    for (const server of nodesOf(redis)) {
-      const steps = server.scanStream(options);
-      for await (const names of steps as AsyncIterable<string[]>) {
-        // COUNT is only a wish.
-        for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
-      }
-    }
-  }
-
-  return {
+  /**
+   * What a sweep does: on the connection of the writer, in small steps. Past the health of Redis: a sweep that fails says
+   * nothing that requests need to know.
+   */
+  const sweepStore: SweepStore = {
     async lock() {
       token = newToken();
-      return (await redis.set(lockKey, token, 'PX', LOCK_LIFE, 'NX')) !== null;
+      return (await writer.set(lockKey, token, 'PX', LOCK_LIFE, 'NX')) !== null;
     },
-    holdLock: async () => (await hold(redis, [lockKey], [token, LOCK_LIFE])) === 1,
+    holdLock: async () => (await hold(writer, [lockKey], [token, LOCK_LIFE])) === 1,
     async unlock() {
-      await leave(redis, [lockKey], [token, 0]);
+      await leave(writer, [lockKey], [token, 0]);
     },
     async *tokens() {
       for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
-        yield (await redis.mget(names)).filter((one) => one !== null);
+        yield (await writer.mget(names)).filter((one) => one !== null);
       }
     },
     async *heads(bytes) {
-      for await (const names of scan(`${namespace}:entry:*`, BATCH)) {
-        const heads = names.map((name) => redis.getrangeBuffer(name, 0, bytes - 1));
+      for await (const names of scan(entryKey('*'), BATCH)) {
+        const heads = names.map((name) => writer.getrangeBuffer(name, 0, bytes - 1));
         yield (await Promise.all(heads)).map((head, at) => ({ name: names[at] ?? '', head }));
       }
     },
     async drop(entries) {
-      const counts = await Promise.all(entries.map((name) => redis.unlink(name)));
+      const counts = await Promise.all(entries.map((name) => writer.unlink(name)));
       return counts.reduce((sum, count) => sum + count, 0);
     },
   };
+
+  return { values, places, purgeLines, sweepStore };
 }

@@ -33,8 +33,8 @@ export function watchRedisConditions(options: {
   const { target, namespace, onProblem } = options;
   const { epochs, subscriber } = options.connections;
   let problems: readonly string[] = [];
-  let looking = false;
-  let again = false;
+  let lastLook = Promise.resolve();
+  const look = () => void (lastLook = lastLook.then(lookOnce));
 
   /** Rejects when a server does not answer. */
   async function read(): Promise<readonly string[]> {
@@ -45,11 +45,8 @@ export function watchRedisConditions(options: {
     return [...rights.map((right) => `${lacks}: ${right}`), ...found];
   }
 
-  async function look(): Promise<void> {
+  async function lookOnce(): Promise<void> {
     if (epochs.status !== 'ready' || subscriber.status !== 'ready') return;
-    again = looking;
-    if (looking) return;
-    looking = true;
     try {
       const found = await read();
       const news = found.filter((problem) => !problems.includes(problem));
@@ -58,13 +55,10 @@ export function watchRedisConditions(options: {
     } catch {
       // That Redis is away is told by what needs it.
       setTimeout(look, RETRY).unref();
-    } finally {
-      looking = false;
     }
-    if (again) await look();
   }
 
-  void look();
+  look();
   // The last two are of clusters, whose client stays ready while nodes come and go.
   for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
   subscriber.on('ready', look);
@@ -161,18 +155,17 @@ export function neededReplicas(known: number): number {
  * off. What differs among the sentinels counts as it is most dangerous.
  */
 async function toldBySentinels(target: RedisTarget) {
-  const told = await Promise.all(
-    sentinelClients(target, DEADLINE).map(async (sentinel) => {
-      // Where one does not answer, another one may.
-      const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
-      sentinel.disconnect();
-      return Array.isArray(fields) ? fields.map(String) : [];
-    }),
-  );
+  const asked = sentinelClients(target, DEADLINE).map(async (sentinel) => {
+    // Where one does not answer, another one may.
+    const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
+    sentinel.disconnect();
+    return Array.isArray(fields) ? fields.map(String) : [];
+  });
+  const told = await Promise.all(asked);
   const all = (name: string) =>
-    told
-      .filter((fields) => fields.includes(name))
-      .map((fields) => Number(fields[fields.indexOf(name) + 1]));
+    told.flatMap((fields) =>
+      fields.includes(name) ? Number(fields[fields.indexOf(name) + 1]) : [],
+    );
   const setting = 'down-after-milliseconds';
   const [times, counts] = [all(setting), all('num-slaves')];
   return {
@@ -193,12 +186,9 @@ async function toldByNode(server: Redis) {
     .split('\n')
     .map((line) => line.split(' '));
   const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
-  const known = nodes.filter(([, , , master]) => own !== undefined && master === own).length;
-  return {
-    setting,
-    failover: await configured(server, setting),
-    known: text === undefined ? undefined : known,
-  };
+  const replicas = nodes.filter(([, , , master]) => own !== undefined && master === own);
+  const known = text === undefined ? undefined : replicas.length;
+  return { setting, failover: await configured(server, setting), known };
 }
 
 /**
@@ -238,9 +228,9 @@ async function missingRights(
 ): Promise<readonly string[]> {
   const missing: string[] = [];
 
-  async function attempt<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+  async function attempt(what: string, asked: Promise<unknown>): Promise<unknown> {
     try {
-      return await work();
+      return await asked;
     } catch (error) {
       // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
       if (!(error instanceof ReplyError)) throw error;
@@ -253,16 +243,15 @@ async function missingRights(
   const value = `${namespace}:entry:rights`;
   // A key and a channel.
   const shared = `{${namespace}}:rights`;
-  await attempt('PING', () => client.ping());
-  await attempt(`GET ${value}`, () => client.get(value));
-  await attempt('EVALSHA', () => client.evalsha('0'.repeat(40), 1, shared));
-  const refused = await attempt(`EVAL with ${shared}`, () =>
-    client.eval(SCRIPT, 1, shared, ...TRIALS),
-  );
+  await attempt('PING', client.ping());
+  await attempt(`GET ${value}`, client.get(value));
+  await attempt('EVALSHA', client.evalsha('0'.repeat(40), 1, shared));
+  const trials = client.eval(SCRIPT, 1, shared, ...TRIALS);
+  const refused = await attempt(`EVAL with ${shared}`, trials);
   if (Array.isArray(refused)) {
     for (const name of new Set(refused)) missing.push(`${String(name)} in scripts`);
   }
-  await attempt(`PUBLISH ${shared}`, () => client.publish(shared, ''));
-  await attempt(`SUBSCRIBE ${shared}`, () => subscriber.subscribe(shared));
+  await attempt(`PUBLISH ${shared}`, client.publish(shared, ''));
+  await attempt(`SUBSCRIBE ${shared}`, subscriber.subscribe(shared));
   return missing;
 }

@@ -20,16 +20,9 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Why a connection failed, where the error of the client says too little. */
+/** Why a connection failed, where the error of the client, its cause, says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
-  /** Such as ECONNRESET. */
-  readonly code: string | undefined;
-
-  constructor(message: string, code?: string, cause?: Error) {
-    super(message, { cause });
-    this.code = code;
-  }
 }
 
 /** What a look-up may wait for Redis (ms). */
@@ -78,12 +71,14 @@ export function connectRedis(
   if (first === undefined) throw new Error('there is no address of Redis');
   const { host, port, secure } = first;
   const own = target.mode === 'sentinel' || target.password !== undefined;
+  const { username, password } = own ? target : first;
   let closed = false;
 
   const common = (name: string) => ({
     connectionName: `mdx-gateway-${name}`,
-    ...(own ? loginOf(target) : first.login),
-    ...(secure && { tls: target.tls ?? {} }),
+    username,
+    password,
+    tls: tlsOf(target, secure),
     connectTimeout: CONNECT_DEADLINE,
     socketTimeout: SILENCE,
     disconnectTimeout: FAREWELL,
@@ -98,7 +93,7 @@ export function connectRedis(
     const options: Omit<RedisOptions, 'replyMapping'> = {
       ...common(name),
       ...(target.mode === 'sentinel' ? sentinelOptions(target) : { host, port }),
-      ...(deadline !== undefined && { commandTimeout: deadline }),
+      commandTimeout: deadline,
       enableOfflineQueue: false,
       // A master that became a replica refuses to write; its name may lead to the new master by now.
       // (Redis 6 tells it in the middle of the error of a script.)
@@ -110,16 +105,8 @@ export function connectRedis(
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
-    revive(redis);
-    tellFailures(redis);
-    return redis;
-  }
-
-  /**
-   * Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
-   * master is, it drops the answer and never tries again.
-   */
-  function revive(redis: Redis): void {
+    // Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
+    // master is, it drops the answer and never tries again.
     let revivals = 0;
     redis.on('ready', () => (revivals = 0));
     redis.on('end', () => {
@@ -127,6 +114,8 @@ export function connectRedis(
       const again = () => closed || redis.connect().catch(() => {});
       if (!closed) setTimeout(again, retryDelay(revivals)).unref();
     });
+    tellFailures(redis);
+    return redis;
   }
 
   /** Tells what goes wrong with one connection, with a hint where the error itself says too little. */
@@ -142,7 +131,12 @@ export function connectRedis(
       if (secure && code === 'ETIMEDOUT') why = `${message}; does Redis speak TLS there?`;
       else if (beginning && CUT_OFF.has(code)) why = ended;
       beginning = false;
-      onError(why === undefined ? error : new ConnectionProblem(why, code, error), false);
+      onError(
+        why === undefined
+          ? error
+          : Object.assign(new ConnectionProblem(why, { cause: error }), { code }),
+        false,
+      );
     });
     redis.on('close', () => {
       if (beginning) onError(new ConnectionProblem(ended), false);
@@ -253,13 +247,14 @@ const sentinelAddresses = ({ url }: RedisTarget) =>
 
 function sentinelOptions(target: RedisTarget) {
   const addresses = sentinelAddresses(target);
-  const { username, password } = addresses[0]?.login ?? {};
+  const { username, password, secure = false } = addresses[0] ?? {};
   return {
     sentinels: addresses.map(({ host, port }) => ({ host, port })),
     name: target.master ?? '',
-    ...(username !== undefined && { sentinelUsername: username }),
-    ...(password !== undefined && { sentinelPassword: password }),
-    ...(addresses[0]?.secure && { enableTLSForSentinelMode: true, sentinelTLS: target.tls ?? {} }),
+    sentinelUsername: username,
+    sentinelPassword: password,
+    enableTLSForSentinelMode: secure,
+    sentinelTLS: tlsOf(target, secure),
     sentinelCommandTimeout: DISCOVERY_DEADLINE,
     sentinelRetryStrategy: retryDelay,
     sentinelReconnectStrategy: retryDelay,
@@ -270,12 +265,10 @@ function sentinelOptions(target: RedisTarget) {
 
 /** A client of each sentinel, which connects when it is asked. The caller disconnects it. */
 export function sentinelClients(target: RedisTarget, deadline: number): Redis[] {
-  return sentinelAddresses(target).map(({ host, port, login, secure }) => {
+  return sentinelAddresses(target).map(({ secure, ...address }) => {
     const sentinel = new Redis({
-      host,
-      port,
-      ...login,
-      ...(secure && { tls: target.tls ?? {} }),
+      ...address,
+      tls: tlsOf(target, secure),
       lazyConnect: true,
       retryStrategy: null,
       connectTimeout: deadline,
@@ -293,17 +286,13 @@ function readAddress(text: string, usualPort = 6379) {
   return {
     host: hostname.replace(/^\[(.*)\]$/u, '$1'),
     port: port === '' ? usualPort : Number(port),
-    login: loginOf({ username: decoded(username), password: decoded(password) }),
+    username: decoded(username),
+    password: decoded(password),
     secure: protocol === 'rediss:',
   };
 }
 
-function loginOf({ username, password }: Pick<RedisTarget, 'username' | 'password'>) {
-  return {
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-  };
-}
+const tlsOf = ({ tls = {} }: RedisTarget, secure: boolean) => (secure ? tls : undefined);
 
 /** Undefined where there is none. What is not percent-encoded by the rules stands for itself. */
 function decoded(text: string): string | undefined {

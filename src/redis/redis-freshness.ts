@@ -183,25 +183,27 @@ export function createRedisFreshness(options: {
   namespace: string;
   /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
   sealer: Sealer;
-  /** Names this gateway. Random, and new with every store: two must never share it. */
-  gateway: string;
   /** Milliseconds for which this gateway uses what it reads now. */
   lease: () => number;
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
   /** Milliseconds after which the token of a project that no request asks for is dropped. */
-  unusedAfter: number;
+  unusedAfter: () => number;
   /** The same of a session. */
   life?: number;
   newToken: () => string;
-  /** The configured secret of the keys, or a new one that is used if there is none in Redis yet. */
-  keySecret: { readonly configured: string | undefined; readonly fresh: string };
+  /** The configured secret of the keys; undefined: the one in Redis. */
+  keySecret: string | undefined;
   onError: (error: unknown) => void;
 }): FreshnessStore & {
   /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
   probe(): Promise<void>;
 } {
-  const { run, sealer, gateway, lease, longestLease, newToken } = options;
+  const { run, sealer, lease, longestLease, newToken } = options;
+  /** Names this gateway. New with every store: two must never share it. */
+  const gateway = newToken();
+  /** Used if there is none in Redis yet. */
+  const freshSecret = newToken();
   const { reader, epochs, subscriber } = options.connections;
   const { life = SESSION_LIFE, keySecret } = options;
   const key = (rest: string) => freshnessKey(options.namespace, rest);
@@ -218,7 +220,7 @@ export function createRedisFreshness(options: {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
-      [...caller(mode), keySecret.fresh, options.unusedAfter, ...scopes.map(() => newToken())],
+      [...caller(mode), freshSecret, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
     const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
     return { incarnation, longest: Number(longest), others: Number(others), secret, read };
@@ -242,7 +244,7 @@ export function createRedisFreshness(options: {
   return {
     async read(scopes) {
       const { secret, read } = await run(() => tokens('read', scopes, reader));
-      return { tokens: read, keySecret: keySecret.configured ?? secret };
+      return { tokens: read, keySecret: keySecret ?? secret };
     },
     async probe() {
       await tokens('read', [], reader);

@@ -29,10 +29,8 @@ export interface Trouble {
  * Whether Redis can be used, and why not: joins what connections and commands tell. Failures that only say that there is
  * no connection are no cause: while none is known, it is waited a moment for the one that a try to connect finds.
  *
- * Keeps requests from waiting for a Redis that does not answer. A request asks Redis more than once, so after the first
- * silence nothing is asked for any request: a probe in the background finds out whether Redis answers, and is repeated
- * until it does. So no request waits for more than one deadline. Failures that come at once cost no time; nothing
- * is asked after so many of them in a row.
+ * No request waits for more than one deadline: after the first silence, or so many failures in a row, nothing is asked for
+ * any request until a probe in the background, which is repeated, was answered.
  */
 export function createRedisHealth(options: {
   /** Whether commands can be sent. */
@@ -57,18 +55,14 @@ export function createRedisHealth(options: {
   const known = () => cause ?? { why: LOST, code: undefined };
   const isUp = () => isConnected() && left !== 'away';
 
-  function begin(): void {
-    if (told) return;
-    told = true;
-    onChange(known());
-  }
-
+  /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (isClosed() || !isUp()) return;
-    cause = undefined;
-    if (!told) return;
-    told = false;
-    onChange(undefined);
+    if (isClosed()) return;
+    const up = isUp();
+    if (up) cause = undefined;
+    if (told !== up) return;
+    told = !up;
+    onChange(up ? undefined : known());
   }
 
   async function watch(): Promise<void> {
@@ -77,7 +71,6 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-      if (!isClosed() && !isUp()) begin();
     } while (!isClosed() && told);
     watching = false;
   }
@@ -89,27 +82,28 @@ export function createRedisHealth(options: {
   function failed(error: unknown, partial = false): void {
     if (isClosed()) return;
     cause = readTrouble(error) ?? cause;
-    if (!partial && cause !== undefined && !isUp()) begin();
+    if (!partial && cause !== undefined && !isUp()) look();
     void watch();
+  }
+
+  async function isAnswered(): Promise<boolean> {
+    try {
+      await probe();
+      return true;
+    } catch (error) {
+      const isFirst = left === 'yes';
+      left = 'away';
+      if (isFirst) failed(error);
+      return false;
+    }
   }
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!isClosed()) {
-      try {
-        await probe();
-        break;
-      } catch (error) {
-        const isFirst = left === 'yes';
-        left = 'away';
-        if (isFirst) failed(error);
-        await sleep(PROBES);
-      }
-    }
-    const wasAway = left === 'away';
+    while (!isClosed() && !(await isAnswered())) await sleep(PROBES);
     failures = 0;
     left = 'no';
-    if (wasAway) look();
+    if (isUp()) look();
   }
 
   return {

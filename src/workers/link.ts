@@ -17,11 +17,9 @@ export interface Channel {
 }
 
 type Message =
-  /** The answer has the id of the call. */
-  | { kind: 'call'; id: number; service: string; method: string; args: readonly unknown[] }
-  | { kind: 'answer'; id: number; value?: unknown }
-  | { kind: 'failure'; id: number; message: string }
-  | { kind: 'told'; topic: string; value: unknown };
+  /** The answer has the id of the call; one without an id is not answered. */
+  | { kind: 'call'; id?: number; service: string; method: string; args: readonly unknown[] }
+  | { kind: 'answer'; id: number; value?: unknown; problem?: string };
 
 /** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
 const MAX_UNSENT = 1_000;
@@ -35,7 +33,6 @@ export type Link = ReturnType<typeof createLink>;
 /** @param other names the other end in errors: `the primary process` */
 export function createLink(channel: Channel, other: string) {
   const services = new Map<string, Service>();
-  const listeners = new Map<string, (value: unknown) => void>();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
   let unsent = 0;
@@ -51,9 +48,8 @@ export function createLink(channel: Channel, other: string) {
     });
   }
 
-  async function answer(call: Message & { kind: 'call' }, connection: unknown): Promise<void> {
-    const { id, service, method, args } = call;
-    let reply: Message;
+  async function answer(call: Message & { kind: 'call' }, connection: unknown) {
+    const { service, method, args } = call;
     try {
       const methods = services.get(service);
       if (methods === undefined || !Object.hasOwn(methods, method)) {
@@ -62,30 +58,25 @@ export function createLink(channel: Channel, other: string) {
       const called = methods[method] as (...given: readonly unknown[]) => unknown;
       // Called in the turn in which it arrived, so that what was sent first is done first.
       const handed = connection instanceof Socket ? [connection] : [];
-      reply = { kind: 'answer', id, value: await called(...args, ...handed) };
+      return { value: await called(...args, ...handed) };
     } catch (error) {
-      reply = { kind: 'failure', id, message: messageOf(error) };
+      return { problem: messageOf(error) };
     }
-    if (!closed) send(reply, () => {});
   }
 
   channel.on('message', (said, connection) => {
     // Others may use the same channel.
     if (closed || typeof said !== 'object' || said === null || !('kind' in said)) return;
     const message = said as Message;
-    switch (message.kind) {
-      case 'call':
-        return void answer(message, connection);
-      case 'answer':
-        return waiting.get(message.id)?.resolve(message.value);
-      case 'failure':
-        return waiting.get(message.id)?.reject(new Error(message.message));
-      case 'told':
-        try {
-          listeners.get(message.topic)?.(message.value);
-        } catch {
-          // Nothing depends on what is told, so a listener that cannot read it must do no harm.
-        }
+    if (message.kind === 'call') {
+      const { id } = message;
+      void answer(message, connection).then((outcome) => {
+        if (id !== undefined && !closed) send({ kind: 'answer', id, ...outcome }, () => {});
+      });
+    } else if (message.kind === 'answer') {
+      const call = waiting.get(message.id);
+      if (message.problem === undefined) call?.resolve(message.value);
+      else call?.reject(new Error(message.problem));
     }
   });
 
@@ -119,13 +110,10 @@ export function createLink(channel: Channel, other: string) {
     },
     /** Serves the other end from now on. What a method throws reaches the caller as its message. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
-    /** Nothing may depend on its arrival. */
-    tell(topic: string, value: unknown): void {
-      if (!closed && unsent <= MAX_UNSENT) send({ kind: 'told', topic, value }, () => {});
+    /** Calls a method and waits for nothing: nothing may depend on its arrival. */
+    tell(service: string, method: string, ...args: readonly unknown[]): void {
+      if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },
-    /** The listener takes the place of the one before. */
-    onTold: (topic: string, listener: (value: unknown) => void) =>
-      void listeners.set(topic, listener),
     /** Calls under way fail, and nothing arrives any more. */
     close(): void {
       closed = true;

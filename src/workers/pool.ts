@@ -15,11 +15,10 @@ export interface WorkerProcess {
 }
 
 /**
- * The service by which a worker reports to the pool: `configuration` tells that with which all run, and how many run;
- * `ready` that it takes connections from now on; `failed` in one line why it cannot start.
+ * The service of a worker that takes the orders of the pool: `start` with the text of a configuration and how many
+ * workers run, which answers when it takes connections, or why it cannot in one line; `reload` with the text of another
+ * configuration; `stop`.
  */
-export const POOL = 'pool';
-/** The service of a worker that takes the orders of the pool: `reload` with the text of a configuration, and `stop`. */
 export const WORKER = 'worker';
 /** The service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
@@ -28,8 +27,6 @@ export const CONNECTIONS = 'connections';
 const STEADY = 30_000;
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 30_000;
-/** What the primary process may take to answer a worker while it starts many (ms). */
-export const START_DEADLINE = 30_000;
 /** What going over to a configuration may take: a Redis that does not answer is waited for a while (ms). */
 const RELOAD_DEADLINE = 60_000;
 
@@ -95,19 +92,21 @@ export function createWorkerPool(options: {
     const { link, id, pid } = worker;
     let problem: string | undefined;
     const detach = options.attach(link);
-    link.serve(POOL, {
-      // All run with the same one, whatever the file says when one of them starts again.
-      configuration: () => ({ text, workers }),
-      ready() {
-        serving.add(link);
-        free.add(link);
-        match();
-        onReady();
-        if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
-      },
-      failed: (said: string) => void (problem = said),
-    });
     alive.add(worker);
+    const begin = async () => {
+      // All run with the same one, whatever the file says when one of them starts again.
+      const said = await link.call(WORKER, 'start', [text, workers], Infinity);
+      problem = said as string | undefined;
+      if (problem !== undefined) return link.call(WORKER, 'stop', [], Infinity);
+      serving.add(link);
+      free.add(link);
+      match();
+      onReady();
+      if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
+      return undefined;
+    };
+    // It rejects when the worker is gone.
+    begin().catch(() => {});
     const exit = await worker.ended;
     alive.delete(worker);
     serving.delete(link);

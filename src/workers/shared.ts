@@ -32,7 +32,11 @@ const FRESHNESS = 'freshness 2';
 /** The service that counts attempts to log in. */
 const LOGINS = 'logins';
 
-/** `renewed` tells all workers that scopes have new tokens, `forgotten` the first that another has forgotten the old. */
+/**
+ * The service at both ends by which nothing is answered: `renewed` tells all workers that scopes have new tokens,
+ * `forgotten` tells the first that another has forgotten the old ones.
+ */
+const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
@@ -62,17 +66,16 @@ export function createPrimary(options: {
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics();
   const links = new Set<Link>();
+  const tellAll = (method: string) => (said: unknown) => {
+    for (const each of links) each.tell(NEWS, method, said);
+  };
   return {
     /** Serves one more worker. @returns to be called when that worker is gone */
     attach(link: Link): () => void {
       links.add(link);
       link.serve(FRESHNESS, freshness);
       link.serve(LOGINS, throttle);
-      for (const topic of ['renewed', 'forgotten']) {
-        link.onTold(topic, (said) => {
-          for (const each of links) each.tell(topic, said);
-        });
-      }
+      link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
       return () => {
         links.delete(link);
@@ -83,25 +86,25 @@ export function createPrimary(options: {
 }
 
 /**
- * Tokens and sessions, as a worker sees what the primary process keeps.
+ * Tokens, sessions and the log of purges, as a worker sees what the primary process keeps.
  * @param options.gateway names this worker. Random, and new with every store
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
  * @param options.keySecret as configured; undefined: the one that the primary process has made
  */
-export function createWorkerFreshness(options: {
+export function createWorkerStores(options: {
   link: Link;
   gateway: string;
   lease: () => number;
   longestLease: number;
   keySecret: string | undefined;
-}): FreshnessStore {
+}) {
   const { link, gateway, lease, longestLease } = options;
   let closed = false;
   const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
     link.call(FRESHNESS, method, [{ id: gateway, lease: lease() }, ...args], within) as Promise<T>;
 
-  return {
+  const freshness: FreshnessStore = {
     async read(scopes) {
       const { tokens, keySecret } = await ask<Reading>('read', [scopes], READ_DEADLINE);
       return { tokens, keySecret: options.keySecret ?? keySecret };
@@ -118,34 +121,32 @@ export function createWorkerFreshness(options: {
       return ask<SessionReply>('session', [name, call], within);
     },
     async announce(announcement) {
-      link.tell('renewed', { ...announcement, gateway } satisfies Told);
+      link.tell(NEWS, 'renewed', { ...announcement, gateway } satisfies Told);
     },
     listen(listener) {
-      link.onTold('renewed', (said) => {
-        const { purge, scopes, gateway: to } = said as Told;
-        if (closed) return;
-        listener.renewed(scopes);
-        if (to !== gateway) link.tell('forgotten', { purge, gateway, to } satisfies Forgotten);
-      });
-      link.onTold('forgotten', (said) => {
-        const { purge, gateway: other, to } = said as Forgotten;
-        if (to === gateway && !closed) listener.forgotten(purge, other);
+      link.serve(NEWS, {
+        renewed({ purge, scopes, gateway: to }: Told) {
+          if (closed) return;
+          listener.renewed(scopes);
+          if (to === gateway) return;
+          link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
+        },
+        forgotten({ purge, gateway: other, to }: Forgotten) {
+          if (to === gateway && !closed) listener.forgotten(purge, other);
+        },
       });
     },
     async close() {
       closed = true;
     },
   };
-}
-
-/** The log of purges that the primary process keeps for all workers. */
-export function createWorkerPurgeLines(link: Link): PurgeLines {
-  return {
+  const purgeLines: PurgeLines = {
     async add(...added) {
       await link.call(FRESHNESS, 'addPurge', added, WRITE_DEADLINE);
     },
     all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
   };
+  return { freshness, purgeLines };
 }
 
 /**

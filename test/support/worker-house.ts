@@ -1,11 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
 import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
-import {
-  createPrimary,
-  createWorkerFreshness,
-  createWorkerPurgeLines,
-} from '../../src/workers/shared.ts';
+import { createPrimary, createWorkerStores } from '../../src/workers/shared.ts';
 import { handClock, type HandClock } from '../unit/cache/fakes.ts';
 import { linkPair, type LinkPair } from './link-pair.ts';
 import { sessionFace, type SessionFace } from './session-face.ts';
@@ -40,7 +36,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     join({ lease = 1_000, keySecret, within = PATIENCE } = {}) {
       const pair = linkPair(within);
       const leave = primary.attach(pair.primary);
-      const store = createWorkerFreshness({
+      const { freshness: store, purgeLines } = createWorkerStores({
         link: pair.worker,
         gateway: randomUUID(),
         lease: () => lease,
@@ -51,7 +47,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
         pair,
         store,
         sessions: sessionFace(store),
-        purges: createWorkerPurgeLines(pair.worker),
+        purges: purgeLines,
         leave,
       };
     },

@@ -57,7 +57,6 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     values: [
       'app',
       'line',
-      'api',
       'auth',
       'config',
       'engine',
@@ -74,8 +73,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache'] },
   app: {
-    values: ['http', 'observability'],
-    types: ['auth', 'config', 'line', 'cache'],
+    values: ['http', 'api', 'config', 'observability'],
+    types: ['line', 'cache', 'storage'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { FlightPlaces, Standing } from '../../../src/cache/shared-flights.ts';
-import { createRedisFlights } from '../../../src/redis/redis-cache.ts';
+import { randomUUID } from 'node:crypto';
+import { NO_SEALER } from '../../../src/common/sealing.ts';
+import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, unguarded, until, type House } from './redis-house.ts';
 
@@ -16,7 +18,13 @@ let other: FlightPlaces;
 async function gateway(): Promise<FlightPlaces> {
   const its = await house(redis.url);
   houses.push(its);
-  return createRedisFlights(its.connections, unguarded, 'test');
+  return createRedisCache({
+    connections: its.connections,
+    run: unguarded,
+    namespace: 'test',
+    sealer: NO_SEALER,
+    newToken: randomUUID,
+  }).places;
 }
 
 /** Asks again when a deadline of the connection passed, since the machine that tests may be slow. */

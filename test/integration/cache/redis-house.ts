@@ -5,7 +5,7 @@ import type { ValueTier } from '../../../src/cache/shared-entries.ts';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
 import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
-import { createRedisValueTier } from '../../../src/redis/redis-cache.ts';
+import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import type { RunAtRedis } from '../../../src/redis/redis-health.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 
@@ -53,15 +53,20 @@ export async function house(
     run: unguarded,
     namespace,
     sealer: NO_SEALER,
-    gateway: randomUUID(),
     lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
-    unusedAfter: options.unusedAfter ?? 3_600_000,
+    unusedAfter: () => options.unusedAfter ?? 3_600_000,
     newToken: randomUUID,
-    keySecret: { configured: options.secret, fresh: randomUUID() },
+    keySecret: options.secret,
     onError,
   });
-  const tier = createRedisValueTier(connections, unguarded, namespace);
+  const { values: tier } = createRedisCache({
+    connections,
+    run: unguarded,
+    namespace,
+    sealer: NO_SEALER,
+    newToken: randomUUID,
+  });
   const renew: FreshnessStore['renew'] = (scopes) => patiently(() => store.renew(scopes));
   return {
     store: { ...store, read: (scopes) => patiently(() => store.read(scopes)), renew },

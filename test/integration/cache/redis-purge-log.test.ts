@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
 import { MAX_PURGES, readPurgeRecord } from '../../../src/cache/purge/purge-log.ts';
-import { createRedisPurgeLines } from '../../../src/redis/redis-cache.ts';
+import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import { createSealer, NO_SEALER, type Sealer } from '../../../src/common/sealing.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { house, type House } from './redis-house.ts';
+import { house, unguarded, type House } from './redis-house.ts';
 
 let redis: RedisServer;
 const houses: House[] = [];
@@ -21,7 +22,13 @@ afterAll(() => redis?.close());
 async function lines(sealer: Sealer = NO_SEALER, namespace = 'test') {
   const one = await house(redis.url);
   houses.push(one);
-  return createRedisPurgeLines(one.connections, namespace, sealer);
+  return createRedisCache({
+    connections: one.connections,
+    run: unguarded,
+    namespace,
+    sealer,
+    newToken: randomUUID,
+  }).purgeLines;
 }
 
 const line = (at: number) => JSON.stringify({ at, principal: 'Jörg "the loader"\n' });

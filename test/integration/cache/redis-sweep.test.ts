@@ -7,7 +7,7 @@ import { createFillOrder } from '../../../src/cache/flights.ts';
 import { purgedScopes, type Scope } from '../../../src/cache/projects.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../src/cache/purge/sweep.ts';
-import { createRedisSweepStore } from '../../../src/redis/redis-cache.ts';
+import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import type { RedisClient } from '../../../src/redis/redis-connections.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
@@ -15,7 +15,7 @@ import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { checkpoint, storedAnswer } from '../../unit/cache/fakes.ts';
 import { PLAIN } from '../../unit/cache/entries/older-entries.ts';
-import { house, until, type House } from './redis-house.ts';
+import { house, unguarded, until, type House } from './redis-house.ts';
 
 const SALES: readonly Scope[] = ['everything', 'project:sales'];
 const HR: readonly Scope[] = ['everything', 'project:hr'];
@@ -34,7 +34,13 @@ function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds
     maxEntry: () => 8 * 1024 * 1024,
     emit,
   });
-  const store = createRedisSweepStore({ writer }, 'test', randomUUID);
+  const store = createRedisCache({
+    connections: { ...one.connections, writer },
+    run: unguarded,
+    namespace: 'test',
+    sealer: NO_SEALER,
+    newToken: randomUUID,
+  }).sweepStore;
   const drops: number[] = [];
   const counted: SweepStore = {
     ...store,

@@ -40,13 +40,12 @@ export async function sessionHouse(
     run: options.run ?? ((operation) => operation()),
     namespace: options.namespace ?? 'test',
     sealer: options.sealer ?? NO_SEALER,
-    gateway: randomUUID(),
     lease: () => options.lease ?? 1_000,
     longestLease: options.longestLease ?? 0,
-    unusedAfter: 3_600_000,
+    unusedAfter: () => 3_600_000,
     life: options.life ?? 3_600_000,
     newToken: randomUUID,
-    keySecret: { configured: undefined, fresh: randomUUID() },
+    keySecret: undefined,
     onError: () => {},
   });
   const patient: FreshnessStore = {

@@ -99,7 +99,8 @@ function createWay(deaf: boolean, arrive: (message: unknown) => void): Way {
 
   return {
     send(message) {
-      const isTold = (message as { readonly kind?: unknown }).kind === 'told';
+      // A call that wants no answer.
+      const isTold = (message as { readonly id?: unknown }).id === undefined;
       if (weather === 'lost' || (isTold && (deaf || weather === 'untold'))) return;
       const late = weather === 'slow' ? Math.random() * LATEST : 0;
       queue.push({ message, at: Math.max(queue.at(-1)?.at ?? 0, performance.now() + late) });

@@ -125,31 +125,36 @@ describe('a call over a link', () => {
 });
 
 describe('what is told over a link', () => {
-  test('reaches who listens to it', async () => {
-    const { worker, primary } = linkPair();
+  test('reaches who serves it, and is not answered', async () => {
+    const { worker, primary, toPrimary } = linkPair();
     const heard: unknown[] = [];
-    worker.onTold('news', (value) => heard.push(['one', value]));
-    primary.tell('news', 1);
-    primary.tell('other news', 2);
+    const answers: unknown[] = [];
+    toPrimary.filter = (message) => answers.push(message) > 0;
+    worker.serve('news', { came: (...said) => void heard.push(['one', ...said]) });
+    primary.tell('news', 'came', 1, 'a');
+    primary.tell('other news', 'came', 2);
     await quiet();
-    worker.onTold('news', (value) => heard.push(['other', value]));
-    primary.tell('news', 3);
+    worker.serve('news', { came: (...said) => void heard.push(['other', ...said]) });
+    primary.tell('news', 'came', 3);
     await quiet();
     expect(heard).toEqual([
-      ['one', 1],
+      ['one', 1, 'a'],
       ['other', 3],
     ]);
+    expect(answers).toEqual([]);
   });
 
   test('and cannot be read does no harm', async () => {
     const { worker, primary } = linkPair();
     const heard: unknown[] = [];
-    worker.onTold('news', (value) => {
-      if (value === 0) throw new Error('unreadable');
-      heard.push(value);
+    worker.serve('news', {
+      came(value) {
+        if (value === 0) throw new Error('unreadable');
+        heard.push(value);
+      },
     });
-    primary.tell('news', 0);
-    primary.tell('news', 1);
+    primary.tell('news', 'came', 0);
+    primary.tell('news', 'came', 1);
     await quiet();
     expect(heard).toEqual([1]);
   });
@@ -157,7 +162,7 @@ describe('what is told over a link', () => {
   test('is left while a process that stalls reads nothing, but calls are sent', () => {
     const sent: unknown[] = [];
     const link = createLink({ on: () => {}, send: (message) => sent.push(message) }, 'the worker');
-    for (let i = 0; i < 5_000; i += 1) link.tell('news', i);
+    for (let i = 0; i < 5_000; i += 1) link.tell('news', 'came', i);
     expect(sent.length).toBeLessThan(1_100);
     const before = sent.length;
     link.call('worker', 'stop', [], LONG).catch(() => {});

@@ -1,12 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { createWorkerPool, POOL, WORKER } from '../../../src/workers/pool.ts';
-import type { Link } from '../../../src/workers/link.ts';
+import { createWorkerPool, WORKER } from '../../../src/workers/pool.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 interface FakeWorker {
   readonly pair: LinkPair;
-  readonly member: ReturnType<typeof memberOf>;
+  readonly member: ReturnType<typeof createMember>;
   /** Resolves when it is told to stop. */
   readonly stopped: Promise<void>;
   /** Configurations that it went over to. */
@@ -15,14 +14,23 @@ interface FakeWorker {
   end(exit: number | string): void;
 }
 
-/** What a worker says to the pool. */
-function memberOf(link: Link) {
-  const say = (method: string, ...args: readonly unknown[]) =>
-    link.call(POOL, method, args, 60_000);
+/** What a worker answers when it is told to start. */
+function createMember() {
+  const told = Promise.withResolvers<{ text: unknown; workers: unknown }>();
+  const outcome = Promise.withResolvers<string | undefined>();
+  const say = async (problem?: string) => {
+    await told.promise;
+    outcome.resolve(problem);
+    await quiet();
+  };
   return {
-    configuration: () => say('configuration'),
-    ready: () => say('ready'),
-    failed: (message: string) => say('failed', message),
+    start(text: unknown, workers: unknown) {
+      told.resolve({ text, workers });
+      return outcome.promise;
+    },
+    configuration: () => told.promise,
+    ready: () => say(),
+    failed: say,
   };
 }
 
@@ -48,9 +56,10 @@ function poolOf(workers: number, { text = 'text', reload = async (_text?: string
         reloads,
         killed: false,
         end: ended.resolve,
-        member: memberOf(pair.worker),
+        member: createMember(),
       };
       pair.worker.serve(WORKER, {
+        start: worker.member.start,
         async reload(next: string) {
           reloads.push(next);
           await reload(next);
@@ -218,7 +227,12 @@ describe('a reload', () => {
     await quiet();
     expect(await pool.reload('next')).toEqual([]);
     expect(made.map(({ reloads }) => reloads)).toEqual([[], ['next'], ['next']]);
-    expect(await made[2]?.member.configuration()).toEqual({ text: 'next', workers: 2 });
+    expect(await made[2]?.member.configuration()).toEqual({ text: 'text', workers: 2 });
+    made[2]?.end(1);
+    await quiet();
+    pauses.at(-1)?.over();
+    await quiet();
+    expect(await made[3]?.member.configuration()).toEqual({ text: 'next', workers: 2 });
   });
 
   test('names each worker that stays as it was, and why', async () => {
