@@ -110,35 +110,20 @@ function createBuckets(
   };
 }
 
-/** Leave for one attempt to log in, or the time for which there is none. */
-export interface Admission {
-  /** 0, or the seconds after which it makes sense to ask again; then nothing was charged. */
-  readonly wait: number;
-  /** The attempt was right. */
-  succeeded(): void;
-  /** The attempt came to nothing, without telling whether it was right: it is given back. */
-  abandoned(): void;
-}
-
-/**
- * Port: lets attempts to log in through, here or in another process. What becomes of an attempt is told to the one
- * that charged it: nothing is given back where nothing was taken.
- */
-export interface LoginAdmission {
-  /** Asks leave for one attempt, and charges it in the same step. Never rejects. */
-  admit(name: string, clientAddress: string): Promise<Admission>;
-}
+/** Is told what became of an attempt that was charged. What becomes of others, as of a wrong one, changes nothing. */
+type Settle = (how: 'succeeded' | 'abandoned') => void;
 
 /** Of an attempt that is not counted. */
-export const UNCHARGED: Admission = { wait: 0, succeeded() {}, abandoned() {} };
+export const UNCHARGED: Settle = () => {};
+
+/**
+ * Port: asks leave for one attempt, here or in another process, and charges it in the same step. Never rejects.
+ * @returns what is told to the one that charged it; or the seconds after which it makes sense to ask again: then
+ *   nothing was charged, and nothing is given back
+ */
+export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
 /** What one throttle says. */
-export function admittedBy(throttle: LoginThrottle, ...attempt: [string, string]): Admission {
-  const wait = throttle.admit(...attempt);
-  if (wait > 0) return { ...UNCHARGED, wait };
-  return {
-    wait,
-    succeeded: () => throttle.succeeded(...attempt),
-    abandoned: () => throttle.abandoned(...attempt),
-  };
+export function leaveOf(throttle: LoginThrottle): AskLeave {
+  return async (...attempt) => throttle.admit(...attempt) || ((how) => throttle[how](...attempt));
 }

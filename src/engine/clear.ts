@@ -5,7 +5,7 @@ import { foldObjectName } from '../common/fold-case.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf } from '../proxy/upstream.ts';
-import type { ClearCall } from './engine.ts';
+import type { ClearCall } from './http-engine.ts';
 import { askOnce, inTime, isPlain, LongAnswer } from './own-questions.ts';
 import { engineFailure, engineTarget, type Replica } from './replicas.ts';
 

@@ -8,8 +8,7 @@ import { decodeText } from '../xml/text-encoding.ts';
 import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
-import type { EngineAddressee, QueryHeaders, Touch } from './engine.ts';
-import type { Engine } from './http-engine.ts';
+import type { Engine, EngineAddressee, QueryHeaders, Touch } from './http-engine.ts';
 import { createReplicas, reportFailure } from './replicas.ts';
 
 /** A client waits for a small answer, so that this counts where `engine.timeout` is longer (ms). */

@@ -1,8 +1,8 @@
 import type { QueryCache } from '../cache/cache.ts';
 import type { KnownNames } from '../cache/projects.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { ExplainXmla } from '../http/admin.ts';
-import { refuseDelegation } from '../http/request-head.ts';
+import type { GatewayReason } from '../common/reasons.ts';
+import type { ExplainQuestion, ExplainXmla } from '../http/admin.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { QueryOf } from './query.ts';
@@ -13,7 +13,6 @@ import {
   projectsNamed,
   refuseOtherIdentity,
   understand,
-  type UnderstoodRequest,
   withTooManyNames,
 } from './understand.ts';
 
@@ -32,41 +31,41 @@ export function createExplanation(
 ): ExplainXmla {
   const { names, queryOf, cache, sessions } = options;
 
-  return async function explain({ headers, body, project, search, principal }) {
-    refuseDelegation(headers, search);
+  async function explain({ headers, body, project, principal }: ExplainQuestion) {
     const user = principal.name;
-    const destination = destinationOf(options.engineOf(project), { project, search }, user);
-    let asked: UnderstoodRequest;
-    try {
-      asked = await understand(headers, body, destination);
-      refuseOtherIdentity(asked);
-    } catch (error) {
-      if (!(error instanceof GatewayError)) throw error;
-      return { classification: { decision: 'refused', reason: error.reason, why: error.message } };
-    }
+    const destination = destinationOf(options.engineOf(project), { project, search: '' }, user);
+    let asked = await understand(headers, body, destination);
+    refuseOtherIdentity(asked);
     if (!names.wouldAdmit(user, projectsNamed(asked, project))) asked = withTooManyNames(asked);
     const purges = isPurgedAfter(asked, principal, options);
     const finding = { sessions: { find: sessions.peek }, purges };
     const step = await judgeSession(asked, destination, principal, finding);
-    if (step === 'refuse') {
-      return { classification: { decision: 'refused', reason: 'unknown-session' } };
-    }
+    if (step === 'refuse') return { classification: refusedFor('unknown-session') };
     const { request, subject, why } = asked;
-    const common = {
-      method: request?.method,
-      ...(subject !== '' && { subject }),
-      ...(why !== '' && { why }),
-      ...(request !== undefined && { catalogs: namedCatalogs(request).catalogs }),
-    };
     const source = { asked, destination, principal, body, session: step.known, fresh: false };
     const query = step.reason ?? asked.bypass ?? (await queryOf(source));
-    if (typeof query === 'string') {
-      return { classification: { ...common, decision: 'bypass', reason: query } };
-    }
-    const { ttl, share } = query;
-    return {
-      classification: { ...common, decision: 'cacheable', share, ttl },
-      cache: await cache.explain(query),
+    const isBypassed = typeof query === 'string';
+    const classification = {
+      decision: isBypassed ? 'bypass' : 'cacheable',
+      reason: isBypassed ? query : undefined,
+      why: why || undefined,
+      method: request?.method,
+      subject: subject || undefined,
+      catalogs: request && namedCatalogs(request).catalogs,
     };
-  };
+    if (isBypassed) return { classification };
+    const { ttl, share } = query;
+    return { classification: { ...classification, share, ttl }, cache: await cache.explain(query) };
+  }
+
+  return (question) =>
+    explain(question).catch((error: unknown) => {
+      if (!(error instanceof GatewayError)) throw error;
+      // The XMLA request would fail, not the call for its explanation.
+      return { classification: refusedFor(error.reason, error.message) };
+    });
+}
+
+function refusedFor(reason: GatewayReason, why?: string) {
+  return { decision: 'refused', reason, why };
 }
