@@ -174,9 +174,7 @@ interface Users {
 }
 
 /** A users file that cannot be used. The message names file and lines, never a hash or any other content. */
-export class UsersFileError extends Error {
-  override readonly name = 'UsersFileError';
-}
+export class UsersFileError extends Error {}
 
 /**
  * Reads lines `name:hash` as `htpasswd -B` writes them. UTF-8, with or without a byte order mark; line ends

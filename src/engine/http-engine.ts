@@ -258,18 +258,19 @@ export function createHttpEngine(options: {
  */
 const HELD = 16 * 1024;
 
-/** What a watch threw. It is the client's answer, not a failure of the engine. */
-class WatchRefusal extends Error {
-  override readonly name = 'WatchRefusal';
-
-  constructor(cause: unknown) {
-    super('the watch refused the answer', { cause });
-  }
-}
+/** Holds what a watch threw. That is the client's answer, not a failure of the engine. */
+class WatchRefusal extends Error {}
 
 /** A watch that is told the end once, and whose errors can be told from others. */
 function guardWatch(watch: AnswerWatch) {
   let ended = false;
+  async function heed(step: () => void | Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (cause) {
+      throw new WatchRefusal('the watch refused the answer', { cause });
+    }
+  }
   async function end(outcome: AnswerEnd): Promise<void> {
     if (ended) return;
     ended = true;
@@ -277,8 +278,7 @@ function guardWatch(watch: AnswerWatch) {
   }
   return {
     holdsLast: watch.holdsLast,
-    head: (head: AnswerHead) => void heed(() => watch.head(head)),
-    /** Undefined when nothing is to be waited for, as after nearly every piece. */
+    head: (head: AnswerHead) => heed(() => watch.head(head)),
     write: (chunk: Buffer) => heed(() => watch.write(chunk)),
     /** After the last byte. */
     end: () => end('whole'),
@@ -288,19 +288,6 @@ function guardWatch(watch: AnswerWatch) {
      */
     giveUp: (outcome: Exclude<AnswerEnd, 'whole'>) => end(outcome).catch(() => {}),
   };
-}
-
-function refuse(error: unknown): never {
-  throw new WatchRefusal(error);
-}
-
-/** @throws WatchRefusal at once, when the step does */
-function heed(step: () => void | Promise<void>): Promise<void> | undefined {
-  try {
-    return step()?.catch(refuse);
-  } catch (error) {
-    return refuse(error);
-  }
 }
 
 /**
@@ -322,42 +309,32 @@ async function relay(
   const least = watch?.holdsLast === true ? HELD : 0;
   const held: Buffer[] = [];
   let size = 0;
+  const broken = new AbortController();
+  answer.once('error', () => broken.abort());
+  if (answer.errored !== null) broken.abort();
   const isGone = () => signal.aborted || response.destroyed;
   const open = () => {
     if (!response.headersSent) client.open(head);
   };
 
-  /** Resolves when the client took what was written, or went away, or the answer broke off. */
-  async function drained(): Promise<void> {
-    if (answer.errored !== null) return;
-    const broken = new AbortController();
-    const onError = () => broken.abort();
-    answer.once('error', onError);
-    const ending = AbortSignal.any([signal, broken.signal]);
-    await once(response, 'drain', { signal: ending }).catch(() => {});
-    answer.off('error', onError);
-  }
-
   async function releaseTo(left: number): Promise<void> {
-    for (
-      let [oldest] = held;
-      oldest !== undefined && size - oldest.length >= left;
-      [oldest] = held
-    ) {
-      held.shift();
+    while (held[0] !== undefined && size - held[0].length >= left) {
+      const oldest = held.shift() as Buffer;
       size -= oldest.length;
       // A client that is gone ends the request to the engine, and so the loop.
       if (isGone()) continue;
       open();
       client.sent(oldest.length);
-      if (!response.write(oldest)) await drained();
+      if (response.write(oldest)) continue;
+      // Until the client took what was written, or went away, or the answer broke off.
+      const ending = AbortSignal.any([signal, broken.signal]);
+      await once(response, 'drain', { signal: ending }).catch(() => {});
     }
   }
 
-  watch?.head(head);
+  await watch?.head(head);
   for await (const piece of body) {
-    const noted = watch?.write(piece);
-    if (noted !== undefined) await noted;
+    if (watch !== undefined) await watch.write(piece);
     held.push(piece);
     size += piece.length;
     await releaseTo(least);

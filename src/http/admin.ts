@@ -55,22 +55,6 @@ export function createExplainHandler({
   };
 }
 
-const UNITS: ReadonlyMap<string, string> = new Map([
-  ['age', 'age_ms'],
-  ['ttl', 'ttl_ms'],
-  ['engineMilliseconds', 'engine_ms'],
-]);
-
-/** For JSON: milliseconds under names that say so, without fractions. */
-function withUnits(_name: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  const named = Object.entries(value).map(([name, inner]) => {
-    const unit = typeof inner === 'number' ? UNITS.get(name) : undefined;
-    return unit === undefined ? [name, inner] : [unit, Math.round(inner)];
-  });
-  return Object.fromEntries(named);
-}
-
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
 
@@ -173,7 +157,7 @@ function refused(why: string): GatewayError {
 }
 
 function sendPretty(response: ServerResponse, value: unknown): void {
-  sendWhole(response, 'application/json', `${JSON.stringify(value, withUnits, 2)}\n`);
+  sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);
 }
 
 /** Concurrent callers share the running check, and later ones its result for so many milliseconds. */

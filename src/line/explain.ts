@@ -55,7 +55,10 @@ export function createExplanation(
     };
     if (isBypassed) return { classification };
     const { ttl, share } = query;
-    return { classification: { ...classification, share, ttl }, cache: await cache.explain(query) };
+    return {
+      classification: { ...classification, share, ttl_ms: Math.round(ttl) },
+      cache: await cache.explain(query),
+    };
   }
 
   return (question) =>

@@ -27,8 +27,6 @@ const PROBE_TIMEOUT = 2_000;
 
 /** No connection was made, so that nothing was sent; `cause` says why. */
 export class NotConnected extends Error {
-  override readonly name = 'NotConnected';
-
   constructor(cause: unknown) {
     super('no connection', { cause });
   }
@@ -36,8 +34,6 @@ export class NotConnected extends Error {
 
 /** A kept connection that the upstream had already closed, or broken, when the request went out on it. */
 export class StaleConnection extends Error {
-  override readonly name = 'StaleConnection';
-
   constructor(cause: unknown) {
     super('the connection had ended', { cause });
   }
@@ -113,7 +109,8 @@ export function createUpstream(
    * off, before the client could be told why, and leave listeners on the server for good.
    */
   const proxy = createProxyMiddleware<Forwarded>({
-    target: origin,
+    // Plain values: the parts of a URL are made anew whenever they are asked for.
+    target: { protocol: origin.protocol, host: origin.host, hostname: host, port: address.port },
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
