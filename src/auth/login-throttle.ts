@@ -24,15 +24,13 @@ export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
  */
 export function createLoginThrottle({
   clock,
-  limits = THROTTLE_LIMITS,
   max = MAX_BUCKETS,
 }: {
   readonly clock: Pick<Clock, 'now'>;
-  readonly limits?: typeof THROTTLE_LIMITS;
   readonly max?: number;
 }) {
-  const users = createBuckets(limits.user, clock, max);
-  const clients = createBuckets(limits.client, clock, max);
+  const users = createBuckets(THROTTLE_LIMITS.user, clock, max);
+  const clients = createBuckets(THROTTLE_LIMITS.client, clock, max);
 
   /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
   function bucketsOf(name: string, clientAddress: string) {
@@ -58,7 +56,7 @@ export function createLoginThrottle({
     /** The attempt was right: forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
       const [user, client] = bucketsOf(name, clientAddress);
-      user.add(limits.user.burst);
+      user.add(THROTTLE_LIMITS.user.burst);
       client.add(1);
     },
     /** The attempt came to nothing, without telling whether it was right: it is given back. */

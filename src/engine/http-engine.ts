@@ -17,8 +17,7 @@ import {
 import { NotConnected } from '../proxy/upstream.ts';
 import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
-import { createClearCalls } from './clear.ts';
-import { touch } from './own-questions.ts';
+import { createClearCalls, touch } from './own-questions.ts';
 import { createReplicas, engineFailure, reportFailure, tellsProject } from './replicas.ts';
 
 /** Where a request goes and in whose name. */
@@ -111,8 +110,8 @@ export function createHttpEngine(options: {
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
 
-  const authorizationOf = (addressee: EngineAddressee) =>
-    login === 'forward' ? addressee.authorization : ofService;
+  const loginFor = (authorization: string | undefined) =>
+    login === 'forward' ? authorization : ofService;
 
   /** @throws when the answer cannot be sent on; then it is ended */
   function acceptedHead(answer: UpstreamAnswer): AnswerHead {
@@ -147,7 +146,7 @@ export function createHttpEngine(options: {
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
-    const authorization = authorizationOf(addressee);
+    const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const [name, value] of Object.entries(asked)) {
       if (value !== undefined) headers[name] = value;
@@ -206,7 +205,11 @@ export function createHttpEngine(options: {
     }
     const began = clock.now();
     try {
-      const headers = requestHeaders(request.headers, authorizationOf(addressee), body?.length);
+      const headers = requestHeaders(
+        request.headers,
+        loginFor(addressee.authorization),
+        body?.length,
+      );
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);
@@ -244,7 +247,7 @@ export function createHttpEngine(options: {
       touch(ask, addressee, sessionId, signal),
     replicaFor: replicas.nameFor,
     reachable: replicas.reachable,
-    clearCalls: createClearCalls(config, cleared.all, emit),
+    clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {
       replicas.close();
       cleared.close();

@@ -109,8 +109,7 @@ export function createUpstream(
    * off, before the client could be told why, and leave listeners on the server for good.
    */
   const proxy = createProxyMiddleware<Forwarded>({
-    // Plain values: the parts of a URL are made anew whenever they are asked for.
-    target: { protocol: origin.protocol, host: origin.host, hostname: host, port: address.port },
+    target: origin,
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
