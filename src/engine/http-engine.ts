@@ -264,16 +264,18 @@ const HELD = 16 * 1024;
 /** Holds what a watch threw. That is the client's answer, not a failure of the engine. */
 class WatchRefusal extends Error {}
 
+/** @throws WatchRefusal when the step does */
+async function heed(step: () => void | Promise<void>): Promise<void> {
+  try {
+    await step();
+  } catch (cause) {
+    throw new WatchRefusal('the watch refused the answer', { cause });
+  }
+}
+
 /** A watch that is told the end once, and whose errors can be told from others. */
 function guardWatch(watch: AnswerWatch) {
   let ended = false;
-  async function heed(step: () => void | Promise<void>): Promise<void> {
-    try {
-      await step();
-    } catch (cause) {
-      throw new WatchRefusal('the watch refused the answer', { cause });
-    }
-  }
   async function end(outcome: AnswerEnd): Promise<void> {
     if (ended) return;
     ended = true;
