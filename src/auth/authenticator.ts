@@ -7,11 +7,11 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import {
-  admittedBy,
+  type AskLeave,
   clientNetwork,
   createLoginThrottle,
+  leaveOf,
   UNCHARGED,
-  type LoginAdmission,
 } from './login-throttle.ts';
 
 /**
@@ -80,7 +80,7 @@ export interface LoginOptions {
   /** Told what an operator should know; no event holds a password or a hash. Must not throw. */
   readonly emit: Emit;
   /** Slows guessing. Default: a throttle of its own. */
-  readonly admission?: LoginAdmission | undefined;
+  readonly askLeave?: AskLeave | undefined;
 }
 
 /** After a full line, room comes within a second or so. */
@@ -104,13 +104,15 @@ export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
  */
 export function createPasswordAuthenticator(
   check: PasswordCheck,
-  { verifiedFor, clock, random, emit, ...given }: LoginOptions,
+  {
+    verifiedFor,
+    clock,
+    random,
+    emit,
+    askLeave = leaveOf(createLoginThrottle({ clock })),
+  }: LoginOptions,
 ) {
   const { users } = check;
-  const throttle = createLoginThrottle({ clock });
-  const admission: LoginAdmission = given.admission ?? {
-    admit: async (...attempt) => admittedBy(throttle, ...attempt),
-  };
   const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, users, clock });
   const inTurn = createCheckLine(check.atOnce);
   const flights = new Map<string, Promise<Principal>>();
@@ -141,16 +143,16 @@ export function createPasswordAuthenticator(
     const { name, digest, address } = attempt;
     // Credentials that were right before are no guess, and must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? UNCHARGED : await admission.admit(name, address);
-    if (leave.wait > 0) throw refusal(attempt, 'throttled', leave.wait);
+    const leave = wasRight ? UNCHARGED : await askLeave(name, address);
+    if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
 
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
-      leave.succeeded();
+      leave('succeeded');
       return { name };
     }
     if (outcome === 'wrong') throw refusal(attempt, 'rejected');
-    leave.abandoned();
+    leave('abandoned');
     if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
     // Nothing was refused, so that nothing is told as a refusal, and no other password is asked for.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);

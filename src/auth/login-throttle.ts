@@ -24,15 +24,13 @@ export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
  */
 export function createLoginThrottle({
   clock,
-  limits = THROTTLE_LIMITS,
   max = MAX_BUCKETS,
 }: {
   readonly clock: Pick<Clock, 'now'>;
-  readonly limits?: typeof THROTTLE_LIMITS;
   readonly max?: number;
 }) {
-  const users = createBuckets(limits.user, clock, max);
-  const clients = createBuckets(limits.client, clock, max);
+  const users = createBuckets(THROTTLE_LIMITS.user, clock, max);
+  const clients = createBuckets(THROTTLE_LIMITS.client, clock, max);
 
   /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
   function bucketsOf(name: string, clientAddress: string) {
@@ -58,7 +56,7 @@ export function createLoginThrottle({
     /** The attempt was right: forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
       const [user, client] = bucketsOf(name, clientAddress);
-      user.add(limits.user.burst);
+      user.add(THROTTLE_LIMITS.user.burst);
       client.add(1);
     },
     /** The attempt came to nothing, without telling whether it was right: it is given back. */
@@ -110,35 +108,20 @@ function createBuckets(
   };
 }
 
-/** Leave for one attempt to log in, or the time for which there is none. */
-export interface Admission {
-  /** 0, or the seconds after which it makes sense to ask again; then nothing was charged. */
-  readonly wait: number;
-  /** The attempt was right. */
-  succeeded(): void;
-  /** The attempt came to nothing, without telling whether it was right: it is given back. */
-  abandoned(): void;
-}
-
-/**
- * Port: lets attempts to log in through, here or in another process. What becomes of an attempt is told to the one
- * that charged it: nothing is given back where nothing was taken.
- */
-export interface LoginAdmission {
-  /** Asks leave for one attempt, and charges it in the same step. Never rejects. */
-  admit(name: string, clientAddress: string): Promise<Admission>;
-}
+/** Is told what became of an attempt that was charged. What becomes of others, as of a wrong one, changes nothing. */
+type Settle = (how: 'succeeded' | 'abandoned') => void;
 
 /** Of an attempt that is not counted. */
-export const UNCHARGED: Admission = { wait: 0, succeeded() {}, abandoned() {} };
+export const UNCHARGED: Settle = () => {};
+
+/**
+ * Port: asks leave for one attempt, here or in another process, and charges it in the same step. Never rejects.
+ * @returns what is told to the one that charged it; or the seconds after which it makes sense to ask again: then
+ *   nothing was charged, and nothing is given back
+ */
+export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
 /** What one throttle says. */
-export function admittedBy(throttle: LoginThrottle, ...attempt: [string, string]): Admission {
-  const wait = throttle.admit(...attempt);
-  if (wait > 0) return { ...UNCHARGED, wait };
-  return {
-    wait,
-    succeeded: () => throttle.succeeded(...attempt),
-    abandoned: () => throttle.abandoned(...attempt),
-  };
+export function leaveOf(throttle: LoginThrottle): AskLeave {
+  return async (...attempt) => throttle.admit(...attempt) || ((how) => throttle[how](...attempt));
 }

@@ -2,6 +2,7 @@ import { compare as compareByBcrypt } from 'bcrypt';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import {
@@ -37,11 +38,8 @@ interface UsersFile {
   readonly file: string;
   /** Reads the whole file; rejects when it cannot. Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
-  /**
-   * Calls back again and again, that many milliseconds apart; answers the function that ends it. Default: a timer that
-   * does not keep the process alive.
-   */
-  readonly repeat?: (callback: () => Promise<void>, interval: number) => () => void;
+  /** Waits until the next reading; rejects when the signal aborts. Default: so long that few readings are made. */
+  readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -91,7 +89,7 @@ export async function createFileAuthenticator({
 export async function followUsers({
   file,
   read = readUsersFile,
-  repeat = repeatByTimer,
+  pause = betweenReadings,
   emit,
 }: UsersFile & { readonly emit: Emit }) {
   /** One reading: `print` is equal for equal content, or for the same failure. */
@@ -116,37 +114,40 @@ export async function followUsers({
   /** The reading that was acted upon last, and one that differs from it and was seen once. */
   let settled = first.print;
   let unconfirmed: string | undefined;
-  let closed = false;
-  let polling = false;
+  const closing = new AbortController();
+  const { signal } = closing;
 
-  const stop = repeat(async () => {
-    // A file system that hangs must not gather readings.
-    if (polling) return;
-    polling = true;
-    const reading = await observe();
-    polling = false;
-    if (closed) return;
-    const { print } = reading;
-    const isConfirmed = print === unconfirmed && print !== settled;
-    unconfirmed = print;
-    if (!isConfirmed) return;
-    settled = print;
-    try {
-      Object.assign(users, usersOf(reading, users));
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+  /** One after the other: a file system that hangs must not gather readings. Ends with an error when it is closed. */
+  async function follow(): Promise<never> {
+    while (true) {
+      await pause(signal);
+      const reading = await observe();
+      signal.throwIfAborted();
+      const { print } = reading;
+      const isConfirmed = print === unconfirmed && print !== settled;
+      unconfirmed = print;
+      if (!isConfirmed) continue;
+      settled = print;
+      try {
+        Object.assign(users, usersOf(reading, users));
+      } catch (error) {
+        const problem = error instanceof Error ? error.message : String(error);
+        emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+      }
     }
-  }, POLL_INTERVAL);
+  }
+  follow().catch(() => {});
 
   return {
     users,
     /** Stops reading. A reading that is under way changes nothing any more. */
-    close() {
-      closed = true;
-      stop();
-    },
+    close: () => closing.abort(),
   };
+}
+
+/** By a timer that does not keep the process alive. */
+function betweenReadings(signal: AbortSignal): Promise<void> {
+  return sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 }
 
 /** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
@@ -156,11 +157,6 @@ async function readUsersFile(file: string): Promise<Uint8Array> {
   if (state.size > MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_FILE_BYTES} bytes`);
   return readFile(file);
 }
-
-export const repeatByTimer: NonNullable<UsersFile['repeat']> = (callback, interval) => {
-  const timer = setInterval(() => void callback(), interval).unref();
-  return () => clearInterval(timer);
-};
 
 interface Users {
   /** By the exact spelling of the name: another object as soon as the password changes, or the user was gone in between. */
@@ -174,9 +170,7 @@ interface Users {
 }
 
 /** A users file that cannot be used. The message names file and lines, never a hash or any other content. */
-export class UsersFileError extends Error {
-  override readonly name = 'UsersFileError';
-}
+export class UsersFileError extends Error {}
 
 /**
  * Reads lines `name:hash` as `htpasswd -B` writes them. UTF-8, with or without a byte order mark; line ends

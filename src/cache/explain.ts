@@ -13,13 +13,12 @@ import type { Scope } from './projects.ts';
 import type { Query } from './query.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** What would become of a query that does not ask for a fresh answer, as this gateway sees it at one moment. */
-export type Explanation = Awaited<ReturnType<ReturnType<typeof createExplain>>>;
-
 /** So many entries are compared with a query, which takes some milliseconds. */
 const COMPARED = 4_000;
 
 /**
+ * What would become of a query that does not ask for a fresh answer, as this gateway sees it at one moment; for JSON, whose
+ * names tell their units.
  * @param noEpochs stands for the epochs while they are not known
  * @param timeLeft milliseconds for which an answer may be used under a ttl
  */
@@ -28,14 +27,20 @@ export function createExplain(
   noEpochs: CapturedEpochs,
   timeLeft: (answer: StoredAnswer, ttl: number) => number,
 ) {
-  const ageOf = (answer: StoredAnswer) => Math.max(0, clock.wall() - answer.requestedAt);
+  const ageOf = (answer: StoredAnswer) =>
+    Math.round(Math.max(0, clock.wall() - answer.requestedAt));
 
   /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
   function facts(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
     const { body, engineMilliseconds } = answer;
     const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
-    return { age: ageOf(answer), ttl: usable, bytes: body.length, engineMilliseconds };
+    return {
+      age_ms: ageOf(answer),
+      ttl_ms: Math.round(usable),
+      bytes: body.length,
+      engine_ms: Math.round(engineMilliseconds),
+    };
   }
 
   async function inTier2(key: string, ttl: number) {
@@ -53,9 +58,9 @@ export function createExplain(
   function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
-      return differs === undefined ? [] : { differs, age: ageOf(answer) };
+      return differs === undefined ? [] : { differs, age_ms: ageOf(answer) };
     });
-    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age - b.age);
+    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age_ms - b.age_ms);
     return best ?? null;
   }
 
@@ -71,7 +76,7 @@ export function createExplain(
     const entry = memory.peek(key);
     const inMemory = facts(entry?.answer, ttl, entry?.left);
     const flight = flights.underWay(key, held === undefined ? purgeTakes : undefined);
-    const hits = [inMemory, redis].some((one) => typeof one === 'object' && (one?.ttl ?? 0) > 0);
+    const hits = [inMemory, redis].some((one) => typeof one === 'object' && (one?.ttl_ms ?? 0) > 0);
     const tokens: readonly { readonly scope: Scope; readonly token: string }[] | undefined =
       held?.scopes.map((scope, i) => {
         return { scope, token: tokenDigest(held.keySecret, held.tokens[i] ?? '') };

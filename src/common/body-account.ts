@@ -46,7 +46,7 @@ export function createGate(places: number) {
 }
 
 /** Stands in a queue. */
-interface Waiting {
+export interface Waiting {
   /** Lets it go on. */
   readonly enter: () => void;
 }
@@ -56,7 +56,7 @@ interface Waiting {
  * @param given what else is known of it
  * @returns rejects with the signal's reason, or with the error of one that came too late
  */
-function waitIn<T extends object>(
+export function waitIn<T extends object>(
   queue: Set<T & Waiting>,
   given: T,
   signal: AbortSignal,

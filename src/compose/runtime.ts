@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { createApp } from '../app.ts';
 import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
-import { createLoginThrottle } from '../auth/login-throttle.ts';
+import { createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import { type KnownNames, projectPolicy } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
@@ -124,8 +124,8 @@ export async function createRuntime(
 /** What checks logins, as `auth.provider` says. */
 async function createAuthenticator({ auth, engine }: Config, parts: Parts): Promise<Authenticator> {
   const { primary, emit, randomBytes: random } = parts;
-  const admission = primary && loginsAtPrimary(primary, createLoginThrottle(parts));
-  const common = { ...parts, random, admission, verifiedFor: auth.verified_for };
+  const askLeave = primary && loginsAtPrimary(primary, leaveOf(createLoginThrottle(parts)));
+  const common = { ...parts, random, askLeave, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial(engine, parts.clock, emit);
   const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });

@@ -1,3 +1,4 @@
+import { type Waiting, waitIn } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 
 /** Decides which requests may be at the engine now, which wait, and which are refused. */
@@ -5,9 +6,9 @@ export type Admission = ReturnType<typeof createAdmission>;
 
 /** Requests of one user. */
 interface User {
+  readonly name: string;
   atEngine: number;
-  /** Each is called when its turn has come. */
-  readonly waiting: Set<() => void>;
+  readonly waiting: Set<Waiting>;
 }
 
 /** The part of the queue that is left to those who have few waiting yet. */
@@ -29,24 +30,28 @@ export function createAdmission(limits: {
   const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   let atEngine = 0;
-  let waiting = 0;
+  const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.size, 0);
 
-  function leave(name: string, user: User): void {
-    if (user.atEngine === 0 && user.waiting.size === 0) users.delete(name);
+  function forget(user: User): void {
+    if (user.atEngine === 0 && user.waiting.size === 0) users.delete(user.name);
   }
 
-  function enter(name: string, user: User): () => void {
-    users.delete(name);
-    users.set(name, user);
+  function count(user: User): void {
+    users.delete(user.name);
+    users.set(user.name, user);
     user.atEngine += 1;
     atEngine += 1;
+  }
+
+  /** What ends the stay of one that was counted. */
+  function endOf(user: User): () => void {
     let left = false;
     return () => {
       if (left) return;
       left = true;
       user.atEngine -= 1;
       atEngine -= 1;
-      leave(name, user);
+      forget(user);
       letNextIn();
     };
   }
@@ -57,37 +62,10 @@ export function createAdmission(limits: {
       if (user.waiting.size === 0 || user.atEngine >= limits.per_user) continue;
       if (next === undefined || user.atEngine < next.atEngine) next = user;
     }
-    const [start] = next?.waiting ?? [];
-    start?.();
-  }
-
-  function wait(name: string, user: User, signal: AbortSignal): Promise<() => void> {
-    if (waiting >= limits.queue) {
-      throw overloaded('Too many requests wait for the engine; try again.');
-    }
-    if (user.waiting.size >= mostOfOne) {
-      throw overloaded('Too many of your requests wait for the engine; try again.');
-    }
-    return new Promise((resolve, reject) => {
-      const stop = () => {
-        signal.removeEventListener('abort', giveUp);
-        user.waiting.delete(start);
-        waiting -= 1;
-      };
-      const start = () => {
-        stop();
-        resolve(enter(name, user));
-      };
-      const giveUp = () => {
-        stop();
-        leave(name, user);
-        reject(signal.reason as Error);
-      };
-      signal.addEventListener('abort', giveUp, { once: true });
-      user.waiting.add(start);
-      users.set(name, user);
-      waiting += 1;
-    });
+    if (next === undefined) return;
+    const [first] = next.waiting;
+    count(next);
+    first?.enter();
   }
 
   return {
@@ -97,16 +75,29 @@ export function createAdmission(limits: {
      */
     async admit(name: string, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
-      const user: User = users.get(name) ?? { atEngine: 0, waiting: new Set() };
-      const hasRoom = atEngine < limits.concurrency && user.atEngine < limits.per_user;
-      if (hasRoom) return enter(name, user);
-      const end = await wait(name, user, signal);
+      const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
+      if (atEngine < limits.concurrency && user.atEngine < limits.per_user) {
+        count(user);
+        return endOf(user);
+      }
+      if (waiting() >= limits.queue) {
+        throw overloaded('Too many requests wait for the engine; try again.');
+      }
+      if (user.waiting.size >= mostOfOne) {
+        throw overloaded('Too many of your requests wait for the engine; try again.');
+      }
+      users.set(name, user);
+      await waitIn(user.waiting, {}, signal).catch((reason: unknown) => {
+        forget(user);
+        throw reason;
+      });
+      const end = endOf(user);
       // The client may have gone in the very turn in which its own came.
       if (!signal.aborted) return end;
       end();
       throw signal.reason;
     },
-    usage: () => ({ atEngine, waiting }),
+    usage: () => ({ atEngine, waiting: waiting() }),
   };
 }
 

@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { EngineClear } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -7,6 +9,7 @@ import {
   answerHead,
   decodedAnswer,
   refusedLogin,
+  type QueryParameter,
   requestHeaders,
   serviceAuthorization,
   type UpstreamAnswer,
@@ -14,16 +17,81 @@ import {
 import { NotConnected } from '../proxy/upstream.ts';
 import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
-import { createClearCalls } from './clear.ts';
-import type {
-  AnswerEnd,
-  AnswerWatch,
-  EngineAddressee,
-  PassThroughClient,
-  QueryHeaders,
-} from './engine.ts';
-import { touch } from './own-questions.ts';
+import { createClearCalls, touch } from './own-questions.ts';
 import { createReplicas, engineFailure, reportFailure, tellsProject } from './replicas.ts';
+
+/** Where a request goes and in whose name. */
+export interface EngineAddressee {
+  /** Decoded project of the request path. */
+  readonly project: string | undefined;
+  readonly query: readonly QueryParameter[];
+  /** Whose place at the engine it takes. */
+  readonly user: string;
+  /** The client's own header Authorization, for `engine.login: forward`. */
+  readonly authorization: string | undefined;
+  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
+  readonly replica: string | undefined;
+}
+
+/** The headers of a cacheable request: these and nothing else of the client's. */
+export interface QueryHeaders {
+  readonly 'content-type': string;
+  readonly soapaction: string;
+  readonly accept: string | undefined;
+  readonly 'user-agent': string | undefined;
+  /** The caller's session, where it named it in this header (SSAS). */
+  readonly 'x-as-sessionid': string | undefined;
+}
+
+/**
+ * What became of the answer to a request: it came whole; it broke off or never came, and the engine may be at work
+ * still; or no byte of the request was handed to a connection that was made.
+ */
+export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
+
+/** Sees an answer that is passed through, with its content coding removed. */
+export interface AnswerWatch {
+  /** Whether the client must not have the last 16 KiB before the watch has agreed to the end. */
+  readonly holdsLast: boolean;
+  /** Before anything else. Bytes are handed on only after what it returned has resolved. */
+  head(head: AnswerHead): void;
+  /** Each piece in order. The client is given the piece after what this returned has resolved. */
+  write(chunk: Buffer): void | Promise<void>;
+  /**
+   * After the last byte, or when none can come any more; the client has the end after it has resolved. When it
+   * rejects, the client is told that instead of the answer, or, when that has begun, broken off.
+   */
+  end(outcome: AnswerEnd): void | Promise<void>;
+}
+
+/** What became of an empty Execute by which a session is kept alive. */
+export type Touch =
+  | { readonly kind: 'alive' }
+  /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
+  | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
+  /** The engine could not be asked. */
+  | { readonly kind: 'failed' };
+
+/** A call of the engine's own clear operation at one replica, which is still to be made. */
+export interface ClearCall {
+  /** Equal for calls that would do the same. Holds the login: never shown. */
+  readonly id: string;
+  /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
+  make(): Promise<EngineClear>;
+}
+
+/** What becomes of a request that is passed through. */
+export interface PassThroughClient {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Aborted when the client goes away. */
+  readonly signal: AbortSignal;
+  /** Begins the answer with the headers that the engine sent, less those that are not the client's. */
+  open(head: AnswerHead): void;
+  /** Counts bytes of the answer's body. */
+  sent(bytes: number): void;
+  fail(error: unknown): void;
+}
 
 /** One OLAP engine. */
 export type Engine = ReturnType<typeof createHttpEngine>;
@@ -42,8 +110,8 @@ export function createHttpEngine(options: {
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
 
-  const authorizationOf = (addressee: EngineAddressee) =>
-    login === 'forward' ? addressee.authorization : ofService;
+  const loginFor = (authorization: string | undefined) =>
+    login === 'forward' ? authorization : ofService;
 
   /** @throws when the answer cannot be sent on; then it is ended */
   function acceptedHead(answer: UpstreamAnswer): AnswerHead {
@@ -78,7 +146,7 @@ export function createHttpEngine(options: {
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
-    const authorization = authorizationOf(addressee);
+    const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const [name, value] of Object.entries(asked)) {
       if (value !== undefined) headers[name] = value;
@@ -137,7 +205,11 @@ export function createHttpEngine(options: {
     }
     const began = clock.now();
     try {
-      const headers = requestHeaders(request.headers, authorizationOf(addressee), body?.length);
+      const headers = requestHeaders(
+        request.headers,
+        loginFor(addressee.authorization),
+        body?.length,
+      );
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);
@@ -175,7 +247,7 @@ export function createHttpEngine(options: {
       touch(ask, addressee, sessionId, signal),
     replicaFor: replicas.nameFor,
     reachable: replicas.reachable,
-    clearCalls: createClearCalls(config, cleared.all, emit),
+    clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {
       replicas.close();
       cleared.close();
@@ -189,12 +261,15 @@ export function createHttpEngine(options: {
  */
 const HELD = 16 * 1024;
 
-/** What a watch threw. It is the client's answer, not a failure of the engine. */
-class WatchRefusal extends Error {
-  override readonly name = 'WatchRefusal';
+/** Holds what a watch threw. That is the client's answer, not a failure of the engine. */
+class WatchRefusal extends Error {}
 
-  constructor(cause: unknown) {
-    super('the watch refused the answer', { cause });
+/** @throws WatchRefusal when the step does */
+async function heed(step: () => void | Promise<void>): Promise<void> {
+  try {
+    await step();
+  } catch (cause) {
+    throw new WatchRefusal('the watch refused the answer', { cause });
   }
 }
 
@@ -208,8 +283,7 @@ function guardWatch(watch: AnswerWatch) {
   }
   return {
     holdsLast: watch.holdsLast,
-    head: (head: AnswerHead) => void heed(() => watch.head(head)),
-    /** Undefined when nothing is to be waited for, as after nearly every piece. */
+    head: (head: AnswerHead) => heed(() => watch.head(head)),
     write: (chunk: Buffer) => heed(() => watch.write(chunk)),
     /** After the last byte. */
     end: () => end('whole'),
@@ -219,19 +293,6 @@ function guardWatch(watch: AnswerWatch) {
      */
     giveUp: (outcome: Exclude<AnswerEnd, 'whole'>) => end(outcome).catch(() => {}),
   };
-}
-
-function refuse(error: unknown): never {
-  throw new WatchRefusal(error);
-}
-
-/** @throws WatchRefusal at once, when the step does */
-function heed(step: () => void | Promise<void>): Promise<void> | undefined {
-  try {
-    return step()?.catch(refuse);
-  } catch (error) {
-    return refuse(error);
-  }
 }
 
 /**
@@ -253,42 +314,32 @@ async function relay(
   const least = watch?.holdsLast === true ? HELD : 0;
   const held: Buffer[] = [];
   let size = 0;
+  const broken = new AbortController();
+  answer.once('error', () => broken.abort());
+  if (answer.errored !== null) broken.abort();
   const isGone = () => signal.aborted || response.destroyed;
   const open = () => {
     if (!response.headersSent) client.open(head);
   };
 
-  /** Resolves when the client took what was written, or went away, or the answer broke off. */
-  async function drained(): Promise<void> {
-    if (answer.errored !== null) return;
-    const broken = new AbortController();
-    const onError = () => broken.abort();
-    answer.once('error', onError);
-    const ending = AbortSignal.any([signal, broken.signal]);
-    await once(response, 'drain', { signal: ending }).catch(() => {});
-    answer.off('error', onError);
-  }
-
   async function releaseTo(left: number): Promise<void> {
-    for (
-      let [oldest] = held;
-      oldest !== undefined && size - oldest.length >= left;
-      [oldest] = held
-    ) {
-      held.shift();
+    while (held[0] !== undefined && size - held[0].length >= left) {
+      const oldest = held.shift() as Buffer;
       size -= oldest.length;
       // A client that is gone ends the request to the engine, and so the loop.
       if (isGone()) continue;
       open();
       client.sent(oldest.length);
-      if (!response.write(oldest)) await drained();
+      if (response.write(oldest)) continue;
+      // Until the client took what was written, or went away, or the answer broke off.
+      const ending = AbortSignal.any([signal, broken.signal]);
+      await once(response, 'drain', { signal: ending }).catch(() => {});
     }
   }
 
-  watch?.head(head);
+  await watch?.head(head);
   for await (const piece of body) {
-    const noted = watch?.write(piece);
-    if (noted !== undefined) await noted;
+    if (watch !== undefined) await watch.write(piece);
     held.push(piece);
     size += piece.length;
     await releaseTo(least);

@@ -22,9 +22,7 @@ export interface EngineQuery extends RequestLimits {
 }
 
 /** The engine said something that HTTP allows and undici does not understand, or not to the byte. */
-export class NotUnderstood extends Error {
-  override readonly name = 'NotUnderstood';
-}
+export class NotUnderstood extends Error {}
 
 /** Sends queries to one upstream. */
 export type QueryClient = ReturnType<typeof createQueryClient>;
@@ -206,7 +204,7 @@ export function createConnections(upstream: Upstream) {
             ends.connected();
             sent = true;
           },
-          onResponseStart(controller, statusCode, _headers, statusMessage) {
+          onResponseStart(controller, statusCode, headers, statusMessage) {
             if (parted || statusCode < 200) return;
             if (!isReasonUnderstood(statusMessage)) return fail(new NotUnderstood());
             ends.heard();
@@ -225,8 +223,8 @@ export function createConnections(upstream: Upstream) {
             });
             // Its reader hears of it from the loop over it.
             readable.on('error', () => {});
-            const answered = headersOf((controller.rawHeaders ?? []) as Buffer[]);
-            answer = Object.assign(readable, { statusCode, statusMessage, headers: answered });
+            const head = { statusCode, statusMessage, headers: asNodeHas(headers) };
+            answer = Object.assign(readable, head);
             resolve(answer);
           },
           onResponseData(controller, chunk) {
@@ -276,22 +274,19 @@ const SINGLE = new Set(
   ),
 );
 
-/**
- * Header fields as `IncomingMessage.headers` has them; undici reads their bytes as UTF-8.
- * @param raw names and values in turn, as they came
- */
-function headersOf(raw: readonly Buffer[]): IncomingHttpHeaders {
-  const headers: Record<string, string | string[]> = {};
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    const name = String(raw[index]).toLowerCase();
-    let value = raw[index + 1]?.toString('latin1') ?? '';
-    // Blanks behind a value are not of it (RFC 9110 §5.5).
-    if (/[\t ]$/.test(value)) value = value.replace(/[\t ]+$/, '');
-    const before = headers[name];
-    if (name === 'set-cookie') headers[name] = [...(before ?? []), value];
-    // What every object has by these names is no string.
-    else if (typeof before !== 'string') headers[name] = value;
-    else if (!SINGLE.has(name)) headers[name] = before + (name === 'cookie' ? '; ' : ', ') + value;
+/** Header fields as `IncomingMessage.headers` has them; those of one name undici gives as a list. */
+function asNodeHas(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const joined: Record<string, string | string[] | undefined> = {};
+  for (const [name, given = ''] of Object.entries(headers)) {
+    const values = [given].flat().map(withoutBlanks);
+    if (name === 'set-cookie') joined[name] = values;
+    else if (SINGLE.has(name)) joined[name] = values[0];
+    else joined[name] = values.join(name === 'cookie' ? '; ' : ', ');
   }
-  return headers;
+  return joined;
+}
+
+/** Blanks behind a value are not of it (RFC 9110 §5.5). */
+function withoutBlanks(value: string): string {
+  return /[\t ]$/.test(value) ? value.replace(/[\t ]+$/, '') : value;
 }

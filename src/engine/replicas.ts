@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
@@ -154,9 +154,7 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
  * only the sessions of a replica that is taken away move.
  */
 function weight({ url }: Replica, sessionId: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([url, sessionId]))
-    .digest('hex');
+  return hash('sha256', JSON.stringify([url, sessionId]));
 }
 
 function turns(): (count: number) => number {

@@ -1,12 +1,9 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
-import type { CacheShare } from '../config/config.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Explanation } from '../cache/explain.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
-import type { BypassReason, GatewayReason } from '../common/reasons.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
@@ -20,39 +17,15 @@ export interface ExplainQuestion {
   readonly body: Buffer;
   /** As of the path /mdx/xmla/{project}, decoded. */
   readonly project: string | undefined;
-  readonly search: '';
   /** Who would send it. */
   readonly principal: Principal;
 }
 
-/** What would become of an XMLA request. What is undefined was not reached, or does not apply. */
-export interface Classification {
-  readonly decision: 'cacheable' | 'bypass' | 'refused';
-  /** Why it is not looked up. */
-  readonly reason?: BypassReason | GatewayReason | undefined;
-  /** What of it was not understood, in words. */
-  readonly why?: string | undefined;
-  readonly method?: 'Discover' | 'Execute' | undefined;
-  /** Discover request type, or `Execute`. */
-  readonly subject?: string | undefined;
-  readonly catalogs?: readonly string[] | undefined;
-  readonly share?: CacheShare | undefined;
-  /** Milliseconds. */
-  readonly ttl?: number | undefined;
-}
-
-export interface XmlaExplanation {
-  readonly classification: Classification;
-  /** For a cacheable request. */
-  readonly cache?: Explanation | undefined;
-}
-
 /**
- * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing: no entry, no
- * session, no metric.
- * @throws GatewayError that the client would be answered with instead of an answer of cache or engine
+ * Port: what would become of an XMLA request if it came now, in the order of a reader. Asks no engine, and changes
+ * nothing: no entry, no session, no metric.
  */
-export type ExplainXmla = (question: ExplainQuestion) => Promise<XmlaExplanation>;
+export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
 
 /**
  * `POST /admin/explain`, for administrators. It tells when a user has asked something and which sessions are
@@ -77,41 +50,9 @@ export function createExplainHandler({
     const principal = user === undefined ? administrator : { name: user };
     const headers = xmlaHeaders(request.headers);
     const body = await readBody(request, maxBody);
-    const question = { headers, body, project, search: '', principal } as const;
-    const { classification, cache } = await explain(question).catch(asRefusal);
-    // As a reader would have them in order.
-    const { decision, reason, why, ...asked } = classification;
-    const { key, parts, epochs, memory, ...beside } = cache ?? {};
-    sendPretty(response, {
-      project,
-      user: principal.name,
-      classification: { decision, reason, why: why === '' ? undefined : why, ...asked },
-      cache: cache && { key, parts, epochs, memory, ...beside },
-    });
+    const explained = await explain({ headers, body, project, principal });
+    sendPretty(response, { project, user: principal.name, ...explained });
   };
-}
-
-/** The XMLA request would fail, not the call for its explanation. */
-function asRefusal(error: unknown): XmlaExplanation {
-  if (!(error instanceof GatewayError)) throw error;
-  const { reason, message } = error;
-  return { classification: { decision: 'refused', reason, why: message } };
-}
-
-const UNITS: ReadonlyMap<string, string> = new Map([
-  ['age', 'age_ms'],
-  ['ttl', 'ttl_ms'],
-  ['engineMilliseconds', 'engine_ms'],
-]);
-
-/** For JSON: milliseconds under names that say so, without fractions. */
-function withUnits(_name: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  const named = Object.entries(value).map(([name, inner]) => {
-    const unit = typeof inner === 'number' ? UNITS.get(name) : undefined;
-    return unit === undefined ? [name, inner] : [unit, Math.round(inner)];
-  });
-  return Object.fromEntries(named);
 }
 
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
@@ -216,7 +157,7 @@ function refused(why: string): GatewayError {
 }
 
 function sendPretty(response: ServerResponse, value: unknown): void {
-  sendWhole(response, 'application/json', `${JSON.stringify(value, withUnits, 2)}\n`);
+  sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);
 }
 
 /** Concurrent callers share the running check, and later ones its result for so many milliseconds. */

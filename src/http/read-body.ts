@@ -152,8 +152,7 @@ function watchPace(
 ) {
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
-  let looks = pace === undefined ? undefined : setInterval(look, WINDOW);
-  let isFirst = true;
+  const looks = setInterval(look, WINDOW);
   /** When the present wait began. */
   let waitsSince: number | undefined;
   /** What the request waited (ms), and what came (bytes), since the last look. */
@@ -183,12 +182,6 @@ function watchPace(
     came(bytes: number): void {
       silence.refresh();
       came += bytes;
-      // Only of what came in several pieces: a single one holds next to nothing.
-      if (!isFirst && looks === undefined) {
-        looks = setInterval(look, WINDOW);
-        waited = 0;
-      }
-      isFirst = false;
     },
     async exceptFor(wait: Promise<void>): Promise<void> {
       waitsSince = performance.now();

@@ -14,7 +14,7 @@ import {
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
-import type { PassThroughClient } from '../engine/engine.ts';
+import type { PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { answerHeaders, breakOff } from '../proxy/forwarded.ts';

@@ -1,8 +1,8 @@
 import type { QueryCache } from '../cache/cache.ts';
 import type { KnownNames } from '../cache/projects.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { ExplainXmla } from '../http/admin.ts';
-import { refuseDelegation } from '../http/request-head.ts';
+import type { GatewayReason } from '../common/reasons.ts';
+import type { ExplainQuestion, ExplainXmla } from '../http/admin.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { QueryOf } from './query.ts';
@@ -25,38 +25,40 @@ export function createExplanation(
   const { names, queryOf, cache, sessions } = options;
   const judging = { ...options, find: sessions.peek, admit: names.wouldAdmit };
 
-  return async function explain({ headers, body, project, search, principal }) {
-    refuseDelegation(headers, search);
+  async function explain({ headers, body, project, principal }: ExplainQuestion) {
     const user = principal.name;
-    const destination = destinationOf(options.engineOf(project), { project, search }, user);
-    let judgement: Awaited<ReturnType<typeof judge>>;
-    try {
-      const read = await understand(headers, body, destination);
-      judgement = await judge(read, destination, principal, judging);
-    } catch (error) {
-      if (!(error instanceof GatewayError)) throw error;
-      return { classification: { decision: 'refused', reason: error.reason, why: error.message } };
-    }
-    const { asked, judged: step } = judgement;
-    if (step === 'refuse') {
-      return { classification: { decision: 'refused', reason: 'unknown-session' } };
-    }
+    const destination = destinationOf(options.engineOf(project), { project, search: '' }, user);
+    const read = await understand(headers, body, destination);
+    const { asked, judged: step } = await judge(read, destination, principal, judging);
+    if (step === 'refuse') return { classification: refusedFor('unknown-session') };
     const { request, subject, why } = asked;
-    const common = {
-      method: request?.method,
-      ...(subject !== '' && { subject }),
-      ...(why !== '' && { why }),
-      ...(request !== undefined && { catalogs: namedCatalogs(request).catalogs }),
-    };
     const source = { asked, destination, principal, body, session: step.known, fresh: false };
     const query = step.reason ?? asked.bypass ?? (await queryOf(source));
-    if (typeof query === 'string') {
-      return { classification: { ...common, decision: 'bypass', reason: query } };
-    }
+    const isBypassed = typeof query === 'string';
+    const classification = {
+      decision: isBypassed ? 'bypass' : 'cacheable',
+      reason: isBypassed ? query : undefined,
+      why: why || undefined,
+      method: request?.method,
+      subject: subject || undefined,
+      catalogs: request && namedCatalogs(request).catalogs,
+    };
+    if (isBypassed) return { classification };
     const { ttl, share } = query;
     return {
-      classification: { ...common, decision: 'cacheable', share, ttl },
+      classification: { ...classification, share, ttl_ms: Math.round(ttl) },
       cache: await cache.explain(query),
     };
-  };
+  }
+
+  return (question) =>
+    explain(question).catch((error: unknown) => {
+      if (!(error instanceof GatewayError)) throw error;
+      // The XMLA request would fail, not the call for its explanation.
+      return { classification: refusedFor(error.reason, error.message) };
+    });
+}
+
+function refusedFor(reason: GatewayReason, why?: string) {
+  return { decision: 'refused', reason, why };
 }

@@ -4,7 +4,7 @@ import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/events.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { AnswerWatch } from '../engine/engine.ts';
+import type { AnswerWatch } from '../engine/http-engine.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';

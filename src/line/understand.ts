@@ -7,8 +7,7 @@ import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
-import type { EngineAddressee, QueryHeaders } from '../engine/engine.ts';
-import type { Engine } from '../engine/http-engine.ts';
+import type { Engine, EngineAddressee, QueryHeaders } from '../engine/http-engine.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { clearCacheShape } from '../http/clear-cache.ts';
 import {

@@ -136,12 +136,7 @@ export interface UpstreamAnswer extends Readable {
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface UpstreamHead {
-  readonly status: number;
-  readonly statusMessage: string;
-  /** As the upstream sent them. */
-  readonly headers: IncomingHttpHeaders;
-}
+export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
 
 /**
  * The head of an upstream's answer, in a form that can be sent on.
@@ -150,7 +145,7 @@ export interface UpstreamHead {
  */
 export function answerHead(
   answer: Pick<UpstreamAnswer, 'statusCode' | 'statusMessage' | 'headers'>,
-): UpstreamHead {
+) {
   const { statusCode: status = 0, statusMessage = '', headers } = answer;
   if (status < 200) throw new Error(`the upstream answered with the status ${status}`);
   validateHeaderValue('reason phrase', statusMessage);

@@ -27,8 +27,6 @@ const PROBE_TIMEOUT = 2_000;
 
 /** No connection was made, so that nothing was sent; `cause` says why. */
 export class NotConnected extends Error {
-  override readonly name = 'NotConnected';
-
   constructor(cause: unknown) {
     super('no connection', { cause });
   }
@@ -36,8 +34,6 @@ export class NotConnected extends Error {
 
 /** A kept connection that the upstream had already closed, or broken, when the request went out on it. */
 export class StaleConnection extends Error {
-  override readonly name = 'StaleConnection';
-
   constructor(cause: unknown) {
     super('the connection had ended', { cause });
   }

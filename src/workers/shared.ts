@@ -1,10 +1,4 @@
-import {
-  admittedBy,
-  createLoginThrottle,
-  UNCHARGED,
-  type LoginAdmission,
-  type LoginThrottle,
-} from '../auth/login-throttle.ts';
+import { type AskLeave, createLoginThrottle } from '../auth/login-throttle.ts';
 import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import type { Clock } from '../common/clock.ts';
 import {
@@ -154,16 +148,12 @@ export function createWorkerStores(options: {
  * @param own decides while the primary process does not answer, and counts what it lets through: beside what all workers
  *   together may try, each one may try so much then, and never more
  */
-export function loginsAtPrimary(link: Pick<Link, 'call'>, own: LoginThrottle): LoginAdmission {
-  return {
-    async admit(...attempt) {
-      const ask = (method: string) => link.call(LOGINS, method, attempt, WRITE_DEADLINE);
-      // What is lost of this costs a user one of his tries.
-      const tell = (method: string) => void ask(method).catch(() => {});
-      const wait = await ask('admit').catch(() => undefined);
-      if (typeof wait !== 'number' || !(wait >= 0)) return admittedBy(own, ...attempt);
-      if (wait > 0) return { ...UNCHARGED, wait };
-      return { wait, succeeded: () => tell('succeeded'), abandoned: () => tell('abandoned') };
-    },
+export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLeave {
+  return async (...attempt) => {
+    const ask = (method: string) => link.call(LOGINS, method, attempt, WRITE_DEADLINE);
+    const wait = await ask('admit').catch(() => undefined);
+    if (typeof wait !== 'number' || !(wait >= 0)) return own(...attempt);
+    // What is lost of this costs a user one of his tries.
+    return wait || ((how) => void ask(how).catch(() => {}));
   };
 }

@@ -3,13 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  comparePassword,
-  createFileAuthenticator,
-  repeatByTimer,
-} from '../../../src/auth/users-file.ts';
+import { comparePassword, createFileAuthenticator } from '../../../src/auth/users-file.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { told } from '../../unit/auth/support-file-authenticator.ts';
+import { until } from '../../support/http-client.ts';
 import { basic, HASHES } from '../../unit/auth/support.ts';
 
 const HERE = '192.0.2.1';
@@ -30,7 +27,7 @@ afterEach(async () => {
 async function open(file: string) {
   const events: GatewayEvent[] = [];
   let comparisons = 0;
-  let poll: (() => Promise<void>) | undefined;
+  const pauses: (() => void)[] = [];
   const authenticator = await createFileAuthenticator({
     file,
     verifiedFor: 60_000,
@@ -40,10 +37,7 @@ async function open(file: string) {
       comparisons += 1;
       return comparePassword(password, hash);
     },
-    repeat: (callback) => {
-      poll = callback;
-      return () => {};
-    },
+    pause: () => new Promise((resolve) => pauses.push(resolve)),
     emit: (event) => events.push(event),
   });
   return {
@@ -52,8 +46,10 @@ async function open(file: string) {
     comparisons: () => comparisons,
     /** Until a change counts. */
     async noticed(): Promise<void> {
-      await poll?.();
-      await poll?.();
+      for (let reading = 0; reading < 2; reading += 1) {
+        pauses.shift()?.();
+        await until(() => pauses.length > 0);
+      }
     },
     canLogIn: async (name: string, password: string): Promise<boolean> =>
       (await told(authenticator).authenticate(basic(name, password), HERE)).ok,
@@ -156,18 +152,12 @@ function timers(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
 }
 
-describe('the timer', () => {
-  test('calls again and again, and does not keep the process alive', async () => {
-    const before = timers();
-    const third = Promise.withResolvers<void>();
-    let calls = 0;
-    const stop = repeatByTimer(async () => {
-      calls += 1;
-      if (calls === 3) third.resolve();
-    }, 1);
-    expect(timers()).toBe(before);
-    await third.promise;
-    stop();
-    expect(calls).toBeGreaterThanOrEqual(3);
-  });
+test('what waits for the next reading does not keep the process alive', async () => {
+  const before = timers();
+  const file = join(folder, 'users');
+  await writeFile(file, OLD);
+  const common = { verifiedFor: 0, clock: { now: () => 0 }, random: randomBytes, emit() {} };
+  const authenticator = await createFileAuthenticator({ file, ...common });
+  expect(timers()).toBe(before);
+  await authenticator.close();
 });

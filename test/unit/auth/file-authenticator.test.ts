@@ -93,7 +93,7 @@ describe('a login', () => {
       random: createTestRandom(),
       compare: () => Promise.reject(new Error('no memory')),
       read: file.read,
-      repeat: file.repeat,
+      pause: file.pause,
       emit: (event) => events.push(event),
     });
     for (let i = 0; i < 20; i += 1) {
@@ -113,7 +113,7 @@ describe('a login', () => {
       random: createTestRandom(),
       compare: async () => true,
       read: file.read,
-      repeat: file.repeat,
+      pause: file.pause,
       emit: () => {},
     });
     expect(await told(authenticator).authenticate(basic('NOBODY', 'x'), HERE)).toEqual(REJECTED);
@@ -159,7 +159,7 @@ describe('close', () => {
     gate.open();
     expect(await underWay).toEqual(REJECTED);
     expect(login('ADMIN', 'KYLIN')).toEqual(REJECTED);
-    expect(file.isPolled()).toBe(false);
+    expect(file.isFollowed()).toBe(false);
     expect(calls).toHaveLength(2);
   });
 });

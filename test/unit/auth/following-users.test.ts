@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { followUsers } from '../../../src/auth/users-file.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createGate, createTestFile, HASHES, settle } from './support.ts';
+import { createGate, createTestFile, HASHES } from './support.ts';
 
 const ADMIN = `ADMIN:${HASHES.kylin}`;
 const ANALYST = `ANALYST:${HASHES.fastCars}`;
@@ -11,7 +11,7 @@ async function open(file: ReturnType<typeof createTestFile>) {
   const source = await followUsers({
     file: '/etc/users',
     read: file.read,
-    repeat: file.repeat,
+    pause: file.pause,
     emit: (event) => events.push(event),
   });
   const names = () => [...source.users.accounts.keys()];
@@ -118,7 +118,6 @@ describe('a users file that is followed', () => {
     const file = createTestFile([ADMIN]);
     const gate = createGate();
     let reads = 0;
-    let poll: (() => Promise<void>) | undefined;
     await followUsers({
       file: 'f',
       read: async () => {
@@ -126,17 +125,12 @@ describe('a users file that is followed', () => {
         if (reads > 1) await gate.passed;
         return file.read();
       },
-      repeat: (callback) => {
-        poll = callback;
-        return () => {};
-      },
+      pause: file.pause,
       emit: () => {},
     });
-    const polls = [poll?.(), poll?.(), poll?.()];
-    await settle();
-    gate.open();
-    await Promise.all(polls);
+    await file.pass(3);
     expect(reads).toBe(2);
+    gate.open();
   });
 
   test('once closed, neither the timer nor a reading under way changes anything', async () => {
@@ -148,6 +142,6 @@ describe('a users file that is followed', () => {
     source.close();
     await reading;
     expect(names()).toEqual(['ADMIN']);
-    expect(file.isPolled()).toBe(false);
+    expect(file.isFollowed()).toBe(false);
   });
 });

@@ -62,7 +62,7 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
     random: createTestRandom(),
     compare,
     read: file.read,
-    repeat: file.repeat,
+    pause: file.pause,
     emit: (event) => events.push(event),
   });
   const authenticator = told(own);

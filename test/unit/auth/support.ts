@@ -52,27 +52,29 @@ export function settle(): Promise<void> {
 export function createTestFile(lines: readonly string[]) {
   let content: Uint8Array | Error = Buffer.from(lines.join('\n'));
   let reads = 0;
-  let poll: (() => Promise<void>) | undefined;
+  let end: (() => void) | undefined;
+  let following: AbortSignal | undefined;
   return {
     read: async (): Promise<Uint8Array> => {
       reads += 1;
       if (content instanceof Error) throw content;
       return content;
     },
-    repeat: (callback: () => Promise<void>) => {
-      poll = callback;
-      return () => {
-        poll = undefined;
-      };
+    pause: (signal: AbortSignal): Promise<void> => {
+      following = signal;
+      return new Promise((resolve) => (end = resolve));
     },
     write(next: readonly string[] | Error): void {
       content = next instanceof Error ? next : Buffer.from(next.join('\n'));
     },
     /** As if so many intervals had passed. */
     async pass(intervals: number): Promise<void> {
-      for (let i = 0; i < intervals; i += 1) await poll?.();
+      for (let i = 0; i < intervals; i += 1) {
+        end?.();
+        await settle();
+      }
     },
-    isPolled: (): boolean => poll !== undefined,
+    isFollowed: (): boolean => following?.aborted === false,
     reads: (): number => reads,
   };
 }

@@ -42,22 +42,22 @@ describe('an explanation', () => {
     await answer(query);
     clock.advance(960);
     const facts = {
-      age: 1_000,
-      ttl: 9_000,
+      age_ms: 1_000,
+      ttl_ms: 9_000,
       bytes: rowset('one').length,
-      engineMilliseconds: 40,
+      engine_ms: 40,
     };
     const explained = await explain(query);
     expect(explained).toMatchObject({ memory: facts, redis: facts, flight: false, nearest: null });
     expect([...values.values.keys()]).toEqual([explained.key]);
     // The ttl was shortened after they were stored.
-    const shorter = { ...facts, ttl: 1_200 };
+    const shorter = { ...facts, ttl_ms: 1_200 };
     expect(await explain({ ...query, ttl: 2_000 })).toMatchObject({
       memory: shorter,
       redis: shorter,
     });
     clock.advance(9_000);
-    expect(await explain(query)).toMatchObject({ memory: { ttl: 0 }, redis: { ttl: 0 } });
+    expect(await explain(query)).toMatchObject({ memory: { ttl_ms: 0 }, redis: { ttl_ms: 0 } });
   });
 
   test('does not give an entry more time because the wall clock was set back', async () => {
@@ -66,7 +66,10 @@ describe('an explanation', () => {
     await answer(query);
     clock.stepWall(-5_000);
     clock.advance(9_000);
-    expect(await explain(query)).toMatchObject({ memory: { ttl: 960 }, redis: { ttl: 5_960 } });
+    expect(await explain(query)).toMatchObject({
+      memory: { ttl_ms: 960 },
+      redis: { ttl_ms: 5_960 },
+    });
   });
 
   test('names the parts and the epochs by digests that all gateways share', async () => {
@@ -103,7 +106,7 @@ describe('an explanation', () => {
     expect([engine.asked, memory.usage().entries, values.sets]).toEqual([0, 0, 0]);
     await other.answer(query);
     const before = [memory.usage(), values.sets, flights.usage(), events.length];
-    expect(await explain(query)).toMatchObject({ memory: null, redis: { age: 40 } });
+    expect(await explain(query)).toMatchObject({ memory: null, redis: { age_ms: 40 } });
     expect([memory.usage(), values.sets, flights.usage(), events.length]).toEqual(before);
     await answer(query);
     await answer(queryOf(engine.ask, { project: 'b' }));
@@ -125,7 +128,7 @@ describe('an explanation', () => {
     expect(await explain(query)).toMatchObject({ flight: true, memory: null, nearest: null });
     held.release();
     await leads;
-    expect(await explain(query)).toMatchObject({ flight: false, memory: { age: 0 } });
+    expect(await explain(query)).toMatchObject({ flight: false, memory: { age_ms: 0 } });
   });
 
   test('says so when tier 2 cannot be asked, holds what cannot be read, or is not there', async () => {
@@ -198,7 +201,7 @@ describe('the nearest entry', () => {
       clock.advance(960);
       expect(await explain(changedTo(query, changed))).toMatchObject({
         memory: null,
-        nearest: { differs: [name], age: 1_000 },
+        nearest: { differs: [name], age_ms: 1_000 },
       });
     },
   );
@@ -223,7 +226,7 @@ describe('the nearest entry', () => {
     await answer(changedTo(query, { identity: 'user:bob', accept: null }));
     // Used last, which does not make it younger.
     await answer(changedTo(query, { identity: 'user:bob' }));
-    expect((await explain(query)).nearest).toEqual({ differs: ['accept'], age: 180 });
+    expect((await explain(query)).nearest).toEqual({ differs: ['accept'], age_ms: 180 });
   });
 
   test('is none that is too old, and none where nothing is like it', async () => {
@@ -241,7 +244,11 @@ describe('the nearest entry', () => {
     const query = queryOf(engine.ask);
     await other.answer(query);
     await answer(changedTo(query, { identity: 'user:bob' }));
-    expect(await explain(query)).toMatchObject({ memory: null, redis: { age: 80 }, nearest: null });
+    expect(await explain(query)).toMatchObject({
+      memory: null,
+      redis: { age_ms: 80 },
+      nearest: null,
+    });
     expect(told(await answer(query))).toBe('hit:redis');
   });
 });

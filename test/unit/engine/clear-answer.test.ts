@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readClearAnswer } from '../../../src/engine/clear.ts';
+import { readClearAnswer } from '../../../src/engine/own-questions.ts';
 import { faultAnswer } from '../../support/answers.ts';
 
 const read = (

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { clearTarget } from '../../../src/engine/clear.ts';
+import { clearTarget } from '../../../src/engine/own-questions.ts';
 
 const HOST = 'http://olap:7080';
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { EngineConfig } from '../../../src/config/config.ts';
 import { createAdmission } from '../../../src/engine/admission.ts';
-import type { AnswerWatch, EngineAddressee } from '../../../src/engine/engine.ts';
+import type { AnswerWatch, EngineAddressee } from '../../../src/engine/http-engine.ts';
 import { createHttpEngine, type Engine } from '../../../src/engine/http-engine.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';

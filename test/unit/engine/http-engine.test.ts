@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/common/clock.ts';
-import type { QueryHeaders } from '../../../src/engine/engine.ts';
+import type { QueryHeaders } from '../../../src/engine/http-engine.ts';
 import { createHttpEngine } from '../../../src/engine/http-engine.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { AnswerWatch } from '../../../src/engine/engine.ts';
+import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
 import { begin, notingWatch } from './watch-house.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import type { QueryHeaders } from '../../../src/engine/engine.ts';
+import type { QueryHeaders } from '../../../src/engine/http-engine.ts';
 import { askOnce } from '../../../src/engine/own-questions.ts';
 import { createUpstream } from '../../../src/proxy/upstream.ts';
 import { portOf, until } from '../../support/http-client.ts';

@@ -1,5 +1,5 @@
 import { request, type IncomingMessage } from 'node:http';
-import type { AnswerWatch } from '../../../src/engine/engine.ts';
+import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { portOf } from '../../support/http-client.ts';
 import { gate, type StubEngine } from '../../support/stub-engine.ts';
 

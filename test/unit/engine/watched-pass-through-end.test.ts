@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import type { AnswerWatch } from '../../../src/engine/engine.ts';
+import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { portOf, until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';

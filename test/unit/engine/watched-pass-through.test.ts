@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
-import type { AnswerWatch } from '../../../src/engine/engine.ts';
+import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
 import { until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';

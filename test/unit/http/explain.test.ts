@@ -5,19 +5,14 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
 import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
-import { GatewayError } from '../../../src/common/errors.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import {
-  createExplainHandler,
-  type XmlaExplanation,
-  type ExplainQuestion,
-} from '../../../src/http/admin.ts';
+import { createExplainHandler, type ExplainQuestion } from '../../../src/http/admin.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { execute } from '../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
 const LIMIT = 2_000;
-const BYPASS: XmlaExplanation = { classification: { decision: 'bypass', reason: 'volatile' } };
+const BYPASS = { classification: { decision: 'bypass', reason: 'volatile' } };
 const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
 
 const basic = (user: string) => `Basic ${Buffer.from(`${user}:x`).toString('base64')}`;
@@ -25,7 +20,7 @@ const basic = (user: string) => `Basic ${Buffer.from(`${user}:x`).toString('base
 let server: Server;
 const events: GatewayEvent[] = [];
 const asked: ExplainQuestion[] = [];
-let answer: () => Promise<XmlaExplanation>;
+let answer: () => Promise<object>;
 
 beforeAll(async () => {
   const app = express();
@@ -133,7 +128,6 @@ describe('what is explained', () => {
         headers: { 'content-type': 'text/xml' },
         body: QUERY,
         project: undefined,
-        search: '',
         principal: { name: 'ADMIN' },
       },
     ]);
@@ -221,8 +215,7 @@ describe('what is explained', () => {
 
 describe('the explanation', () => {
   const cacheable = { decision: 'cacheable', method: 'Execute', share: 'roles' } as const;
-  const entry = { age: 1.4, ttl: 2.6, bytes: 10, engineMilliseconds: 3.5 };
-  const entryJson = { age_ms: 1, ttl_ms: 3, bytes: 10, engine_ms: 4 };
+  const entry = { age_ms: 1, ttl_ms: 3, bytes: 10, engine_ms: 4 };
   const cache = {
     key: 'k',
     parts: [{ name: 'engine', digest: 'd' }],
@@ -230,23 +223,14 @@ describe('the explanation', () => {
     memory: entry,
     redis: entry,
     flight: true,
-    nearest: { differs: ['statement'], age: 7.2 },
+    nearest: { differs: ['statement'], age_ms: 7 },
   } as const;
 
-  test('names every number with its unit', async () => {
-    answer = async () => ({ classification: { ...cacheable, ttl: 60_000.4, why: '' }, cache });
+  test('is JSON for readers', async () => {
+    const explanation = { classification: { ...cacheable, ttl_ms: 60_000 }, cache };
+    answer = async () => explanation;
     const { text, json, headers } = await explained({ search: '?project=p' });
-    expect(json).toEqual({
-      project: 'p',
-      user: 'ADMIN',
-      classification: { ...cacheable, ttl_ms: 60_000 },
-      cache: {
-        ...cache,
-        memory: entryJson,
-        redis: entryJson,
-        nearest: { differs: ['statement'], age_ms: 7 },
-      },
-    });
+    expect(json).toEqual({ project: 'p', user: 'ADMIN', ...explanation });
     expect(text).toMatch(/^\{\n {2}"project": "p",\n[\s\S]*\}\n$/);
     expect(headers).toMatchObject({
       'content-type': 'application/json',
@@ -264,19 +248,6 @@ describe('the explanation', () => {
       expect(json['cache']).toEqual(empty);
     },
   );
-
-  test('of a request that would be answered with an error is that error', async () => {
-    for (const reason of ['bad-request', 'unknown-session', 'identity-refused'] as const) {
-      answer = async () => {
-        throw new GatewayError(reason, 'A text.');
-      };
-      const { status, json } = await explained();
-      expect([status, json]).toEqual([
-        200,
-        { user: 'ADMIN', classification: { decision: 'refused', reason, why: 'A text.' } },
-      ]);
-    }
-  });
 
   test('that fails is told with an id, and to the log', async () => {
     const error = new Error('broken');

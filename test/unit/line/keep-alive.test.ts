@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Touch } from '../../../src/engine/engine.ts';
+import type { Touch } from '../../../src/engine/http-engine.ts';
 import type { Engine } from '../../../src/engine/http-engine.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createSessions } from '../../../src/sessions/sessions.ts';
