@@ -204,19 +204,19 @@ function goodLength(bytes: Buffer, encoding: TextEncoding): number {
   return completeLength(same, encoding);
 }
 
-export type DecodedText =
-  /** `utf8` is the text; a byte order mark stays in it. */
-  | ({ readonly ok: true; readonly utf8: Buffer } & Omit<Encoding, 'ordered'>)
-  /** Another encoding, bytes that it does not allow, a contradiction, or a charset that can be read in two ways. */
-  | { readonly ok: false };
+export type DecodedText = NonNullable<ReturnType<typeof decodeText>>;
 
-/** Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order. */
-export function decodeText(body: Uint8Array, contentType: string | undefined): DecodedText {
+/**
+ * Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order.
+ * @returns `utf8`, the text, in which a byte order mark stays; undefined for another encoding, bytes that it does not
+ *   allow, a contradiction, or a charset that can be read in two ways
+ */
+export function decodeText(body: Uint8Array, contentType: string | undefined) {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const found = findEncoding(bytes, true, contentType);
-  if (typeof found === 'string' || !found.ordered) return { ok: false };
+  if (typeof found === 'string' || !found.ordered) return undefined;
   const { encoding, declared } = found;
-  if (completeLength(bytes, encoding) < bytes.length) return { ok: false };
+  if (completeLength(bytes, encoding) < bytes.length) return undefined;
   const utf8 = decode(bytes, encoding);
-  return utf8 === undefined ? { ok: false } : { ok: true, utf8, encoding, declared };
+  return utf8 && { utf8, encoding, declared };
 }

@@ -222,9 +222,6 @@ function readings(word: string): readonly string[] {
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }
 
-/** Without the carriage return, which is gone before. */
-const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
-
 /**
  * The statement as it stands in the key: without carriage returns (Mondrian drops them all, other engines take
  * them for white space) and without outer white space, which is exactly space, tab, LF, CR and FF. Two
@@ -232,9 +229,5 @@ const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');
-  let start = 0;
-  let end = text.length;
-  while (start < end && OUTER_SPACE.has(text.charAt(start))) start += 1;
-  while (end > start && OUTER_SPACE.has(text.charAt(end - 1))) end -= 1;
-  return text.slice(start, end);
+  return /[^ \t\n\f](?:[^]*[^ \t\n\f])?/.exec(text)?.[0] ?? '';
 }

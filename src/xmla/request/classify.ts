@@ -6,7 +6,7 @@ import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
 
 /** What is asked of a statement more than once, so that it is read only once. */
 export interface StatementReading {

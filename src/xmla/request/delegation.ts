@@ -39,7 +39,7 @@ export function asksForOtherIdentity(question: {
   if (body.byteLength === 0) return false;
   const decoded = decodeText(body, contentType);
   // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
-  const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
+  const isSure = decoded !== undefined && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
   if (!isSure || decoded.utf8.includes(0)) {
     if (hidesLetters(body, contentType)) return true;
     return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;

@@ -4,7 +4,7 @@ import { foldName } from '../names.ts';
 import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
+import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 /** What the answers to a Discover of one type hold. */
 interface DiscoverType {

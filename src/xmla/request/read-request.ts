@@ -5,18 +5,83 @@ import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
 import { isElement, readTree, XSI } from '../../xml/xml-scanner.ts';
 import type { XmlElement } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
-import { isSessionId, lettersOf, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
-import type { SessionIds } from './session-ids.ts';
-import type {
-  DiscoverRequest,
-  ExecuteRequest,
-  HeaderBlock,
-  Parameter,
-  Property,
-  Restriction,
-  SessionHeader,
-  XmlaRequest,
-} from './xmla-request.ts';
+import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
+
+/** The value of an element `Session`, `BeginSession` or `EndSession` in the SOAP header. */
+export type SessionHeader =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'begin' }
+  /** `understand` holds the attributes that say who must heed it: Mondrian takes no notice without them. */
+  | { readonly kind: 'in'; readonly id: string; readonly understand: string }
+  | { readonly kind: 'end'; readonly id: string };
+
+/** A SOAP header block that can shape the answer: Version, NamespaceCompatibility, ProtocolCapabilities. */
+export interface HeaderBlock {
+  readonly uri: string;
+  readonly local: string;
+  /** Sorted by name; namespace declarations left out. */
+  readonly attributes: readonly (readonly [name: string, value: string])[];
+  /** The texts of its children `Capability`, or its own text as the only item. */
+  readonly content: readonly string[];
+}
+
+/**
+ * One restriction. `form` keeps how several values were spelt, because engines read the two differently:
+ * `plain` is one element for each value, `value` is `<X><Value>a</Value><Value>b</Value></X>`.
+ */
+export interface Restriction {
+  readonly name: string;
+  readonly form: 'plain' | 'value';
+  readonly values: readonly string[];
+}
+
+export interface Property {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** One parameter of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
+export interface Parameter {
+  readonly name: string;
+  readonly type: string;
+  readonly value: string;
+}
+
+interface XmlaRequestBase {
+  readonly session: SessionHeader;
+  /** Every session id that stands anywhere in the envelope, each once. */
+  readonly sessionIds: readonly string[];
+  /** True when it asks for a session token (SSAS), which is made for one session. */
+  readonly sessionToken: boolean;
+  /** In the order of the document. */
+  readonly headers: readonly HeaderBlock[];
+  /** True when a WS-Security element stands in the SOAP header. */
+  readonly security: boolean;
+  /** In the order of the document; names as spelt; a name may stand twice. */
+  readonly properties: readonly Property[];
+  /**
+   * The first thing that the known shape does not name (an element, an attribute, a processing instruction,
+   * text where none belongs, a second occurrence), in words for the log; undefined when there is none.
+   */
+  readonly unexpected: string | undefined;
+}
+
+export interface DiscoverRequest extends XmlaRequestBase {
+  readonly method: 'Discover';
+  readonly requestType: string;
+  readonly restrictions: readonly Restriction[];
+}
+
+export interface ExecuteRequest extends XmlaRequestBase {
+  readonly method: 'Execute';
+  /** Local names of the children of Command, in order: `['Statement']` for a statement. */
+  readonly commands: readonly string[];
+  /** The text of the statement after XML decoding, untouched otherwise; '' when there is none. */
+  readonly statement: string;
+  readonly parameters: readonly Parameter[];
+}
+
+export type XmlaRequest = DiscoverRequest | ExecuteRequest;
 
 /**
  * What became of a request body. `detail` and `unexpected` are short words for the log; they may hold names
@@ -60,29 +125,25 @@ export function readRequest(
   contentType: string | undefined,
   readers?: TagReaders,
 ): RequestReading {
-  if (body.byteLength > MAX_BODY) {
-    return unlessDtd(body, notUnderstood('long-request', 'a long body', 'unknown'));
-  }
+  if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
-  if (!decoded.ok) {
-    const detail = 'an unknown or contradictory text encoding';
-    const sessionIds = sessionIdsInBytes(body, contentType);
-    return unlessDtd(body, notUnderstood('encoding', detail, sessionIds));
+  const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
+  if (decoded === undefined) {
+    return unread(body, 'encoding', 'an unknown or contradictory text encoding', sessionIds());
   }
   const tree = readTree(decoded.utf8, readers);
   if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);
   const { kind, detail } = tree;
   if (kind === 'refused') return { kind, detail };
-  const reason = kind === 'malformed' ? kind : 'unknown-shape';
-  const sessionIds = sessionIdsInUnread(body, contentType, decoded);
-  return unlessDtd(body, notUnderstood(reason, detail, sessionIds));
+  return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
 
 /**
  * A body that could not be read may hold a declaration that must not reach an engine: the reader stops at the first
  * thing that is wrong, an engine's may go on.
  */
-function unlessDtd(body: Uint8Array, reading: NotUnderstood): RequestReading {
+function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>): RequestReading {
+  const reading = notUnderstood(...why);
   if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
   return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` };
 }
@@ -98,7 +159,7 @@ function notUnderstood(
 function readEnvelope(
   root: XmlElement,
   oddity: string | undefined,
-  { utf8, encoding, declared }: Extract<DecodedText, { readonly ok: true }>,
+  { utf8, encoding, declared }: DecodedText,
 ): RequestReading {
   const sessionIds = [...sessionIdsIn(root)];
   // An engine that goes by another of charset, declaration and bytes takes ISO-8859-1 for UTF-8.
