@@ -54,7 +54,7 @@ export interface XmlSink {
 const DEEPEST = 200;
 /** So many readers wait for a document; more are needed only while more documents are read at one time. */
 const MOST_WAITING = 4;
-/** What waits for its end is looked at so often, and from then on when twice as much of it is there. */
+/** What waits for its end is looked at when twice as much of it is there, and so often when it may end before. */
 const MOST_LOOKS = 16;
 
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
@@ -283,7 +283,8 @@ export class XmlScanner {
   #readOn(chunk: Buffer): void {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
-    if (this.#looks < MOST_LOOKS || this.#heldSize >= 2 * this.#lookedAt) {
+    const mayEnd = this.#looks < MOST_LOOKS && chunk.includes(GREATER);
+    if (mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
       this.#look(Buffer.concat([...this.#held, chunk]));
     } else this.#held.push(Buffer.from(chunk));
   }
