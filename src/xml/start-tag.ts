@@ -24,17 +24,13 @@ export function unread(detail: string): XmlError {
 
 // What single bytes of XML in UTF-8 mean. A byte above 0x7F is part of a longer character.
 const SPACE = 0x20;
-export const BANG = 0x21;
 const QUOTE = 0x22;
 export const AMPERSAND = 0x26;
 const APOSTROPHE = 0x27;
-export const HYPHEN = 0x2d;
 export const SLASH = 0x2f;
 export const LESS = 0x3c;
 const EQUALS = 0x3d;
 export const GREATER = 0x3e;
-export const QUESTION = 0x3f;
-export const BRACKET = 0x5d;
 /** The first byte of U+F000 to U+FFFF, among which are the two that XML forbids. */
 const LAST_PLANE = 0xef;
 
@@ -65,14 +61,6 @@ export function isAllowed(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at] ?? 0;
   if (byte === LAST_PLANE) return bytes[at + 1] !== 0xbf || (bytes[at + 2] ?? 0) < 0xbe;
   return byte >= SPACE || isWhite(byte);
-}
-
-/** A character that XML 1.0 forbids, in UTF-8. */
-const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
-
-/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
-export function areAllowed(bytes: Buffer, from: number, to: number): boolean {
-  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
 }
 
 /** Bytes of ASCII to be compared. Not a Buffer, so that all that is compared is of one class. */

@@ -1,10 +1,6 @@
 import {
   AMPERSAND,
-  areAllowed,
-  BANG,
-  BRACKET,
   GREATER,
-  HYPHEN,
   ILL_FORMED,
   isAllowed,
   isBlank,
@@ -14,7 +10,6 @@ import {
   LESS,
   malformed,
   markOf,
-  QUESTION,
   referenceEnd,
   SLASH,
   startsWith,
@@ -57,6 +52,10 @@ const MOST_WAITING = 4;
 /** What waits for its end is looked at when twice as much of it is there, and so often when it may end before. */
 const MOST_LOOKS = 16;
 
+const BANG = 0x21;
+const HYPHEN = 0x2d;
+const QUESTION = 0x3f;
+const BRACKET = 0x5d;
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
 
 const COMMENT_START = markOf('<!--');
@@ -322,6 +321,14 @@ export class XmlScanner {
   }
 }
 
+/** A character that XML 1.0 forbids, in UTF-8. */
+const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
+
+/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
+function areAllowed(bytes: Buffer, from: number, to: number): boolean {
+  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
+}
+
 /** The end of the bytes, less as many of one byte there, which may begin the end of a section. */
 function endBefore(byte: number, most: number, bytes: Buffer, from: number): number {
   let end = bytes.length;
@@ -362,9 +369,6 @@ export type XmlReading =
     }
   /** Why there is no tree, in short words for the log; `refused`: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: XmlError['kind']; readonly detail: string };
-
-/** Longer words for the log are cut: they may hold names that a client chose. */
-const MAX_DETAIL = 200;
 
 /**
  * Reads a whole document strictly. Never throws.
@@ -429,7 +433,7 @@ export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
     scanner.end();
   } catch (error) {
     const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
-    return { kind, detail: message.slice(0, MAX_DETAIL) };
+    return { kind, detail: message };
   }
   return root === undefined
     ? { kind: 'malformed', detail: 'no root element' }

@@ -212,8 +212,6 @@ function readingsOf(
   return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
 }
 
-const SEMICOLON = 0x3b;
-
 /** Looks at the first words of each statement of the text. */
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
@@ -231,7 +229,7 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
     if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
     if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
-    if (kind === SEMICOLON) judge();
+    if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
     else if (isPlain) break;
   }

@@ -108,6 +108,9 @@ export type RequestReading =
 
 type NotUnderstood = Extract<RequestReading, { readonly kind: 'not-understood' }>;
 
+/** Words for the log are cut: they may hold names that a client chose. */
+const MAX_DETAIL = 160;
+
 /** Longer bodies would hold the event loop up for more than a moment (bytes). No client's query is so long. */
 const MAX_BODY = 1024 * 1024;
 
@@ -153,7 +156,7 @@ function notUnderstood(
   detail: string,
   sessionIds: SessionIds,
 ): NotUnderstood {
-  return { kind: 'not-understood', reason, detail, sessionIds };
+  return { kind: 'not-understood', reason, detail: detail.slice(0, MAX_DETAIL), sessionIds };
 }
 
 function readEnvelope(
@@ -168,7 +171,7 @@ function readEnvelope(
   }
   const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
   if (!isElement(root, SOAP, 'Envelope')) {
-    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`);
+    return unknownShape(`the root ${root.local} is no SOAP 1.1 Envelope`);
   }
   const [body, secondBody] = root.children.filter((child) => isElement(child, SOAP, 'Body'));
   if (body === undefined || secondBody !== undefined) {
@@ -191,7 +194,7 @@ function readEnvelope(
   reader.attributes(body, ENCODING_STYLE);
   reader.blank(body);
   const read = reader.method(method);
-  if (read === undefined) return unknownShape(`${shown(method.local)} is no method of XMLA`);
+  if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
   const request = { ...read, ...header, sessionIds, unexpected: reader.oddity };
   return { kind: 'understood', request, encoding, declared };
 }
@@ -227,13 +230,6 @@ function compatibilityTextMisplaced(
     return element.children.reduce((sum, child) => sum + tagsIn(child), own);
   };
   return encoding !== 'utf-8' || occurrences !== tagsIn(root);
-}
-
-const MAX_NAME = 64;
-
-/** A name as the log may show it: bounded, because the client chose it. */
-function shown(name: string): string {
-  return name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name;
 }
 
 /** The namespaces of Analysis Services ([MS-SSAS] §2.2.3), in which header blocks stand. */
@@ -292,11 +288,11 @@ class EnvelopeReader {
   oddity: string | undefined;
 
   constructor(oddity: string | undefined) {
-    this.oddity = oddity;
+    this.oddity = oddity?.slice(0, MAX_DETAIL);
   }
 
   #note(oddity: string): false {
-    this.oddity ??= oddity;
+    this.oddity ??= oddity.slice(0, MAX_DETAIL);
     return false;
   }
 
@@ -304,19 +300,18 @@ class EnvelopeReader {
     for (const attribute of element.attributes) {
       const name = nameOf(attribute);
       if (known.has(name) || known.has(`${name}=${attribute.value}`)) continue;
-      this.#note(`attribute ${shown(attribute.local)} of ${shown(element.local)}`);
+      this.#note(`attribute ${attribute.local} of ${element.local}`);
     }
   }
 
   /** White space may stand between elements, and no other text. */
   blank({ text, local, hasCData }: XmlElement): void {
-    if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${shown(local)}`);
+    if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${local}`);
   }
 
   #children(element: XmlElement, isKnown: (child: XmlElement) => boolean): readonly XmlElement[] {
     return element.children.filter(
-      (child) =>
-        isKnown(child) || this.#note(`element ${shown(child.local)} in ${shown(element.local)}`),
+      (child) => isKnown(child) || this.#note(`element ${child.local} in ${element.local}`),
     );
   }
 
@@ -344,14 +339,12 @@ class EnvelopeReader {
     let reached = -1;
     for (const { local } of found) {
       const place = locals.indexOf(local);
-      if (place <= reached)
-        this.#note(`${shown(local)} out of its place in ${shown(element.local)}`);
+      if (place <= reached) this.#note(`${local} out of its place in ${element.local}`);
       reached = place;
     }
     return names.map((name, at) => {
       const child = found.find(({ local }) => local === locals[at]);
-      if (child === undefined && name === locals[at])
-        this.#note(`no ${name} in ${shown(element.local)}`);
+      if (child === undefined && name === locals[at]) this.#note(`no ${name} in ${element.local}`);
       return child;
     });
   }
@@ -464,7 +457,7 @@ class EnvelopeReader {
     }
     for (const { local, attributes } of children) {
       const isScoped = attributes.some((attribute) => foldName(attribute.local) === 'scope');
-      if (isScoped && local !== 'Statement') this.#note(`Scope of ${shown(local)}`);
+      if (isScoped && local !== 'Statement') this.#note(`Scope of ${local}`);
     }
     const statements = children.filter(({ local }) => local === 'Statement');
     const [statement = ''] = statements.map((one) => this.#text(one));
@@ -485,7 +478,7 @@ class EnvelopeReader {
   #restriction(element: XmlElement): Restriction {
     const { local, children, text, hasCData } = element;
     if (children.length === 0) return { name: local, form: 'plain', values: [this.#text(element)] };
-    if (text !== '' || hasCData) this.#note(`text beside elements in ${shown(local)}`);
+    if (text !== '' || hasCData) this.#note(`text beside elements in ${local}`);
     this.attributes(element, NO_ATTRIBUTES);
     this.#children(element, (child) => isElement(child, XMLA, 'Value'));
     return { name: local, form: 'value', values: children.map((child) => this.#text(child)) };
@@ -494,7 +487,7 @@ class EnvelopeReader {
   /** The text of `xsi:type` says one thing only while its prefix means XML Schema. */
   #parameter(element: XmlElement): readonly Parameter[] {
     if (element.local !== 'Parameter') {
-      this.#note(`element ${shown(element.local)} in Parameters`);
+      this.#note(`element ${element.local} in Parameters`);
       return [];
     }
     this.attributes(element, NO_ATTRIBUTES);
