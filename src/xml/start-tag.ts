@@ -239,7 +239,7 @@ export class TagReader {
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
   /** The name that was read last. */
-  #last: Name;
+  #last: Name | undefined;
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
@@ -254,10 +254,6 @@ export class TagReader {
   #index = 0;
   #attributes: Attribute[] = [];
 
-  constructor() {
-    this.#last = this.#newName('', '', '');
-  }
-
   /**
    * Begins a document.
    * @param resolve whether prefixes are looked up; false where any name will do
@@ -271,18 +267,18 @@ export class TagReader {
   finish(): boolean {
     this.#bytes = NO_BYTES;
     this.#attributes = [];
-    while (this.#bound.length > 0) this.#unbind();
+    this.close(0);
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
 
-  #unbind(): void {
-    const last = this.#bound.pop();
-    if (last !== undefined) last.prefix.uri = last.before;
-  }
-
-  /** Ends the scope of the open element that so many others are around. */
+  /** Ends the scope of the open element that so many others are around, and of those in it. */
   close(depth: number): void {
-    while (this.#bound.at(-1)?.depth === depth) this.#unbind();
+    for (;;) {
+      const last = this.#bound.at(-1);
+      if (last === undefined || last.depth < depth) return;
+      last.prefix.uri = last.before;
+      this.#bound.pop();
+    }
   }
 
   /**
@@ -364,7 +360,7 @@ export class TagReader {
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
-    const { next } = this.#last;
+    const next = this.#last?.next;
     if (next !== undefined && startsWith(bytes, start, next.spelt)) {
       const end = start + next.spelt.length;
       if (end < bytes.length && inName[bytes[end] ?? 0] === 0) {
@@ -379,25 +375,21 @@ export class TagReader {
     const spelt = bytes.toString('latin1', start, end);
     let name = this.#names.get(spelt);
     if (name === undefined) {
-      name = this.#checkedName(spelt);
+      name = this.#newName(spelt);
       this.#names.set(spelt, name);
       this.#nameBytes += spelt.length;
       if (this.#names.size > MOST_NAMES || this.#nameBytes > MOST_NAME_BYTES) {
         throw unread('too many names');
       }
     }
-    this.#last.next = name;
+    if (this.#last !== undefined) this.#last.next = name;
     return (this.#last = name);
   }
 
-  #checkedName(spelt: string): Name {
+  #newName(spelt: string): Name {
     const text = /[^\0-\x7f]/.test(spelt) ? Buffer.from(spelt, 'latin1').toString() : spelt;
     const [, prefix = '', local] = QUALIFIED_NAME.exec(text) ?? [];
     if (local === undefined) throw malformed('a malformed name');
-    return this.#newName(text, prefix, local);
-  }
-
-  #newName(text: string, prefix: string, local: string): Name {
     return {
       spelt: markOf(text),
       prefix: this.#prefixOf(prefix),

@@ -29,11 +29,11 @@ export const DECLARATION_LIMIT = 1024;
 const MARK_LENGTH = 4;
 /** UTF-32, with or without a mark. */
 const UTF_32 = /^(?:\0\0|[^]\0\0\0|\xFF\xFE\0\0)/;
-const MARKS: ReadonlyMap<string, TextEncoding> = new Map([
+const MARKS: readonly [mark: string, TextEncoding][] = [
   ['\xEF\xBB\xBF', 'utf-8'],
   ['\xFF\xFE', 'utf-16le'],
   ['\xFE\xFF', 'utf-16be'],
-]);
+];
 
 export interface Encoding {
   readonly encoding: TextEncoding;
@@ -60,9 +60,8 @@ export function findEncoding(
   if (bytes.length < MARK_LENGTH && !ended) return 'more';
   const start = bytes.toString('latin1', 0, MARK_LENGTH);
   if (UTF_32.test(start)) return 'unknown';
-  const mark = /^(?:\xEF\xBB\xBF|\xFF\xFE|\xFE\xFF)/.exec(start)?.[0] ?? '';
-  const units =
-    MARKS.get(mark) ?? (start[1] === '\0' ? 'utf-16le' : start[0] === '\0' ? 'utf-16be' : 'utf-8');
+  const unmarked = start[1] === '\0' ? 'utf-16le' : start[0] === '\0' ? 'utf-16be' : 'utf-8';
+  const [mark, units] = MARKS.find(([one]) => start.startsWith(one)) ?? ['', unmarked];
   const declaration = readDeclaration(bytes.subarray(mark.length), units, ended);
   if (declaration === 'more' || declaration === 'unknown') return declaration;
   const names = [charsetOf(contentType), declaration?.encoding].filter(

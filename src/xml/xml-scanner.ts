@@ -100,13 +100,10 @@ export class XmlScanner {
   #looks = 0;
 
   /**
-   * @param options.resolve false: prefixes are not looked up, and any name of a namespace will do
-   * @param options.readers those that wait for a document; the one that is taken is given back behind it
+   * @param readers those that wait for a document; the one that is taken is given back behind it
+   * @param resolve false: prefixes are not looked up, and any name of a namespace will do
    */
-  constructor(
-    sink: XmlSink,
-    { resolve = true, readers = [] }: { resolve?: boolean; readers?: TagReaders | undefined } = {},
-  ) {
+  constructor(sink: XmlSink, readers: TagReaders = [], resolve = true) {
     this.#sink = sink;
     this.#readers = readers;
     this.#reader = readers.pop() ?? new TagReader();
@@ -428,7 +425,7 @@ export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
     },
   };
   try {
-    const scanner = new XmlScanner(sink, { readers });
+    const scanner = new XmlScanner(sink, readers);
     scanner.write(utf8);
     scanner.end();
   } catch (error) {

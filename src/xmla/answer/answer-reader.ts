@@ -110,7 +110,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Reads the bytes of an answer as XML: finds the encoding, decodes, scans. */
 export function answerReader(contentType: string | undefined, sink: XmlSink, readers?: TagReaders) {
-  const scanner = new XmlScanner(sink, { readers });
+  const scanner = new XmlScanner(sink, readers);
   let decoder: TextDecoder | undefined;
   let encoding: TextEncoding = 'utf-8';
   /** What came before the encoding was known. */

@@ -9,15 +9,14 @@ import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './propert
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
 
 /** What is asked of a statement more than once, so that it is read only once. */
-export interface StatementReading {
-  /** Undefined where there is no statement to be read, and for one longer than MAX_STATEMENT. */
-  readonly tokens: MdxTokens | undefined;
-  /** Why the answer to what is executed may not be cached; undefined when it may, and for a Discover. */
-  readonly bypass: BypassReason | undefined;
-}
+type StatementReading = ReturnType<typeof readStatement>;
 
-/** Reads the statement of a request. */
-export function readStatement(request: XmlaRequest): StatementReading {
+/**
+ * Reads the statement of a request.
+ * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
+ *   what is executed may not be cached, undefined when it may
+ */
+export function readStatement(request: XmlaRequest) {
   if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
   const { statement } = request;
   const tokens = statement.length > MAX_STATEMENT ? undefined : mdxTokens(statement);

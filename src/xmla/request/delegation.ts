@@ -44,7 +44,6 @@ export function asksForOtherIdentity(question: {
     if (hidesLetters(body, contentType)) return true;
     return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;
   }
-
   const text = decoded.utf8.toString();
   // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
   if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;

@@ -64,7 +64,8 @@ export async function sessionIdsInLong(
         throw new Error('a document type');
       },
     },
-    { resolve: false },
+    [],
+    false,
   );
   try {
     for (let from = 0; from < utf8.length; from = endOfSlice(utf8, from)) {
