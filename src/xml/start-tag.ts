@@ -76,13 +76,13 @@ export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boo
   return true;
 }
 
-const NAMED: ReadonlyMap<string, string> = new Map([
-  ['amp', '&'],
-  ['lt', '<'],
-  ['gt', '>'],
-  ['quot', '"'],
-  ['apos', "'"],
-]);
+const NAMED: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+};
 const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
 const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
 
@@ -125,7 +125,7 @@ function isCharacter(code: number): boolean {
 export function withoutReferences(text: string): string {
   return text.replace(
     /&([^;]*);/g,
-    (_, name: string) => NAMED.get(name) ?? String.fromCodePoint(codeOf(name.slice(1))),
+    (_, name: string) => NAMED[name] ?? String.fromCodePoint(codeOf(name.slice(1))),
   );
 }
 

@@ -357,21 +357,14 @@ export interface XmlElement {
   readonly typeNamespace: string | undefined;
 }
 
-export type XmlReading =
-  | {
-      readonly kind: 'tree';
-      readonly root: XmlElement;
-      /** The first comment or processing instruction, in words; undefined when there is none. */
-      readonly oddity: string | undefined;
-    }
-  /** Why there is no tree, in short words for the log; `refused`: a document type declaration, or nesting over MAX_DEPTH. */
-  | { readonly kind: XmlError['kind']; readonly detail: string };
-
 /**
  * Reads a whole document strictly. Never throws.
+ *
  * @param utf8 the document in UTF-8
+ * @returns `oddity`, the first comment or processing instruction, in words; without a tree `detail`, why, in words for
+ *   the log: `refused` is a document type declaration, or nesting over MAX_DEPTH
  */
-export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
+export function readTree(utf8: Buffer, readers?: TagReaders) {
   let root: XmlElement | undefined;
   const open: XmlElement[] = [];
   let nodes = 0;
@@ -432,9 +425,8 @@ export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
     const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
     return { kind, detail: message };
   }
-  return root === undefined
-    ? { kind: 'malformed', detail: 'no root element' }
-    : { kind: 'tree', root, oddity };
+  if (root === undefined) return { kind: 'malformed' as const, detail: 'no root element' };
+  return { kind: 'tree' as const, root, oddity };
 }
 
 export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {

@@ -8,6 +8,8 @@ import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
 
+type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
+
 /** What is asked of a statement more than once, so that it is read only once. */
 type StatementReading = ReturnType<typeof readStatement>;
 
@@ -35,7 +37,7 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
  */
 export function classify(
   request: XmlaRequest,
-  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
+  engine: ReadsDiscovers,
   statement: StatementReading = readStatement(request),
 ): BypassReason | undefined {
   if (request.security) return 'security';
@@ -47,10 +49,7 @@ export function classify(
   return mayDiscover(request, engine) ? undefined : 'discover-type';
 }
 
-function mayDiscover(
-  request: DiscoverRequest,
-  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
-): boolean {
+function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
   const { requestType } = request;
   if (engine.forwardedDiscovers.includes(requestType)) return false;
   if (requestType === 'DISCOVER_PROPERTIES') return asksForHarmlessProperties(request);

@@ -96,17 +96,9 @@ export type RequestReading =
       readonly declared: boolean;
     }
   /** Passed through as it is and never answered from the cache. */
-  | {
-      readonly kind: 'not-understood';
-      readonly reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request';
-      readonly detail: string;
-      /** `unknown` for a long request: `sessionIdsInLong` looks for them. */
-      readonly sessionIds: SessionIds;
-    }
+  | ReturnType<typeof notUnderstood>
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
-
-type NotUnderstood = Extract<RequestReading, { readonly kind: 'not-understood' }>;
 
 /** Words for the log are cut: they may hold names that a client chose. */
 const MAX_DETAIL = 160;
@@ -151,12 +143,18 @@ function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>): Req
   return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` };
 }
 
+/** @param sessionIds `unknown` for a long request: `sessionIdsInLong` looks for them */
 function notUnderstood(
-  reason: NotUnderstood['reason'],
+  reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request',
   detail: string,
   sessionIds: SessionIds,
-): NotUnderstood {
-  return { kind: 'not-understood', reason, detail: detail.slice(0, MAX_DETAIL), sessionIds };
+) {
+  return {
+    kind: 'not-understood',
+    reason,
+    detail: detail.slice(0, MAX_DETAIL),
+    sessionIds,
+  } as const;
 }
 
 function readEnvelope(
@@ -275,9 +273,6 @@ function namedAttributes({ attributes }: XmlElement): HeaderBlock['attributes'] 
 function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
-
-/** What the Body says; the rest of a request stands elsewhere in the envelope. */
-type Said<T> = Omit<T, Exclude<keyof XmlaRequest, 'method' | 'properties'>>;
 
 /** Reads the parts of an envelope, of which any may be missing, and notes what the known shape does not name. */
 class EnvelopeReader {
@@ -416,7 +411,7 @@ class EnvelopeReader {
   }
 
   /** The order of the schema (XMLA 1.1, "Discover" and "Execute"), which all known clients keep. */
-  method(method: XmlElement): Said<DiscoverRequest> | Said<ExecuteRequest> | undefined {
+  method(method: XmlElement) {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
       const [type, restrictions, properties] = this.sequence(method, XMLA, [
@@ -425,7 +420,7 @@ class EnvelopeReader {
         'Properties',
       ]);
       return {
-        method: 'Discover',
+        method: 'Discover' as const,
         requestType: this.#text(type),
         restrictions: this.#list(restrictions, 'RestrictionList').map((one) =>
           this.#restriction(one),
@@ -440,7 +435,7 @@ class EnvelopeReader {
       'Parameters?',
     ]);
     return {
-      method: 'Execute',
+      method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
       parameters: this.#elements(parameters).flatMap((one) => this.#parameter(one)),
