@@ -1,5 +1,5 @@
-import type { AnswerSession } from '../xmla/answer/answer-reader.ts';
-import { LONGEST_WAIT, watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
+import { type AnswerSession, LONGEST_WAIT } from '../xmla/answer/answer-reader.ts';
+import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
 import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 

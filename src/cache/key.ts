@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */

@@ -184,7 +184,7 @@ export async function touch(
       return { kind: 'failed' };
     }
     const decoded = decodeText(bytes, head.headers['content-type']);
-    const parsed = decoded.ok ? readTree(decoded.utf8) : undefined;
+    const parsed = decoded && readTree(decoded.utf8);
     const root = parsed?.kind === 'tree' ? parsed.root : undefined;
     // A page of a proxy on the way is no envelope.
     const parts = root && isElement(root, SOAP, 'Envelope') ? root.children : [];

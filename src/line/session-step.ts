@@ -9,7 +9,7 @@ import { extendProfile, type SessionName, sessionProfile } from '../sessions/dig
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
-import type { Property, XmlaRequest } from '../xmla/request/xmla-request.ts';
+import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
 /** A session with what is known of it. */

@@ -33,9 +33,9 @@ import {
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
-import { readRequest, type RequestReading } from '../xmla/request/read-request.ts';
+import { readRequest } from '../xmla/request/read-request.ts';
+import type { RequestReading, SessionHeader, XmlaRequest } from '../xmla/request/read-request.ts';
 import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
-import type { SessionHeader, XmlaRequest } from '../xmla/request/xmla-request.ts';
 
 /** Would make the engine send the gateway's own credentials back to the client. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { foldObjectName } from '../common/fold-case.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
-import type { HeaderBlock, Property } from '../xmla/request/xmla-request.ts';
+import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
 
 /** Names one session: the engine it belongs to, and its id there. */
 export interface SessionName {

@@ -24,17 +24,13 @@ export function unread(detail: string): XmlError {
 
 // What single bytes of XML in UTF-8 mean. A byte above 0x7F is part of a longer character.
 const SPACE = 0x20;
-export const BANG = 0x21;
 const QUOTE = 0x22;
 export const AMPERSAND = 0x26;
 const APOSTROPHE = 0x27;
-export const HYPHEN = 0x2d;
 export const SLASH = 0x2f;
 export const LESS = 0x3c;
 const EQUALS = 0x3d;
 export const GREATER = 0x3e;
-export const QUESTION = 0x3f;
-export const BRACKET = 0x5d;
 /** The first byte of U+F000 to U+FFFF, among which are the two that XML forbids. */
 const LAST_PLANE = 0xef;
 
@@ -67,14 +63,6 @@ export function isAllowed(bytes: Uint8Array, at: number): boolean {
   return byte >= SPACE || isWhite(byte);
 }
 
-/** A character that XML 1.0 forbids, in UTF-8. */
-const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
-
-/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
-export function areAllowed(bytes: Buffer, from: number, to: number): boolean {
-  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
-}
-
 /** Bytes of ASCII to be compared. Not a Buffer, so that all that is compared is of one class. */
 export function markOf(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(text));
@@ -88,13 +76,13 @@ export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boo
   return true;
 }
 
-const NAMED: ReadonlyMap<string, string> = new Map([
-  ['amp', '&'],
-  ['lt', '<'],
-  ['gt', '>'],
-  ['quot', '"'],
-  ['apos', "'"],
-]);
+const NAMED: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+};
 const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
 const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
 
@@ -137,7 +125,7 @@ function isCharacter(code: number): boolean {
 export function withoutReferences(text: string): string {
   return text.replace(
     /&([^;]*);/g,
-    (_, name: string) => NAMED.get(name) ?? String.fromCodePoint(codeOf(name.slice(1))),
+    (_, name: string) => NAMED[name] ?? String.fromCodePoint(codeOf(name.slice(1))),
   );
 }
 
@@ -251,7 +239,7 @@ export class TagReader {
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
   /** The name that was read last. */
-  #last: Name;
+  #last: Name | undefined;
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
@@ -266,10 +254,6 @@ export class TagReader {
   #index = 0;
   #attributes: Attribute[] = [];
 
-  constructor() {
-    this.#last = this.#newName('', '', '');
-  }
-
   /**
    * Begins a document.
    * @param resolve whether prefixes are looked up; false where any name will do
@@ -283,18 +267,18 @@ export class TagReader {
   finish(): boolean {
     this.#bytes = NO_BYTES;
     this.#attributes = [];
-    while (this.#bound.length > 0) this.#unbind();
+    this.close(0);
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
 
-  #unbind(): void {
-    const last = this.#bound.pop();
-    if (last !== undefined) last.prefix.uri = last.before;
-  }
-
-  /** Ends the scope of the open element that so many others are around. */
+  /** Ends the scope of the open element that so many others are around, and of those in it. */
   close(depth: number): void {
-    while (this.#bound.at(-1)?.depth === depth) this.#unbind();
+    for (;;) {
+      const last = this.#bound.at(-1);
+      if (last === undefined || last.depth < depth) return;
+      last.prefix.uri = last.before;
+      this.#bound.pop();
+    }
   }
 
   /**
@@ -376,7 +360,7 @@ export class TagReader {
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
-    const { next } = this.#last;
+    const next = this.#last?.next;
     if (next !== undefined && startsWith(bytes, start, next.spelt)) {
       const end = start + next.spelt.length;
       if (end < bytes.length && inName[bytes[end] ?? 0] === 0) {
@@ -391,25 +375,21 @@ export class TagReader {
     const spelt = bytes.toString('latin1', start, end);
     let name = this.#names.get(spelt);
     if (name === undefined) {
-      name = this.#checkedName(spelt);
+      name = this.#newName(spelt);
       this.#names.set(spelt, name);
       this.#nameBytes += spelt.length;
       if (this.#names.size > MOST_NAMES || this.#nameBytes > MOST_NAME_BYTES) {
         throw unread('too many names');
       }
     }
-    this.#last.next = name;
+    if (this.#last !== undefined) this.#last.next = name;
     return (this.#last = name);
   }
 
-  #checkedName(spelt: string): Name {
+  #newName(spelt: string): Name {
     const text = /[^\0-\x7f]/.test(spelt) ? Buffer.from(spelt, 'latin1').toString() : spelt;
     const [, prefix = '', local] = QUALIFIED_NAME.exec(text) ?? [];
     if (local === undefined) throw malformed('a malformed name');
-    return this.#newName(text, prefix, local);
-  }
-
-  #newName(text: string, prefix: string, local: string): Name {
     return {
       spelt: markOf(text),
       prefix: this.#prefixOf(prefix),

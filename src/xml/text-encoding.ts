@@ -29,11 +29,11 @@ export const DECLARATION_LIMIT = 1024;
 const MARK_LENGTH = 4;
 /** UTF-32, with or without a mark. */
 const UTF_32 = /^(?:\0\0|[^]\0\0\0|\xFF\xFE\0\0)/;
-const MARKS: ReadonlyMap<string, TextEncoding> = new Map([
+const MARKS: readonly [mark: string, TextEncoding][] = [
   ['\xEF\xBB\xBF', 'utf-8'],
   ['\xFF\xFE', 'utf-16le'],
   ['\xFE\xFF', 'utf-16be'],
-]);
+];
 
 export interface Encoding {
   readonly encoding: TextEncoding;
@@ -60,9 +60,8 @@ export function findEncoding(
   if (bytes.length < MARK_LENGTH && !ended) return 'more';
   const start = bytes.toString('latin1', 0, MARK_LENGTH);
   if (UTF_32.test(start)) return 'unknown';
-  const mark = /^(?:\xEF\xBB\xBF|\xFF\xFE|\xFE\xFF)/.exec(start)?.[0] ?? '';
-  const units =
-    MARKS.get(mark) ?? (start[1] === '\0' ? 'utf-16le' : start[0] === '\0' ? 'utf-16be' : 'utf-8');
+  const unmarked = start[1] === '\0' ? 'utf-16le' : start[0] === '\0' ? 'utf-16be' : 'utf-8';
+  const [mark, units] = MARKS.find(([one]) => start.startsWith(one)) ?? ['', unmarked];
   const declaration = readDeclaration(bytes.subarray(mark.length), units, ended);
   if (declaration === 'more' || declaration === 'unknown') return declaration;
   const names = [charsetOf(contentType), declaration?.encoding].filter(
@@ -204,19 +203,19 @@ function goodLength(bytes: Buffer, encoding: TextEncoding): number {
   return completeLength(same, encoding);
 }
 
-export type DecodedText =
-  /** `utf8` is the text; a byte order mark stays in it. */
-  | ({ readonly ok: true; readonly utf8: Buffer } & Omit<Encoding, 'ordered'>)
-  /** Another encoding, bytes that it does not allow, a contradiction, or a charset that can be read in two ways. */
-  | { readonly ok: false };
+export type DecodedText = NonNullable<ReturnType<typeof decodeText>>;
 
-/** Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order. */
-export function decodeText(body: Uint8Array, contentType: string | undefined): DecodedText {
+/**
+ * Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order.
+ * @returns `utf8`, the text, in which a byte order mark stays; undefined for another encoding, bytes that it does not
+ *   allow, a contradiction, or a charset that can be read in two ways
+ */
+export function decodeText(body: Uint8Array, contentType: string | undefined) {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const found = findEncoding(bytes, true, contentType);
-  if (typeof found === 'string' || !found.ordered) return { ok: false };
+  if (typeof found === 'string' || !found.ordered) return undefined;
   const { encoding, declared } = found;
-  if (completeLength(bytes, encoding) < bytes.length) return { ok: false };
+  if (completeLength(bytes, encoding) < bytes.length) return undefined;
   const utf8 = decode(bytes, encoding);
-  return utf8 === undefined ? { ok: false } : { ok: true, utf8, encoding, declared };
+  return utf8 && { utf8, encoding, declared };
 }

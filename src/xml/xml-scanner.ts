@@ -1,10 +1,6 @@
 import {
   AMPERSAND,
-  areAllowed,
-  BANG,
-  BRACKET,
   GREATER,
-  HYPHEN,
   ILL_FORMED,
   isAllowed,
   isBlank,
@@ -14,7 +10,6 @@ import {
   LESS,
   malformed,
   markOf,
-  QUESTION,
   referenceEnd,
   SLASH,
   startsWith,
@@ -54,11 +49,13 @@ export interface XmlSink {
 const DEEPEST = 200;
 /** So many readers wait for a document; more are needed only while more documents are read at one time. */
 const MOST_WAITING = 4;
-/** What waits for its end is looked at so often, and from then on when twice as much of it is there. */
+/** What waits for its end is looked at when twice as much of it is there, and so often when it may end before. */
 const MOST_LOOKS = 16;
-/** Nothing that waits is over before one of these: a tag or section, a reference, the start of a CDATA section. */
-const ENDS = [...'>;['].map((end) => end.charCodeAt(0));
 
+const BANG = 0x21;
+const HYPHEN = 0x2d;
+const QUESTION = 0x3f;
+const BRACKET = 0x5d;
 const TEXT_STOPS = stopsAt(LESS, AMPERSAND, GREATER);
 
 const COMMENT_START = markOf('<!--');
@@ -103,13 +100,10 @@ export class XmlScanner {
   #looks = 0;
 
   /**
-   * @param options.resolve false: prefixes are not looked up, and any name of a namespace will do
-   * @param options.readers those that wait for a document; the one that is taken is given back behind it
+   * @param readers those that wait for a document; the one that is taken is given back behind it
+   * @param resolve false: prefixes are not looked up, and any name of a namespace will do
    */
-  constructor(
-    sink: XmlSink,
-    { resolve = true, readers = [] }: { resolve?: boolean; readers?: TagReaders | undefined } = {},
-  ) {
+  constructor(sink: XmlSink, readers: TagReaders = [], resolve = true) {
     this.#sink = sink;
     this.#readers = readers;
     this.#reader = readers.pop() ?? new TagReader();
@@ -285,7 +279,7 @@ export class XmlScanner {
   #readOn(chunk: Buffer): void {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
-    const mayEnd = this.#looks < MOST_LOOKS && ENDS.some((end) => chunk.includes(end));
+    const mayEnd = this.#looks < MOST_LOOKS && chunk.includes(GREATER);
     if (mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
       this.#look(Buffer.concat([...this.#held, chunk]));
     } else this.#held.push(Buffer.from(chunk));
@@ -324,6 +318,14 @@ export class XmlScanner {
   }
 }
 
+/** A character that XML 1.0 forbids, in UTF-8. */
+const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
+
+/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
+function areAllowed(bytes: Buffer, from: number, to: number): boolean {
+  return !FORBIDDEN.test(bytes.toString('latin1', from, to));
+}
+
 /** The end of the bytes, less as many of one byte there, which may begin the end of a section. */
 function endBefore(byte: number, most: number, bytes: Buffer, from: number): number {
   let end = bytes.length;
@@ -355,24 +357,14 @@ export interface XmlElement {
   readonly typeNamespace: string | undefined;
 }
 
-export type XmlReading =
-  | {
-      readonly kind: 'tree';
-      readonly root: XmlElement;
-      /** The first comment or processing instruction, in words; undefined when there is none. */
-      readonly oddity: string | undefined;
-    }
-  /** Why there is no tree, in short words for the log; `refused`: a document type declaration, or nesting over MAX_DEPTH. */
-  | { readonly kind: XmlError['kind']; readonly detail: string };
-
-/** Longer words for the log are cut: they may hold names that a client chose. */
-const MAX_DETAIL = 200;
-
 /**
  * Reads a whole document strictly. Never throws.
+ *
  * @param utf8 the document in UTF-8
+ * @returns `oddity`, the first comment or processing instruction, in words; without a tree `detail`, why, in words for
+ *   the log: `refused` is a document type declaration, or nesting over MAX_DEPTH
  */
-export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
+export function readTree(utf8: Buffer, readers?: TagReaders) {
   let root: XmlElement | undefined;
   const open: XmlElement[] = [];
   let nodes = 0;
@@ -426,16 +418,15 @@ export function readTree(utf8: Buffer, readers?: TagReaders): XmlReading {
     },
   };
   try {
-    const scanner = new XmlScanner(sink, { readers });
+    const scanner = new XmlScanner(sink, readers);
     scanner.write(utf8);
     scanner.end();
   } catch (error) {
     const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
-    return { kind, detail: message.slice(0, MAX_DETAIL) };
+    return { kind, detail: message };
   }
-  return root === undefined
-    ? { kind: 'malformed', detail: 'no root element' }
-    : { kind: 'tree', root, oddity };
+  if (root === undefined) return { kind: 'malformed' as const, detail: 'no root element' };
+  return { kind: 'tree' as const, root, oddity };
 }
 
 export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {

@@ -12,22 +12,19 @@ export interface SoapFaultContent {
   readonly message: string;
   /** The XMLA error code, an unsigned decimal; UNSPECIFIED_ERROR when absent. */
   readonly code?: string;
-  /** The URI of who raised the fault; no element when absent. */
-  readonly actor?: string;
 }
 
 /**
  * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error
  * Handling"). Any text may be given: it is escaped, and characters that XML 1.0 forbids become U+FFFD.
  */
-export function soapFault({ side, message, code, actor }: SoapFaultContent): Buffer {
+export function soapFault({ side, message, code }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
-  const faultActor = actor === undefined ? '' : `<faultactor>${escapeXml(actor)}</faultactor>`;
   const errorCode = escapeXml(code ?? UNSPECIFIED_ERROR);
   return Buffer.from(
     `<?xml version="1.0" encoding="UTF-8"?>\n` +
       `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}"><SOAP-ENV:Body><SOAP-ENV:Fault>` +
-      `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>${faultActor}` +
+      `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>` +
       `<detail><Error ErrorCode="${errorCode}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
       `</SOAP-ENV:Fault></SOAP-ENV:Body></SOAP-ENV:Envelope>`,
     'utf8',

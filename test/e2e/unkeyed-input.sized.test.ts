@@ -7,7 +7,7 @@ import {
   type EngineRequest,
   type Named,
 } from '../support/engine-request.ts';
-import type { Property, Restriction } from '../../src/xmla/request/xmla-request.ts';
+import type { Property, Restriction } from '../../src/xmla/request/read-request.ts';
 import { discover, execute, type ExecuteSpec } from '../support/envelopes.ts';
 import { IGNORED } from '../support/forwarded.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';

@@ -1,4 +1,4 @@
-import type { Parameter, Property, Restriction } from '../../src/xmla/request/xmla-request.ts';
+import type { Parameter, Property, Restriction } from '../../src/xmla/request/read-request.ts';
 
 const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 const XMLA = 'urn:schemas-microsoft-com:xml-analysis';

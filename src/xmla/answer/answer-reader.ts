@@ -30,29 +30,70 @@ export interface AnswerSession extends TextSession {
   readonly encoding: TextEncoding;
 }
 
-/** Whether an element that stands directly in the SOAP header is Session (XMLA 1.1, "Session"). */
-export function isSession(tag: TagReader): boolean {
-  return tag.local === 'Session' && tag.uri === XMLA;
-}
+/** Depths of the outer elements of an answer, and of their children. */
+export const ENVELOPE = 1;
+export const HEADER_OR_BODY = 2;
+export const CHILD = 3;
 
-/** What the first tag of it says, with that tag as the element; undefined when it names no session. */
-export function openSession(tag: TagReader): TextSession | undefined {
-  const attributes = tag.attributes();
-  const id = attributes.find(({ local, uri }) => local === 'SessionId' && uri === '');
-  if (id === undefined || id.value === '') return undefined;
-  return {
-    id: id.value,
-    value: { start: id.start, end: id.end },
-    element: { start: tag.start, end: tag.end },
-    plain: attributes.every((attribute) => attribute === id || attribute.uri === SOAP),
+/** Bytes after which no SOAP header is waited for, of an answer and of its text in UTF-8. */
+export const LONGEST_WAIT = 64 * 1024;
+
+/** Holds the outer elements against a SOAP 1.1 envelope: at most one header, then one body. Finds the session on the way. */
+export function envelopeFrame() {
+  const frame = {
+    inHeader: false,
+    /** The header is over, or there is none. */
+    headerRead: false,
+    bodySeen: false,
+    /** How many elements Session the header names (XMLA 1.1, "Session"). */
+    sessions: 0,
+    /** The one that is open, with its first tag as the element. */
+    opened: undefined as TextSession | undefined,
+    /** The last one that is over. */
+    session: undefined as TextSession | undefined,
+    /** Whether the envelope, its header or its body may begin so. */
+    fits({ local, uri }: TagReader, depth: number): boolean {
+      if (uri !== SOAP || frame.bodySeen) return false;
+      if (depth === ENVELOPE) return local === 'Envelope';
+      frame.inHeader = local === 'Header' && !frame.headerRead;
+      frame.bodySeen = local === 'Body';
+      frame.headerRead ||= frame.bodySeen;
+      return frame.inHeader || frame.bodySeen;
+    },
+    /** Whether an element that begins in the header is a session with an id. */
+    beginsSession(tag: TagReader): boolean {
+      if (tag.local !== 'Session' || tag.uri !== XMLA) return false;
+      frame.sessions += 1;
+      const attributes = tag.attributes();
+      const id = attributes.find(({ local, uri }) => local === 'SessionId' && uri === '');
+      if (id === undefined || id.value === '') return false;
+      frame.opened = {
+        id: id.value,
+        value: { start: id.start, end: id.end },
+        element: { start: tag.start, end: tag.end },
+        plain: attributes.every((attribute) => attribute === id || attribute.uri === SOAP),
+      };
+      return true;
+    },
+    /** An element at one of these depths ends; its last tag starts and ends there. */
+    close(depth: number, start: number, end: number): void {
+      const { opened } = frame;
+      if (depth === CHILD && opened !== undefined) {
+        const { element } = opened;
+        const isEmpty = start === element.start || start === element.end;
+        frame.opened = undefined;
+        frame.session = {
+          ...opened,
+          element: { start: element.start, end },
+          plain: opened.plain && isEmpty,
+        };
+      } else if (depth === HEADER_OR_BODY) {
+        frame.inHeader = false;
+        frame.headerRead = true;
+      }
+    },
   };
-}
-
-/** The whole of it, when its last tag starts and ends there. */
-export function closeSession(open: TextSession, start: number, end: number): TextSession {
-  const { element } = open;
-  const isEmpty = start === element.start || start === element.end;
-  return { ...open, element: { start: element.start, end }, plain: open.plain && isEmpty };
+  return frame;
 }
 
 /** Thrown by a sink to leave the scanner at once, so that the rest of a hostile chunk costs nothing. */
@@ -67,18 +108,9 @@ export class Refused extends Error {
 
 const NOTHING = Buffer.alloc(0);
 
-/**
- * Reads the bytes of an answer as XML: finds the encoding, decodes, scans.
- *
- * @param answer.headLimit bytes of the text in UTF-8 in which places can be told in those of the answer
- */
-export function answerReader(answer: {
-  readonly contentType: string | undefined;
-  readonly sink: XmlSink;
-  readonly headLimit: number;
-  readonly readers?: TagReaders | undefined;
-}) {
-  const scanner = new XmlScanner(answer.sink, { readers: answer.readers });
+/** Reads the bytes of an answer as XML: finds the encoding, decodes, scans. */
+export function answerReader(contentType: string | undefined, sink: XmlSink, readers?: TagReaders) {
+  const scanner = new XmlScanner(sink, readers);
   let decoder: TextDecoder | undefined;
   let encoding: TextEncoding = 'utf-8';
   /** What came before the encoding was known. */
@@ -92,7 +124,7 @@ export function answerReader(answer: {
     let bytes = chunk;
     if (decoder === undefined) {
       if (first.length > 0) bytes = Buffer.concat([first, chunk]);
-      const found = findEncoding(bytes, ended, answer.contentType);
+      const found = findEncoding(bytes, ended, contentType);
       if (found === 'unknown') return 'answer-encoding';
       // A copy: the bytes may be reused.
       first = found === 'more' ? Buffer.from(bytes) : NOTHING;
@@ -101,7 +133,7 @@ export function answerReader(answer: {
       decoder = textDecoder(encoding);
     }
     const text = decoder.toUtf8(bytes);
-    const missing = answer.headLimit - head.length;
+    const missing = LONGEST_WAIT - head.length;
     if (!isOffsetSame() && missing > 0) head = Buffer.concat([head, text.subarray(0, missing)]);
     // Nothing is proved by what may be thrown.
     return attempt(() => scanner.write(text)) ?? (decoder.broken ? 'answer-encoding' : undefined);
@@ -129,7 +161,7 @@ export function answerReader(answer: {
       if (refusal !== undefined) return refusal;
       return decoder?.pending === true ? 'not-well-formed' : attempt(() => scanner.end());
     },
-    /** The session as it stands in the bytes; for one that ends within the first `headLimit` bytes of the text. */
+    /** The session as it stands in the bytes; for one that ends within LONGEST_WAIT. */
     inBytes({ id, value, element, plain }: TextSession): AnswerSession {
       return { id, value: rangeInBytes(value), element: rangeInBytes(element), plain, encoding };
     },

@@ -9,9 +9,9 @@ import {
   withoutReferences,
 } from '../../xml/start-tag.ts';
 import { XSI } from '../../xml/xml-scanner.ts';
-import { SOAP, XMLA, XSD } from '../names.ts';
-import { answerReader, closeSession, isSession, openSession, Refused } from './answer-reader.ts';
-import type { AnswerSession, TextSession } from './answer-reader.ts';
+import { XMLA, XSD } from '../names.ts';
+import { answerReader, CHILD, ENVELOPE, envelopeFrame } from './answer-reader.ts';
+import { type AnswerSession, HEADER_OR_BODY, Refused } from './answer-reader.ts';
 
 /**
  * The most bytes that should be inspected in one turn of the event loop: a larger chunk is cut into slices, with a
@@ -52,7 +52,7 @@ export function inspectAnswer(answer: {
   readonly readers?: TagReaders | undefined;
 }) {
   const sink = answerShape(answer.method, answer.errorsAsData);
-  const reader = answerReader({ ...answer, sink, headLimit: HEAD_LIMIT });
+  const reader = answerReader(answer.contentType, sink, answer.readers);
 
   // No getter: see `textDecoder`.
   const inspector = {
@@ -124,10 +124,7 @@ function isPlainString({ uri, local, value }: TagAttribute): boolean {
 /** Real answers reach about 20 (levels of nested types in the inline schema). */
 const DEEPEST = 64;
 
-/** Depths of the elements that frame the data; the envelope is 1. */
-const ENVELOPE = 1;
-const HEADER_OR_BODY = 2;
-const RESPONSE = 3;
+/** Depths of the further elements that frame the data. */
 const RETURN = 4;
 const ROOT = 5;
 const PART = 6;
@@ -148,12 +145,9 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
   const run = textRun(errorsAsData);
   const errorDataset = errorsAsData.includes('error-dataset');
   let depth = 0;
-  /** the depth that must not be left before its one child was seen; index is the depth of the parent */
-  const hasChild = [false, false, false, false, false, false];
-  let inHeader = false;
-  let headerSeen = false;
-  let opened: TextSession | undefined;
-  let session: TextSession | undefined;
+  const frame = envelopeFrame();
+  /** the depth of the innermost element so far of those that have one child and no other */
+  let reached = ENVELOPE;
   let inSchema = false;
   let schemaSeen = false;
   let rootNamespace = '';
@@ -167,17 +161,11 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     const { local, uri } = tag;
     switch (depth) {
       case ENVELOPE:
-        return local === 'Envelope' && uri === SOAP;
       case HEADER_OR_BODY:
-        if (local === 'Header' && uri === SOAP && !headerSeen && !hasChild[ENVELOPE]) {
-          headerSeen = true;
-          inHeader = true;
-          return true;
-        }
-        return local === 'Body' && uri === SOAP && onlyChild();
-      case RESPONSE:
+        return frame.fits(tag, depth) && (!frame.bodySeen || onlyChild());
+      case CHILD:
         // What a header may hold besides a session is made for one request or one client.
-        if (inHeader) return beginsSession(tag);
+        if (frame.inHeader) return frame.beginsSession(tag) && frame.sessions === 1;
         return local === `${method}Response` && uri === XMLA && onlyChild();
       case RETURN:
         // The examples of XMLA 1.1 show it in both ways.
@@ -192,15 +180,9 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     }
   }
 
-  function beginsSession(tag: TagReader): boolean {
-    if (!isSession(tag) || session !== undefined) return false;
-    opened = openSession(tag);
-    return opened !== undefined;
-  }
-
   function onlyChild(): boolean {
-    const first = hasChild[depth - 1] === false;
-    hasChild[depth - 1] = true;
+    const first = reached < depth;
+    reached = depth;
     return first;
   }
 
@@ -221,15 +203,12 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
   }
 
   function closeFrame(start: number, end: number): void {
-    if (opened !== undefined) {
-      session = closeSession(opened, start, end);
-      opened = undefined;
-    } else if (depth === PART) inSchema = false;
+    if (depth === PART) inSchema = false;
     else if (depth === ROOT) {
       // A server that breaks off can still close its tags: some of the three parts are not a dataset.
       if (nextPart !== 0 && nextPart !== MDDATASET_PARTS.length) refuse('answer-shape');
-    } else if (depth === HEADER_OR_BODY && inHeader) inHeader = false;
-    else if (!hasChild[depth]) refuse('answer-shape');
+    } else if (!frame.inHeader && reached === depth) refuse('answer-shape');
+    if (depth <= CHILD) frame.close(depth, start, end);
   }
 
   return {
@@ -242,14 +221,15 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
       if (ERROR_ELEMENTS.has(tag.local) && !(inSchema && tag.uri === XSD)) refuse('fault');
       if (errorDataset && !inSchema && tag.attributes().some(isPlainString)) refuse('error-cell');
       if (depth > PART) return;
-      if (!hasChild[ENVELOPE] && tag.start > HEAD_LIMIT) refuse('answer-shape');
+      if (!frame.bodySeen && tag.start > HEAD_LIMIT) refuse('answer-shape');
       if (fits(tag)) return;
+      const { inHeader, opened } = frame;
       const isSecond = inHeader && (opened !== undefined || tag.local === 'Session');
       refuse(isSecond ? 'session-in-answer' : 'answer-shape');
     },
     text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
       // A session with content is not plain, which is all that is asked of it.
-      if (inSchema || opened !== undefined) return;
+      if (inSchema || frame.opened !== undefined) return;
       const isLeaf = leaf && depth >= PART;
       if (closes && isLeaf && !escaped && run.empty() && !run.mayTellError(bytes, from, to)) return;
       if (!isLeaf && isBlank(bytes, from, to)) return;
@@ -271,7 +251,7 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     // SOAP 1.1 section 3 forbids it.
     doctype: () => refuse('answer-shape'),
     /** The session of the SOAP header, when that was read and has one. */
-    session: () => session,
+    session: () => frame.session,
   };
 }
 

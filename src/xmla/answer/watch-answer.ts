@@ -1,19 +1,11 @@
 import { isBlank } from '../../xml/start-tag.ts';
 import type { TagReader } from '../../xml/start-tag.ts';
 import { SOAP } from '../names.ts';
-import { answerReader, closeSession, isSession, openSession, Refused } from './answer-reader.ts';
-import type { AnswerSession, TextSession } from './answer-reader.ts';
+import { answerReader, CHILD, envelopeFrame, LONGEST_WAIT, Refused } from './answer-reader.ts';
+import type { AnswerSession } from './answer-reader.ts';
 import { inspectAnswer } from './inspect-answer.ts';
 
 export type WatchedAnswer = ReturnType<typeof watchAnswer>;
-
-/** Bytes after which no SOAP header is waited for, of the answer and of its text in UTF-8. */
-export const LONGEST_WAIT = 64 * 1024;
-
-/** Depths of the elements: the envelope is 1. */
-const ENVELOPE = 1;
-const HEADER_OR_BODY = 2;
-const CHILD = 3;
 
 /** Leaves the scanner, when nothing more is to be learnt. Made once: it stands at no place. */
 const STOP = new Refused('answer-shape');
@@ -33,57 +25,40 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
   /** true when the rest cannot tell anything, and is not read */
   let done = false;
   let depth = 0;
-  let inHeader = false;
-  let bodySeen = false;
   let faults = 0;
-  let opened: TextSession | undefined;
-  let sessions = 0;
-  let found: TextSession | undefined;
-
-  function finishHeader(): void {
-    if (watched.headerRead) return;
-    watched.headerRead = true;
-    if (sessions === 1 && found !== undefined && found.element.end <= LONGEST_WAIT)
-      watched.session = reader.inBytes(found);
-  }
+  const frame = envelopeFrame();
 
   function open(tag: TagReader): void {
-    const { local, uri } = tag;
     depth += 1;
-    if (depth === ENVELOPE && (local !== 'Envelope' || uri !== SOAP)) stop();
-    if (depth === HEADER_OR_BODY) {
-      inHeader = local === 'Header' && !watched.headerRead;
-      if (uri !== SOAP || bodySeen || !(inHeader || local === 'Body')) stop();
-      bodySeen = !inHeader;
-      if (bodySeen) finishHeader();
-    }
+    if (depth < CHILD && !frame.fits(tag, depth)) stop();
     if (depth !== CHILD) return;
-    if (!inHeader) {
+    if (frame.inHeader) frame.beginsSession(tag);
+    else {
       faults += 1;
-      if (faults > 1 || local !== 'Fault' || uri !== SOAP) stop();
-    } else if (isSession(tag)) {
-      sessions += 1;
-      opened = openSession(tag);
+      if (faults > 1 || tag.local !== 'Fault' || tag.uri !== SOAP) stop();
     }
   }
 
   function close(start: number, end: number): void {
-    if (depth === CHILD && opened !== undefined) {
-      found = closeSession(opened, start, end);
-      opened = undefined;
-    } else if (depth === HEADER_OR_BODY && inHeader) {
-      inHeader = false;
-      finishHeader();
-    }
+    if (depth <= CHILD) frame.close(depth, start, end);
     depth -= 1;
   }
 
   function text(bytes: Buffer, from: number, to: number): void {
-    if (depth < CHILD && !inHeader && !isBlank(bytes, from, to)) stop();
+    if (depth < CHILD && !frame.inHeader && !isBlank(bytes, from, to)) stop();
   }
 
-  const sink = { open, text, close, doctype: stop };
-  const reader = answerReader({ ...answer, sink, headLimit: LONGEST_WAIT });
+  const reader = answerReader(answer.contentType, { open, text, close, doctype: stop });
+
+  /** Nothing that was seen so far is believed unless the header was over. */
+  function readHeader(): void {
+    if (watched.headerRead) return;
+    const { headerRead, sessions, session } = frame;
+    const isOne = headerRead && sessions === 1 && session !== undefined;
+    if (isOne && session.element.end <= LONGEST_WAIT) watched.session = reader.inBytes(session);
+    done ||= !headerRead && size > LONGEST_WAIT;
+    watched.headerRead = headerRead || done;
+  }
 
   // No getter: see `textDecoder`.
   const watched = {
@@ -91,14 +66,14 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
     write(chunk: Uint8Array): void {
       if (done) return;
       size += chunk.length;
-      // Nothing that was seen so far is believed unless the header was over.
-      done = reader.write(chunk) !== undefined || (!watched.headerRead && size > LONGEST_WAIT);
-      watched.headerRead ||= done;
+      done = reader.write(chunk) !== undefined;
+      readHeader();
     },
     /** After the last byte of a body that came whole. Never throws. */
     end(): void {
       if (watched.faultOnly !== undefined) return;
       done ||= reader.end() !== undefined;
+      readHeader();
       watched.faultOnly = !done && faults === 1;
       watched.headerRead = true;
     },

@@ -15,6 +15,14 @@ export const MDX = {
   blockComment: 0x87,
   otherMark: 0x88,
   unterminated: 0x89,
+  exclamation: 0x21,
+  dollar: 0x24,
+  opening: 0x28,
+  closing: 0x29,
+  comma: 0x2c,
+  point: 0x2e,
+  semicolon: 0x3b,
+  closingBracket: 0x5d,
 } as const;
 
 /**
@@ -73,18 +81,22 @@ export function mdxTokens(text: string): MdxTokens {
         break;
       case MDX.number:
         // Most points stand between names, and a look is cheaper than a pattern.
-        if (code !== POINT || isDigit(text, position + 1)) end = matchEnd(NUMBER, text, position);
+        if (code !== MDX.point || KINDS[text.charCodeAt(position + 1)] === MDX.number) {
+          end = matchEnd(NUMBER, text, position);
+        }
         break;
       case MDX.bracketed:
-        end = enclosedEnd(text, position, CLOSING_BRACKET);
+        end = enclosedEnd(text, position, MDX.closingBracket);
         break;
       case MDX.singleQuoted:
       case MDX.doubleQuoted:
         end = enclosedEnd(text, position, code);
         break;
       case MDX.lineComment:
-        if (text.charCodeAt(position + 1) === code) end = lineEnd(text, position);
-        else if (text.startsWith('/*', position)) {
+        if (text.charCodeAt(position + 1) === code) {
+          const close = text.indexOf('\n', position);
+          end = close === -1 ? length : close;
+        } else if (text.startsWith('/*', position)) {
           kind = MDX.blockComment;
           const close = text.indexOf('*/', position + 2);
           end = close === -1 ? NEVER : close + 2;
@@ -119,9 +131,6 @@ export function unquoted(quoted: string): string {
   return quoted.slice(1, -1).replaceAll(quote + quote, quote);
 }
 
-const POINT = 0x2e;
-const CLOSING_BRACKET = 0x5d;
-
 function kindOf(first: string): number {
   if (first === '[') return MDX.bracketed;
   if (first === "'") return MDX.singleQuoted;
@@ -132,20 +141,10 @@ function kindOf(first: string): number {
   return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
-function isDigit(text: string, position: number): boolean {
-  const code = text.charCodeAt(position);
-  return code >= 0x30 && code <= 0x39;
-}
-
 /** Where a match that begins here ends; the place itself without one. */
 function matchEnd(pattern: RegExp, text: string, position: number): number {
   pattern.lastIndex = position;
   return pattern.test(text) ? pattern.lastIndex : position;
-}
-
-function lineEnd(text: string, position: number): number {
-  const end = text.indexOf('\n', position);
-  return end === -1 ? text.length : end;
 }
 
 /** A closing character that is written twice stands for itself. Not by indexOf: most of them are near. */

@@ -32,53 +32,36 @@ const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
 /** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
 type Where = 'anywhere' | 'called' | 'member';
 
-const ofWords = (
-  fact: Fact,
-  where: Where,
-  words: string,
-): [string, { fact: Fact; where: Where }][] =>
-  words.split(' ').map((word) => [word, { fact, where }]);
-
 /**
  * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
  * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
  * calls a function for `[Now]()`.
  */
-const WORDS: ReadonlyMap<string, { readonly fact: Fact; readonly where: Where }> = new Map([
-  ...ofWords('volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'),
-  ...ofWords('volatile', 'anywhere', 'currentdatemember currentdatememberexact currentdatestring'),
-  ...ofWords('volatile', 'anywhere', 'parameter paramref'),
-  ...ofWords('volatile', 'called', 'date time'),
-  ...ofWords('mining', 'anywhere', 'prediction flattened into'),
-  ...ofWords('mining', 'member', 'content cases sample_cases dimension_content pmml'),
-]);
+const RULES: readonly [Fact, Where, names: string][] = [
+  ['volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'],
+  ['volatile', 'anywhere', 'currentdatemember currentdatememberexact currentdatestring'],
+  ['volatile', 'anywhere', 'parameter paramref'],
+  ['volatile', 'called', 'date time'],
+  ['mining', 'anywhere', 'prediction flattened into'],
+  ['mining', 'member', 'content cases sample_cases dimension_content pmml'],
+];
+const WORDS = new Map(
+  RULES.flatMap(([fact, where, names]) =>
+    names.split(' ').map((name) => [name, { fact, where }] as const),
+  ),
+);
 
 /** Predict, PredictProbability, PredictTimeSeries …: all that begin so are volatile. */
 const PREDICT = 'predict';
 
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
-const READS_TEXT: ReadonlySet<string> = new Set([
-  'strtovalue',
-  'strtoset',
-  'strtomember',
-  'strtotuple',
-]);
+const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
 
 /** Strings within strings; each further level doubles its quotes, so that no client writes this many. */
 const MAX_NESTING = 8;
 
 /** Line ends that this tokenizer does not know and another may: they would end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
-
-/** Marks. */
-const EXCLAMATION = 0x21;
-const DOLLAR = 0x24;
-const OPENING = 0x28;
-const CLOSING = 0x29;
-const COMMA = 0x2c;
-const POINT = 0x2e;
-const SEMICOLON = 0x3b;
-const CLOSING_BRACKET = 0x5d;
 
 /**
  * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
@@ -145,8 +128,8 @@ function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fa
   const hasLineEnd = text.includes('\n');
   for (const index of seen) {
     const kind = kinds[index];
-    if (kind === SEMICOLON) facts.add('semicolon');
-    else if (kind === CLOSING_BRACKET || kind === MDX.unterminated) facts.add('unclear');
+    if (kind === MDX.semicolon) facts.add('semicolon');
+    else if (kind === MDX.closingBracket || kind === MDX.unterminated) facts.add('unclear');
     else if (hasLineEnd && kind === MDX.bracketed) {
       if (textAt(tokens, index).includes('\n')) facts.add('unclear');
     } else if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
@@ -182,22 +165,22 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
   for (let at = 0; at < seen.length; at += 1) {
     before = kind;
     kind = kindAt(at);
-    if (kind === EXCLAMATION) facts.add('volatile');
+    if (kind === MDX.exclamation) facts.add('volatile');
     const isWord = kind === MDX.word;
     if (!isWord && kind !== MDX.bracketed) continue;
-    const isCalled = kindAt(at + 1) === OPENING;
+    const isCalled = kindAt(at + 1) === MDX.opening;
     // A name in brackets is one of a function only where it is called.
     if (!isWord && !isCalled && !hasDollar) continue;
     const text = textAt(tokens, seen[at] ?? 0);
     if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
     for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
-      if (before === DOLLAR && name.startsWith('system')) facts.add('systemRowset');
+      if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
       const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, before === POINT, isCalled))
+      if (rule !== undefined && counts(rule.where, before === MDX.point, isCalled))
         facts.add(rule.fact);
       if (name.startsWith(PREDICT)) facts.add('volatile');
-      if (isCalled && READS_TEXT.has(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
+      if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
         facts.add('volatile');
       }
     }
@@ -212,7 +195,7 @@ function counts(where: Where, isMember: boolean, isCalled: boolean): boolean {
 function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
   if (first === undefined) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
-  return second === undefined || second === CLOSING || second === COMMA;
+  return second === undefined || second === MDX.closing || second === MDX.comma;
 }
 
 /** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */
@@ -222,9 +205,6 @@ function readings(word: string): readonly string[] {
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }
 
-/** Without the carriage return, which is gone before. */
-const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
-
 /**
  * The statement as it stands in the key: without carriage returns (Mondrian drops them all, other engines take
  * them for white space) and without outer white space, which is exactly space, tab, LF, CR and FF. Two
@@ -232,9 +212,5 @@ const OUTER_SPACE: ReadonlySet<string> = new Set([' ', '\t', '\n', '\f']);
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');
-  let start = 0;
-  let end = text.length;
-  while (start < end && OUTER_SPACE.has(text.charAt(start))) start += 1;
-  while (end > start && OUTER_SPACE.has(text.charAt(end - 1))) end -= 1;
-  return text.slice(start, end);
+  return /[^ \t\n\f](?:[^]*[^ \t\n\f])?/.exec(text)?.[0] ?? '';
 }

@@ -6,18 +6,19 @@ import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
+
+type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 
 /** What is asked of a statement more than once, so that it is read only once. */
-export interface StatementReading {
-  /** Undefined where there is no statement to be read, and for one longer than MAX_STATEMENT. */
-  readonly tokens: MdxTokens | undefined;
-  /** Why the answer to what is executed may not be cached; undefined when it may, and for a Discover. */
-  readonly bypass: BypassReason | undefined;
-}
+type StatementReading = ReturnType<typeof readStatement>;
 
-/** Reads the statement of a request. */
-export function readStatement(request: XmlaRequest): StatementReading {
+/**
+ * Reads the statement of a request.
+ * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
+ *   what is executed may not be cached, undefined when it may
+ */
+export function readStatement(request: XmlaRequest) {
   if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
   const { statement } = request;
   const tokens = statement.length > MAX_STATEMENT ? undefined : mdxTokens(statement);
@@ -36,7 +37,7 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
  */
 export function classify(
   request: XmlaRequest,
-  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
+  engine: ReadsDiscovers,
   statement: StatementReading = readStatement(request),
 ): BypassReason | undefined {
   if (request.security) return 'security';
@@ -48,10 +49,7 @@ export function classify(
   return mayDiscover(request, engine) ? undefined : 'discover-type';
 }
 
-function mayDiscover(
-  request: DiscoverRequest,
-  engine: Pick<EngineTraits, 'forwardedDiscovers'>,
-): boolean {
+function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
   const { requestType } = request;
   if (engine.forwardedDiscovers.includes(requestType)) return false;
   if (requestType === 'DISCOVER_PROPERTIES') return asksForHarmlessProperties(request);
@@ -212,8 +210,6 @@ function readingsOf(
   return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
 }
 
-const SEMICOLON = 0x3b;
-
 /** Looks at the first words of each statement of the text. */
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
@@ -231,7 +227,7 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
     if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
     if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
-    if (kind === SEMICOLON) judge();
+    if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
     else if (isPlain) break;
   }

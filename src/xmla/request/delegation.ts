@@ -39,12 +39,11 @@ export function asksForOtherIdentity(question: {
   if (body.byteLength === 0) return false;
   const decoded = decodeText(body, contentType);
   // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
-  const isSure = decoded.ok && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
+  const isSure = decoded !== undefined && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
   if (!isSure || decoded.utf8.includes(0)) {
     if (hidesLetters(body, contentType)) return true;
     return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;
   }
-
   const text = decoded.utf8.toString();
   // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
   if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;

@@ -4,7 +4,7 @@ import { foldName } from '../names.ts';
 import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import type { DiscoverRequest, XmlaRequest } from './xmla-request.ts';
+import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 /** What the answers to a Discover of one type hold. */
 interface DiscoverType {
@@ -14,86 +14,61 @@ interface DiscoverType {
   readonly cube?: 'each' | 'none';
 }
 
-const ENGINE: DiscoverType = { catalog: 'none', cube: 'none' };
-const CATALOG: DiscoverType = { catalog: 'CATALOG_NAME', cube: 'none' };
-const TABLE: DiscoverType = { catalog: 'TABLE_CATALOG' };
-const CUBE: DiscoverType = { catalog: 'CATALOG_NAME', cube: 'each' };
+const TYPES: readonly [DiscoverType, requestTypes: string][] = [
+  [
+    { catalog: 'none', cube: 'none' },
+    'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS DBSCHEMA_PROVIDER_TYPES',
+  ],
+  [{ cube: 'none' }, 'DISCOVER_DATASOURCES DISCOVER_PROPERTIES MDSCHEMA_FUNCTIONS'],
+  // The last are the databases that a catalog is filled from.
+  [
+    { catalog: 'CATALOG_NAME', cube: 'none' },
+    'DBSCHEMA_CATALOGS DBSCHEMA_SCHEMATA MDSCHEMA_INPUT_DATASOURCES',
+  ],
+  [{ catalog: 'TABLE_CATALOG' }, 'DBSCHEMA_TABLES DBSCHEMA_COLUMNS'],
+  [
+    { catalog: 'CATALOG_NAME', cube: 'each' },
+    'MDSCHEMA_CUBES MDSCHEMA_DIMENSIONS MDSCHEMA_HIERARCHIES MDSCHEMA_LEVELS MDSCHEMA_MEASURES MDSCHEMA_MEASUREGROUPS MDSCHEMA_MEASUREGROUP_DIMENSIONS MDSCHEMA_MEMBERS MDSCHEMA_PROPERTIES MDSCHEMA_SETS MDSCHEMA_KPIS MDSCHEMA_ACTIONS',
+  ],
+];
 
 /**
  * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). All others are
  * passed through: what they tell is momentary (sessions, connections, locks, memory, traces) or unknown.
  */
-export const DISCOVER_TYPES: ReadonlyMap<string, DiscoverType> = new Map([
-  ['DISCOVER_LITERALS', ENGINE],
-  ['DISCOVER_KEYWORDS', ENGINE],
-  ['DISCOVER_ENUMERATORS', ENGINE],
-  ['DISCOVER_SCHEMA_ROWSETS', ENGINE],
-  ['DISCOVER_DATASOURCES', { cube: 'none' }],
-  ['DISCOVER_PROPERTIES', { cube: 'none' }],
-  ['DBSCHEMA_CATALOGS', CATALOG],
-  ['DBSCHEMA_SCHEMATA', CATALOG],
-  ['DBSCHEMA_TABLES', TABLE],
-  ['DBSCHEMA_COLUMNS', TABLE],
-  ['DBSCHEMA_PROVIDER_TYPES', ENGINE],
-  ['MDSCHEMA_CUBES', CUBE],
-  ['MDSCHEMA_DIMENSIONS', CUBE],
-  ['MDSCHEMA_HIERARCHIES', CUBE],
-  ['MDSCHEMA_LEVELS', CUBE],
-  ['MDSCHEMA_MEASURES', CUBE],
-  ['MDSCHEMA_MEASUREGROUPS', CUBE],
-  ['MDSCHEMA_MEASUREGROUP_DIMENSIONS', CUBE],
-  ['MDSCHEMA_MEMBERS', CUBE],
-  ['MDSCHEMA_PROPERTIES', CUBE],
-  ['MDSCHEMA_SETS', CUBE],
-  ['MDSCHEMA_KPIS', CUBE],
-  ['MDSCHEMA_ACTIONS', CUBE],
-  ['MDSCHEMA_FUNCTIONS', { cube: 'none' }],
-  // The databases that a catalog is filled from.
-  ['MDSCHEMA_INPUT_DATASOURCES', CATALOG],
-]);
+export const DISCOVER_TYPES = new Map(
+  TYPES.flatMap(([type, names]) => names.split(' ').map((name) => [name, type] as const)),
+);
 
 /** Why some names are left out, under which nothing may be kept; undefined where none is. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
 
-/** Which catalogs an answer may come from, for the purge. Naming too many is safe. */
-export interface NamedCatalogs {
-  /** As spelt, each once, in the order of the request; without empty and too long ones. */
-  readonly catalogs: readonly string[];
-  /** True when the answer may speak of catalogs that the request does not name. */
-  readonly spansCatalogs: boolean;
-  /**
-   * True when a statement names the catalog of a cube by itself, as in `FROM [catalog].[cube]`: then neither a
-   * project that the engine is told of nor the catalog of its session says where the data come from.
-   */
-  readonly qualified: boolean;
-  readonly excess: Excess;
-}
-
-/** Which cubes an answer may hold data of. Naming too many is safe. */
-export interface NamedCubes {
-  /** As spelt, without brackets, each once, in the order of the request; without empty and too long ones. */
-  readonly cubes: readonly string[];
-  /** False when the answer may hold data of cubes that are not named. */
-  readonly certain: boolean;
-  readonly excess: Excess;
-}
+/** See {@link namedCubes}. */
+export type NamedCubes = ReturnType<typeof namedCubes>;
 
 /** The most catalogs, and cubes, that a request may name: each is folded, and each catalog is an epoch to be read. */
 const MOST_NAMES = 16;
 
 /**
+ * Which catalogs an answer may come from, for the purge; naming too many is safe.
+ *
  * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
  * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
  * the engine chooses one that the request does not name (Mondrian: its first). SSAS lets a statement name the
  * catalog of a cube, so each part of a qualified name behind a FROM may be one. A Discover spans catalogs
  * unless it carries the one restriction that every engine reads as a single catalog; Catalog as a property
  * narrows it on some engines only.
+ *
  * @param sources those of its statement, where they have been read already
+ * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones;
+ *   `spansCatalogs` when the answer may speak of others; `qualified` when a statement names the catalog of a cube by
+ *   itself, as in `FROM [catalog].[cube]`: then neither a project that the engine is told of nor the catalog of its session
+ *   says where the data come from
  */
 export function namedCatalogs(
   request: XmlaRequest,
   sources: Readonly<StatementSources> = sourcesOf(request),
-): NamedCatalogs {
+) {
   const inProperties = propertiesOf(request, 'catalog');
   if (request.method === 'Discover') {
     const restricted = restrictedTo(request, /catalog(?:_name)?$/);
@@ -111,15 +86,17 @@ export function namedCatalogs(
 }
 
 /**
- * Collects the cubes of a request: for an Execute the names behind every FROM, in subselects and quoted
+ * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in subselects and quoted
  * formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube of the engine
  * takes from other cubes (virtual and linked ones, perspectives) is not seen here.
+ *
  * @param sources those of its statement, where they have been read already
+ * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
  */
 export function namedCubes(
   request: XmlaRequest,
   sources: Readonly<StatementSources> = sourcesOf(request),
-): NamedCubes {
+) {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
     const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
@@ -297,10 +274,8 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
-const POINT = 0x2e;
-
 function isDot(tokens: MdxTokens, index: number): boolean {
-  return tokens.kinds[index] === POINT;
+  return tokens.kinds[index] === MDX.point;
 }
 
 /** The name that a token spells; undefined when it is none, or engines may see another. */

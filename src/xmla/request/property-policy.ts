@@ -1,6 +1,6 @@
 import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../names.ts';
-import type { Property } from './xmla-request.ts';
+import type { Property } from './read-request.ts';
 
 /**
  * Their values are new for every request or process of a client, and without effect on the answer: not in the key.

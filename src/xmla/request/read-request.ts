@@ -5,18 +5,83 @@ import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
 import { isElement, readTree, XSI } from '../../xml/xml-scanner.ts';
 import type { XmlElement } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
-import { isSessionId, lettersOf, sessionIdsInBytes, sessionIdsInUnread } from './session-ids.ts';
-import type { SessionIds } from './session-ids.ts';
-import type {
-  DiscoverRequest,
-  ExecuteRequest,
-  HeaderBlock,
-  Parameter,
-  Property,
-  Restriction,
-  SessionHeader,
-  XmlaRequest,
-} from './xmla-request.ts';
+import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
+
+/** The value of an element `Session`, `BeginSession` or `EndSession` in the SOAP header. */
+export type SessionHeader =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'begin' }
+  /** `understand` holds the attributes that say who must heed it: Mondrian takes no notice without them. */
+  | { readonly kind: 'in'; readonly id: string; readonly understand: string }
+  | { readonly kind: 'end'; readonly id: string };
+
+/** A SOAP header block that can shape the answer: Version, NamespaceCompatibility, ProtocolCapabilities. */
+export interface HeaderBlock {
+  readonly uri: string;
+  readonly local: string;
+  /** Sorted by name; namespace declarations left out. */
+  readonly attributes: readonly (readonly [name: string, value: string])[];
+  /** The texts of its children `Capability`, or its own text as the only item. */
+  readonly content: readonly string[];
+}
+
+/**
+ * One restriction. `form` keeps how several values were spelt, because engines read the two differently:
+ * `plain` is one element for each value, `value` is `<X><Value>a</Value><Value>b</Value></X>`.
+ */
+export interface Restriction {
+  readonly name: string;
+  readonly form: 'plain' | 'value';
+  readonly values: readonly string[];
+}
+
+export interface Property {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** One parameter of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
+export interface Parameter {
+  readonly name: string;
+  readonly type: string;
+  readonly value: string;
+}
+
+interface XmlaRequestBase {
+  readonly session: SessionHeader;
+  /** Every session id that stands anywhere in the envelope, each once. */
+  readonly sessionIds: readonly string[];
+  /** True when it asks for a session token (SSAS), which is made for one session. */
+  readonly sessionToken: boolean;
+  /** In the order of the document. */
+  readonly headers: readonly HeaderBlock[];
+  /** True when a WS-Security element stands in the SOAP header. */
+  readonly security: boolean;
+  /** In the order of the document; names as spelt; a name may stand twice. */
+  readonly properties: readonly Property[];
+  /**
+   * The first thing that the known shape does not name (an element, an attribute, a processing instruction,
+   * text where none belongs, a second occurrence), in words for the log; undefined when there is none.
+   */
+  readonly unexpected: string | undefined;
+}
+
+export interface DiscoverRequest extends XmlaRequestBase {
+  readonly method: 'Discover';
+  readonly requestType: string;
+  readonly restrictions: readonly Restriction[];
+}
+
+export interface ExecuteRequest extends XmlaRequestBase {
+  readonly method: 'Execute';
+  /** Local names of the children of Command, in order: `['Statement']` for a statement. */
+  readonly commands: readonly string[];
+  /** The text of the statement after XML decoding, untouched otherwise; '' when there is none. */
+  readonly statement: string;
+  readonly parameters: readonly Parameter[];
+}
+
+export type XmlaRequest = DiscoverRequest | ExecuteRequest;
 
 /**
  * What became of a request body. `detail` and `unexpected` are short words for the log; they may hold names
@@ -31,17 +96,12 @@ export type RequestReading =
       readonly declared: boolean;
     }
   /** Passed through as it is and never answered from the cache. */
-  | {
-      readonly kind: 'not-understood';
-      readonly reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request';
-      readonly detail: string;
-      /** `unknown` for a long request: `sessionIdsInLong` looks for them. */
-      readonly sessionIds: SessionIds;
-    }
+  | ReturnType<typeof notUnderstood>
   /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
   | { readonly kind: 'refused'; readonly detail: string };
 
-type NotUnderstood = Extract<RequestReading, { readonly kind: 'not-understood' }>;
+/** Words for the log are cut: they may hold names that a client chose. */
+const MAX_DETAIL = 160;
 
 /** Longer bodies would hold the event loop up for more than a moment (bytes). No client's query is so long. */
 const MAX_BODY = 1024 * 1024;
@@ -60,45 +120,47 @@ export function readRequest(
   contentType: string | undefined,
   readers?: TagReaders,
 ): RequestReading {
-  if (body.byteLength > MAX_BODY) {
-    return unlessDtd(body, notUnderstood('long-request', 'a long body', 'unknown'));
-  }
+  if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
-  if (!decoded.ok) {
-    const detail = 'an unknown or contradictory text encoding';
-    const sessionIds = sessionIdsInBytes(body, contentType);
-    return unlessDtd(body, notUnderstood('encoding', detail, sessionIds));
+  const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
+  if (decoded === undefined) {
+    return unread(body, 'encoding', 'an unknown or contradictory text encoding', sessionIds());
   }
   const tree = readTree(decoded.utf8, readers);
   if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);
   const { kind, detail } = tree;
   if (kind === 'refused') return { kind, detail };
-  const reason = kind === 'malformed' ? kind : 'unknown-shape';
-  const sessionIds = sessionIdsInUnread(body, contentType, decoded);
-  return unlessDtd(body, notUnderstood(reason, detail, sessionIds));
+  return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
 
 /**
  * A body that could not be read may hold a declaration that must not reach an engine: the reader stops at the first
  * thing that is wrong, an engine's may go on.
  */
-function unlessDtd(body: Uint8Array, reading: NotUnderstood): RequestReading {
+function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>): RequestReading {
+  const reading = notUnderstood(...why);
   if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
   return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` };
 }
 
+/** @param sessionIds `unknown` for a long request: `sessionIdsInLong` looks for them */
 function notUnderstood(
-  reason: NotUnderstood['reason'],
+  reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request',
   detail: string,
   sessionIds: SessionIds,
-): NotUnderstood {
-  return { kind: 'not-understood', reason, detail, sessionIds };
+) {
+  return {
+    kind: 'not-understood',
+    reason,
+    detail: detail.slice(0, MAX_DETAIL),
+    sessionIds,
+  } as const;
 }
 
 function readEnvelope(
   root: XmlElement,
   oddity: string | undefined,
-  { utf8, encoding, declared }: Extract<DecodedText, { readonly ok: true }>,
+  { utf8, encoding, declared }: DecodedText,
 ): RequestReading {
   const sessionIds = [...sessionIdsIn(root)];
   // An engine that goes by another of charset, declaration and bytes takes ISO-8859-1 for UTF-8.
@@ -107,7 +169,7 @@ function readEnvelope(
   }
   const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
   if (!isElement(root, SOAP, 'Envelope')) {
-    return unknownShape(`the root ${shown(root.local)} is no SOAP 1.1 Envelope`);
+    return unknownShape(`the root ${root.local} is no SOAP 1.1 Envelope`);
   }
   const [body, secondBody] = root.children.filter((child) => isElement(child, SOAP, 'Body'));
   if (body === undefined || secondBody !== undefined) {
@@ -130,7 +192,7 @@ function readEnvelope(
   reader.attributes(body, ENCODING_STYLE);
   reader.blank(body);
   const read = reader.method(method);
-  if (read === undefined) return unknownShape(`${shown(method.local)} is no method of XMLA`);
+  if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
   const request = { ...read, ...header, sessionIds, unexpected: reader.oddity };
   return { kind: 'understood', request, encoding, declared };
 }
@@ -166,13 +228,6 @@ function compatibilityTextMisplaced(
     return element.children.reduce((sum, child) => sum + tagsIn(child), own);
   };
   return encoding !== 'utf-8' || occurrences !== tagsIn(root);
-}
-
-const MAX_NAME = 64;
-
-/** A name as the log may show it: bounded, because the client chose it. */
-function shown(name: string): string {
-  return name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name;
 }
 
 /** The namespaces of Analysis Services ([MS-SSAS] §2.2.3), in which header blocks stand. */
@@ -219,9 +274,6 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
-/** What the Body says; the rest of a request stands elsewhere in the envelope. */
-type Said<T> = Omit<T, Exclude<keyof XmlaRequest, 'method' | 'properties'>>;
-
 /** Reads the parts of an envelope, of which any may be missing, and notes what the known shape does not name. */
 class EnvelopeReader {
   /**
@@ -231,11 +283,11 @@ class EnvelopeReader {
   oddity: string | undefined;
 
   constructor(oddity: string | undefined) {
-    this.oddity = oddity;
+    this.oddity = oddity?.slice(0, MAX_DETAIL);
   }
 
   #note(oddity: string): false {
-    this.oddity ??= oddity;
+    this.oddity ??= oddity.slice(0, MAX_DETAIL);
     return false;
   }
 
@@ -243,19 +295,18 @@ class EnvelopeReader {
     for (const attribute of element.attributes) {
       const name = nameOf(attribute);
       if (known.has(name) || known.has(`${name}=${attribute.value}`)) continue;
-      this.#note(`attribute ${shown(attribute.local)} of ${shown(element.local)}`);
+      this.#note(`attribute ${attribute.local} of ${element.local}`);
     }
   }
 
   /** White space may stand between elements, and no other text. */
   blank({ text, local, hasCData }: XmlElement): void {
-    if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${shown(local)}`);
+    if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${local}`);
   }
 
   #children(element: XmlElement, isKnown: (child: XmlElement) => boolean): readonly XmlElement[] {
     return element.children.filter(
-      (child) =>
-        isKnown(child) || this.#note(`element ${shown(child.local)} in ${shown(element.local)}`),
+      (child) => isKnown(child) || this.#note(`element ${child.local} in ${element.local}`),
     );
   }
 
@@ -283,14 +334,12 @@ class EnvelopeReader {
     let reached = -1;
     for (const { local } of found) {
       const place = locals.indexOf(local);
-      if (place <= reached)
-        this.#note(`${shown(local)} out of its place in ${shown(element.local)}`);
+      if (place <= reached) this.#note(`${local} out of its place in ${element.local}`);
       reached = place;
     }
     return names.map((name, at) => {
       const child = found.find(({ local }) => local === locals[at]);
-      if (child === undefined && name === locals[at])
-        this.#note(`no ${name} in ${shown(element.local)}`);
+      if (child === undefined && name === locals[at]) this.#note(`no ${name} in ${element.local}`);
       return child;
     });
   }
@@ -362,7 +411,7 @@ class EnvelopeReader {
   }
 
   /** The order of the schema (XMLA 1.1, "Discover" and "Execute"), which all known clients keep. */
-  method(method: XmlElement): Said<DiscoverRequest> | Said<ExecuteRequest> | undefined {
+  method(method: XmlElement) {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
       const [type, restrictions, properties] = this.sequence(method, XMLA, [
@@ -371,7 +420,7 @@ class EnvelopeReader {
         'Properties',
       ]);
       return {
-        method: 'Discover',
+        method: 'Discover' as const,
         requestType: this.#text(type),
         restrictions: this.#list(restrictions, 'RestrictionList').map((one) =>
           this.#restriction(one),
@@ -386,7 +435,7 @@ class EnvelopeReader {
       'Parameters?',
     ]);
     return {
-      method: 'Execute',
+      method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
       parameters: this.#elements(parameters).flatMap((one) => this.#parameter(one)),
@@ -403,7 +452,7 @@ class EnvelopeReader {
     }
     for (const { local, attributes } of children) {
       const isScoped = attributes.some((attribute) => foldName(attribute.local) === 'scope');
-      if (isScoped && local !== 'Statement') this.#note(`Scope of ${shown(local)}`);
+      if (isScoped && local !== 'Statement') this.#note(`Scope of ${local}`);
     }
     const statements = children.filter(({ local }) => local === 'Statement');
     const [statement = ''] = statements.map((one) => this.#text(one));
@@ -424,7 +473,7 @@ class EnvelopeReader {
   #restriction(element: XmlElement): Restriction {
     const { local, children, text, hasCData } = element;
     if (children.length === 0) return { name: local, form: 'plain', values: [this.#text(element)] };
-    if (text !== '' || hasCData) this.#note(`text beside elements in ${shown(local)}`);
+    if (text !== '' || hasCData) this.#note(`text beside elements in ${local}`);
     this.attributes(element, NO_ATTRIBUTES);
     this.#children(element, (child) => isElement(child, XMLA, 'Value'));
     return { name: local, form: 'value', values: children.map((child) => this.#text(child)) };
@@ -433,7 +482,7 @@ class EnvelopeReader {
   /** The text of `xsi:type` says one thing only while its prefix means XML Schema. */
   #parameter(element: XmlElement): readonly Parameter[] {
     if (element.local !== 'Parameter') {
-      this.#note(`element ${shown(element.local)} in Parameters`);
+      this.#note(`element ${element.local} in Parameters`);
       return [];
     }
     this.attributes(element, NO_ATTRIBUTES);

@@ -13,36 +13,23 @@ export type SessionIds = readonly string[] | 'unknown';
 const SLICE = 64 * 1024;
 
 /**
- * What can be said of a text that could not be parsed. The names of elements and attributes cannot be escaped in
- * XML, so that a text without the word names no session.
- */
-function sessionIdsInText(text: string): SessionIds {
-  return /session/i.test(text) ? 'unknown' : [];
-}
-
-/**
- * The same of bytes in an encoding that is not known: letters that are not those of ASCII hide what they say.
- * @param contentType of the request
- */
-export function sessionIdsInBytes(body: Uint8Array, contentType: string | undefined): SessionIds {
-  if (body.byteLength === 0) return [];
-  return hidesLetters(body, contentType) ? 'unknown' : sessionIdsInText(lettersOf(body));
-}
-
-/**
- * The same of a body that could be decoded but is no XML then. Engines were seen to go by its first bytes alone
- * (XML 1.0, appendix F), whatever its Content-Type says, and to read UTF-16 that nothing names.
+ * What can be said of a body that could not be read. The names of elements and attributes cannot be escaped in XML, so that
+ * a text without the word names no session. In another encoding than UTF-8 letters that are not those of ASCII may hide what
+ * they say: engines were seen to go by the first bytes alone (XML 1.0, appendix F), and to read UTF-16 that nothing names.
+ *
+ * @param encoding in which it could be decoded
  */
 export function sessionIdsInUnread(
   body: Uint8Array,
   contentType: string | undefined,
-  { utf8, encoding }: { readonly utf8: Buffer; readonly encoding: TextEncoding },
+  encoding?: TextEncoding,
 ): SessionIds {
-  const ids = sessionIdsInText(utf8.toString('latin1'));
-  if (ids === 'unknown') return ids;
-  // No XML in other letters is UTF-8 by chance.
-  if (encoding !== 'utf-8') return sessionIdsInBytes(body, contentType);
-  return utf8.includes(0) ? sessionIdsInText(lettersOf(body)) : ids;
+  const isShown = body.byteLength === 0 || encoding === 'utf-8' || !hidesLetters(body, contentType);
+  return isShown && !mentionsSession(lettersOf(body)) ? [] : 'unknown';
+}
+
+function mentionsSession(text: string): boolean {
+  return /session/i.test(text);
 }
 
 /**
@@ -56,11 +43,10 @@ export async function sessionIdsInLong(
   nextTurn: () => Promise<unknown>,
 ): Promise<SessionIds | 'too-deep'> {
   const decoded = decodeText(body, contentType);
-  if (!decoded.ok) return sessionIdsInBytes(body, contentType);
-  const { utf8, encoding } = decoded;
-  if (sessionIdsInText(utf8.toString('latin1')) !== 'unknown') {
-    return sessionIdsInUnread(body, contentType, decoded);
+  if (decoded === undefined || !mentionsSession(decoded.utf8.toString('latin1'))) {
+    return sessionIdsInUnread(body, contentType, decoded?.encoding);
   }
+  const { utf8, encoding } = decoded;
   const found = new Set<string>();
   let [depth, attributes] = [0, 0];
   const scanner = new XmlScanner(
@@ -78,7 +64,8 @@ export async function sessionIdsInLong(
         throw new Error('a document type');
       },
     },
-    { resolve: false },
+    [],
+    false,
   );
   try {
     for (let from = 0; from < utf8.length; from = endOfSlice(utf8, from)) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KeyParts } from '../../../src/cache/key.ts';
 import type { Query } from '../../../src/cache/query.ts';
-import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
+import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';
 import { told } from './fake-client.ts';
 import {

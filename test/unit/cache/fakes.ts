@@ -10,7 +10,7 @@ import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import type { KeyParts } from '../../../src/cache/key.ts';
 import type { EngineAnswer, Query, QuerySession } from '../../../src/cache/query.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import type { DiscoverRequest } from '../../../src/xmla/request/xmla-request.ts';
+import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { extendProfile, isExtended, sessionProfile } from '../../../src/sessions/digests.ts';
-import type { HeaderBlock } from '../../../src/xmla/request/xmla-request.ts';
+import type { HeaderBlock } from '../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
 

@@ -44,7 +44,7 @@ function scan(pieces: readonly string[], readers?: TagReaders): Told | 'refused'
       throw new Error('a document type');
     },
   };
-  const scanner = new XmlScanner(sink, { readers });
+  const scanner = new XmlScanner(sink, readers);
   try {
     for (const piece of pieces) scanner.write(Buffer.from(piece));
     scanner.end();
@@ -195,7 +195,7 @@ describe('what is known of names in earlier documents', () => {
         throw new Error('a document type');
       },
     };
-    const scanners = Array.from({ length: 9 }, () => new XmlScanner(sink, { readers }));
+    const scanners = Array.from({ length: 9 }, () => new XmlScanner(sink, readers));
     for (const piece of ['<a><b', '/></a>'])
       for (const scanner of scanners) scanner.write(Buffer.from(piece));
     for (const scanner of scanners) scanner.end();

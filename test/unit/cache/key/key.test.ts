@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { queryKey, type KeyParts } from '../../../../src/cache/key.ts';
 import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
 import type { Scope } from '../../../../src/cache/projects.ts';
-import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
+import type { XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { keyParts } from '../fakes.ts';
 import { codePoint } from '../../../support/code-point.ts';

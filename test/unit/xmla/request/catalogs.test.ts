@@ -4,7 +4,7 @@ import type {
   Property,
   Restriction,
   XmlaRequest,
-} from '../../../../src/xmla/request/xmla-request.ts';
+} from '../../../../src/xmla/request/read-request.ts';
 
 const BASE = {
   session: { kind: 'none' },

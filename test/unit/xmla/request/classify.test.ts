@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
-import type { DiscoverRequest, ExecuteRequest } from '../../../../src/xmla/request/xmla-request.ts';
+import type { DiscoverRequest, ExecuteRequest } from '../../../../src/xmla/request/read-request.ts';
 
 const PLAIN = {
   session: { kind: 'none' },

@@ -6,7 +6,7 @@ import type {
   Property,
   Restriction,
   XmlaRequest,
-} from '../../../../src/xmla/request/xmla-request.ts';
+} from '../../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../../support/sizes.ts';
 
 const BASE = {

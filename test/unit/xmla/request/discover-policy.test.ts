@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { classify } from '../../../../src/xmla/request/classify.ts';
 import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
-import type { DiscoverRequest, Restriction } from '../../../../src/xmla/request/xmla-request.ts';
+import type { DiscoverRequest, Restriction } from '../../../../src/xmla/request/read-request.ts';
 
 const KINDS = Object.values(ENGINE_KINDS);
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { passingChange, type PassingChange } from '../../../../src/xmla/request/classify.ts';
-import { readRequest } from '../../../../src/xmla/request/read-request.ts';
-import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
+import { readRequest, type XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
 
 function requestOf(body: Buffer): XmlaRequest {

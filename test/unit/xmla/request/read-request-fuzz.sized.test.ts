@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { XmlDocument } from 'libxml2-wasm';
-import { readRequest } from '../../../../src/xmla/request/read-request.ts';
-import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
+import { readRequest, type XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
 import { fuzzSeed, mutate, randomFrom } from '../../../support/mutate.ts';
 import { sizes } from '../../../support/sizes.ts';

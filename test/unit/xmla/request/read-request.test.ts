@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { readRequest } from '../../../../src/xmla/request/read-request.ts';
+import { readRequest, type XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { MAX_DEPTH, MAX_NODES, readTree } from '../../../../src/xml/xml-scanner.ts';
-import type { XmlaRequest } from '../../../../src/xmla/request/xmla-request.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
 import { sizes } from '../../../support/sizes.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
-import { sessionIdsInBytes, sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
+import { sessionIdsInUnread, sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
 import { MAX_NODES } from '../../../../src/xml/xml-scanner.ts';
 import { execute } from '../../../support/envelopes.ts';
 
@@ -87,10 +87,10 @@ describe('no session is overlooked', () => {
   test('letters that are not those of ASCII hide what they say', () => {
     // `<Session` in EBCDIC (code page 37), and in UTF-7.
     const ebcdic = Buffer.from([0x4c, 0xe2, 0x85, 0xa2, 0xa2, 0x89, 0x96, 0x95]);
-    expect(sessionIdsInBytes(ebcdic, TYPE)).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('+ADw-Ses+AHM-ion'), TYPE)).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Session', 'utf16le'), TYPE)).toBe('unknown');
-    expect(sessionIdsInBytes(Buffer.from('\uFEFF<Envelope', 'utf16le'), TYPE)).toEqual([]);
+    expect(sessionIdsInUnread(ebcdic, TYPE)).toBe('unknown');
+    expect(sessionIdsInUnread(Buffer.from('+ADw-Ses+AHM-ion'), TYPE)).toBe('unknown');
+    expect(sessionIdsInUnread(Buffer.from('\uFEFF<Session', 'utf16le'), TYPE)).toBe('unknown');
+    expect(sessionIdsInUnread(Buffer.from('\uFEFF<Envelope', 'utf16le'), TYPE)).toEqual([]);
   });
 });
 
