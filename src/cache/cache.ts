@@ -17,11 +17,11 @@ import {
   queryKey,
   withoutEpochs,
 } from './key.ts';
-import type { BodiesInUse, MemoryTier } from './memory-tier.ts';
+import { type MemoryTier, remaining } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EngineTurn, SharedFlights } from './shared-flights.ts';
-import { remaining, type StoredAnswer } from './stored-answer.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** How often a look-up begins anew because the epochs changed under it. */
 const MAX_LOOKUPS = 3;
@@ -71,9 +71,8 @@ export interface CacheParts {
   readonly purgeTakes: number;
   /** Of a body, now (bytes). */
   readonly maxEntry: () => number;
-  /** The memory of what is fetched, and of what is held beside tier 1. */
+  /** The memory of what is fetched. */
   readonly account: Pick<BodyAccount, 'open'>;
-  readonly inUse: Pick<BodiesInUse, 'hold'>;
   readonly emit: Emit;
 }
 
@@ -263,7 +262,7 @@ export function createQueryCache(parts: CacheParts) {
    */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
-    const letGo = parts.inUse.hold(filled.answer.body);
+    const letGo = memory.hold(filled.answer.body);
     const isKept = await entries?.keep(key, filled);
     filled.fill.end();
     letGo();
@@ -286,7 +285,7 @@ export function createQueryCache(parts: CacheParts) {
       ttl: Math.max(0, timeLeft(answer, query.ttl)),
       age: ageOf(answer),
       sessionId: query.session?.id,
-      gzip: memory.gzipOf(key, answer),
+      gzip: () => memory.gzipOf(key, answer),
     });
   }
 

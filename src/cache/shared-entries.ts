@@ -4,7 +4,8 @@ import type { Emit } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { OrderedFill } from './flights.ts';
-import { remaining, type StoredAnswer } from './stored-answer.ts';
+import { remaining } from './memory-tier.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /**
  * Port: a tier outside this process that keeps bytes by key. A tier that cannot be reached, or is slower than its

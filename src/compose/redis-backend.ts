@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createSweep } from '../cache/purge/sweep.ts';
 import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import { createSealer, NO_SEALER } from '../common/sealing.ts';
 import { type Config, LEASE_LIMITS, type RedisConfig } from '../config/config.ts';
 import {
@@ -16,7 +17,7 @@ import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import type { LimitReader } from './cache.ts';
-import { type Bodies, createIds, type Parts } from './parts.ts';
+import { createIds, type Parts } from './parts.ts';
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
@@ -28,7 +29,7 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 export async function inRedis(
   { redis, key_secret: configured }: Pick<Config['cache'], 'redis' | 'key_secret'>,
   limit: LimitReader,
-  { account }: Bodies,
+  account: BodyAccount,
   parts: Parts,
 ) {
   const { emit } = parts;
