@@ -6,12 +6,15 @@ import type { Emit, Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
-import { createExplain } from './explain.ts';
 import { createFills } from './fill.ts';
 import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
+  describeEpochs,
+  describeParts,
+  differingParts,
   knownDigests,
   partDigests,
+  type KeyParts,
   type PartDigests,
   partTexts,
   queryKey,
@@ -31,6 +34,8 @@ const UNSHAREABLE_FOR = 5_000;
 const MAX_UNSHAREABLE = 10_000;
 /** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
 const TTL_JITTER = 0.1;
+/** So many entries are compared with a query that is explained, which takes some milliseconds. */
+const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
 const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
@@ -77,6 +82,8 @@ export interface CacheParts {
 }
 
 export type QueryCache = ReturnType<typeof createQueryCache>;
+/** What would become of a query that does not ask for a fresh answer, as this gateway sees it at one moment. */
+export type Explanation = Awaited<ReturnType<QueryCache['explain']>>;
 
 export function createQueryCache(parts: CacheParts) {
   const { epochs, memory, entries, flights, sharedFlights, clock, emit } = parts;
@@ -102,11 +109,15 @@ export function createQueryCache(parts: CacheParts) {
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
+  function nameOf(parts: KeyParts, captured: CapturedEpochs) {
+    const texts = partTexts(parts, captured);
+    const key = queryKey(parts, captured, texts);
+    return { key, digests: () => partDigests(captured, texts, known) };
+  }
+
   /** False when the captured epochs went out of force before an answer began. */
   async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
-    const texts = partTexts(query.parts, captured);
-    const key = queryKey(query.parts, captured, texts);
-    const digests = () => partDigests(captured, texts, known);
+    const { key, digests } = nameOf(query.parts, captured);
     const lookup: Lookup = { query, client, key, captured, digests };
     const since = clock.now();
     if (!query.fresh) {
@@ -296,6 +307,35 @@ export function createQueryCache(parts: CacheParts) {
     return found !== undefined;
   }
 
+  /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
+  function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
+    if (answer === undefined) return null;
+    const { body, engineMilliseconds } = answer;
+    const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
+    return { age: ageOf(answer), ttl: usable, bytes: body.length, engineMilliseconds };
+  }
+
+  async function factsInTier2(key: string, ttl: number) {
+    if (entries === undefined) return 'off';
+    return entries.peek(key).then(
+      (answer) => factsOf(answer, ttl),
+      () => 'unavailable' as const,
+    );
+  }
+
+  /**
+   * The usable entry in memory, among the most recently used ones, whose key differs in the fewest parts; of several the
+   * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
+   */
+  function nearest(digests: PartDigests) {
+    const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
+      const differs = left > 0 ? differingParts(digests, others) : undefined;
+      return differs === undefined ? [] : { differs, age: ageOf(answer) };
+    });
+    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age - b.age);
+    return best ?? null;
+  }
+
   return {
     /**
      * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
@@ -320,8 +360,30 @@ export function createQueryCache(parts: CacheParts) {
     },
     /** The compressed variant of what was recalled. */
     gzipOf: memory.gzipOf,
-    /** Says what would become of a query, and changes nothing. */
-    explain: createExplain(parts, noEpochs, timeLeft),
+    /** Says what would become of a query, and changes nothing. Epochs that are not known are read, as for any query. */
+    async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
+      const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+      // Without epochs the cache cannot be used, and the key is the one of its flights only.
+      const name = nameOf(asked, captured ?? noEpochs);
+      const { key } = name;
+      const digests = name.digests();
+      const redis = captured || !entries ? await factsInTier2(key, ttl) : 'unavailable';
+      const entry = memory.peek(key);
+      const inMemory = factsOf(entry?.answer, ttl, entry?.left);
+      const flight = flights.underWay(key, captured ? undefined : parts.purgeTakes);
+      const hits = [inMemory, redis].some((one) => typeof one === 'object' && (one?.ttl ?? 0) > 0);
+      return {
+        key,
+        /** Those that requests of its method have; all gateways of a namespace make the same digests. */
+        parts: describeParts(digests),
+        epochs: captured ? describeEpochs(captured) : ('unknown' as const),
+        memory: inMemory,
+        redis,
+        /** Whether the answer of another request would be waited for, were there no entry. */
+        flight,
+        nearest: flight || hits ? null : nearest(digests),
+      };
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Explanation } from '../cache/explain.ts';
+import type { Explanation } from '../cache/cache.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { BypassReason, GatewayReason } from '../common/reasons.ts';
 import { sendWhole } from './answers.ts';
