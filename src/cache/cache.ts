@@ -23,7 +23,7 @@ import {
 import { type MemoryTier, remaining } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
-import type { EngineTurn, SharedFlights } from './shared-flights.ts';
+import type { EndTurn, SharedFlights } from './shared-flights.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** How often a look-up begins anew because the epochs changed under it. */
@@ -227,17 +227,12 @@ export function createQueryCache(parts: CacheParts) {
   }
 
   /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
-  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EngineTurn['end']) {
+  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
     const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
-    const { verdict: judged, finish } = beginFill(
-      query,
-      client,
-      whenUnwanted(client, flight),
-      bypass,
-    );
-    const verdict = await judged;
+    const asked = beginFill(query, client, whenUnwanted(client, flight), bypass);
+    const verdict = await asked.verdict;
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
       query.answered?.();
@@ -250,7 +245,7 @@ export function createQueryCache(parts: CacheParts) {
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
     flight?.land(verdict, query.session?.replica);
-    await finish();
+    await asked.finish();
     if (verdict.kind === 'answer' && captured !== undefined) {
       return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
     }

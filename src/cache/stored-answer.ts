@@ -130,25 +130,13 @@ const VARIANT_OVERHEAD = 256;
  * compressed: it is put in front as it is, so that the id can be exchanged, and so that the length tells nothing
  * of it where others can add text to the answer.
  */
-export interface GzipVariant {
-  /** Memory that it takes beside the answer. */
-  readonly bytes: number;
-  /** The stored body that it was made of. */
-  readonly body: Buffer;
-  /** The deflate blocks of the body from the place of the session id on; of all of it where there is none. */
-  readonly tail: Buffer;
-  readonly tailCrc: number;
-  /** `crcShift` of the length of what `tail` holds. */
-  readonly tailShift: number;
-  /** CRC-32 of the body up to that place. */
-  readonly headCrc: number;
-}
+export type GzipVariant = NonNullable<Awaited<ReturnType<typeof makeGzip>>>;
 
 /**
  * Compresses on the thread pool.
  * @returns undefined where it would not pay
  */
-export async function makeGzip({ body, session }: ShownAnswer): Promise<GzipVariant | undefined> {
+export async function makeGzip({ body, session }: ShownAnswer) {
   if (body.length < GZIP_FROM) return undefined;
   const at = session?.at ?? 0;
   // Whole gzip, of which the ends are cut off, since it makes the checksum on the thread pool as well. zlib writes the
@@ -158,11 +146,16 @@ export async function makeGzip({ body, session }: ShownAnswer): Promise<GzipVari
   const end = member.length - TRAILER;
   const tail = ownBytes([member.subarray(MEMBER_HEADER.length, end)]);
   return {
+    /** Memory that it takes beside the answer. */
     bytes: tail.length + VARIANT_OVERHEAD,
+    /** The stored body that it was made of. */
     body,
+    /** The deflate blocks of the body from the place of the session id on; of all of it where there is none. */
     tail,
     tailCrc: member.readUInt32LE(end),
+    /** `crcShift` of the length of what `tail` holds. */
     tailShift: crcShift(body.length - at),
+    /** CRC-32 of the body up to that place. */
     headCrc: crc32(body.subarray(0, at)),
   };
 }

@@ -90,10 +90,7 @@ export async function inRedis(
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
     purgeLines: createRedisPurgeLines(connections, namespace, sealer),
-    entries: createSharedEntries({
-      ...common,
-      values: createRedisValueTier(connections, run, namespace),
-    }),
+    entries: createSharedEntries(createRedisValueTier(connections, run, namespace), sealer, common),
     sharedFlights: createSharedFlights({
       ...common,
       places: createRedisFlights(connections, run, namespace),

@@ -1,4 +1,10 @@
-import type { PurgeCause, PurgeResult, Stale } from '../../common/events.ts';
+import {
+  PURGE_CAUSES,
+  PURGE_RESULTS,
+  type PurgeCause,
+  type PurgeResult,
+  type Stale,
+} from '../../common/events.ts';
 
 /**
  * What is remembered of one purge. Those that shared a run have one id, and a record for each caller. A purge that was
@@ -74,18 +80,6 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
   };
 }
 
-/* Records, so that a word that is added to the types must be added here. */
-const CAUSES: Readonly<Record<PurgeCause, true>> = {
-  'clear-cache': true,
-  repeat: true,
-  change: true,
-  statement: true,
-};
-const RESULTS: Readonly<Record<PurgeResult, true>> = {
-  cleared: true,
-  'engine-failed': true,
-  owed: true,
-};
 /** What a date can hold (ms). */
 const LATEST = 8.64e15;
 
@@ -99,8 +93,8 @@ export function readPurgeRecord(line: string): PurgeRecord | undefined {
     const isOne =
       texts.every((text) => typeof text === 'string') &&
       counts.every((count) => Number.isFinite(count) && count >= 0 && count <= LATEST) &&
-      Object.hasOwn(CAUSES, cause) &&
-      Object.hasOwn(RESULTS, result);
+      PURGE_CAUSES.includes(cause) &&
+      PURGE_RESULTS.includes(result);
     return isOne ? said : undefined;
   } catch {
     return undefined;

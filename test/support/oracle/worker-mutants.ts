@@ -16,7 +16,7 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
   'a worker uses epochs after its lease': {
     replacements: [
       {
-        file: 'common/lease.ts',
+        file: 'common/clock.ts',
         find: `return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;`,
         put: `return clock.now() - start.now < 100 * length && wall >= start.wall;`,
       },

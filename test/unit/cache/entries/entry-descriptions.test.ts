@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Counter } from 'prom-client';
 import { cacheStatus } from '../../../../src/line/client.ts';
-import { decodeEntry } from '../../../../src/cache/entry-codec.ts';
+import { decodeEntry } from '../../../../src/cache/shared-entries.ts';
 import { remaining } from '../../../../src/cache/memory-tier.ts';
 import { withSession, type StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';

@@ -84,9 +84,7 @@ export function replica(
     emit,
     entries:
       options.values &&
-      createSharedEntries({
-        values: options.values,
-        sealer: NO_SEALER,
+      createSharedEntries(options.values, NO_SEALER, {
         clock,
         maxEntry: () => maxEntry,
         account,
