@@ -10,7 +10,7 @@ import {
 } from 'node:zlib';
 import { createGate } from '../common/body-account.ts';
 import type { Sealer } from '../common/sealing.ts';
-import type { TextEncoding } from '../xml/text-encoding.ts';
+import { TEXT_ENCODINGS } from '../xml/text-encoding.ts';
 import type { CacheParts } from './cache.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
@@ -299,8 +299,8 @@ export function readMarks(value: Buffer, { marked }: Head): readonly string[] {
 }
 
 /**
- * Reads a value of tier 2. Whatever does not check out is refused, never repaired. Where there is a key, what is not
- * sealed is refused as well: others who can write to Redis could have made it.
+ * Reads a value of tier 2. What does not check out is refused; where there is a key, also what is not sealed: others who
+ * can write to Redis could have made it.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
  * @param take told how many bytes are needed beside the value, before they are; what it throws ends it
  * @returns or why it is refused, for log and metrics: the entry is a miss
@@ -376,29 +376,15 @@ const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VA
 
 /** An id stands between two quotes, never at an end of the body. Another gateway may know of more encodings. */
 function isPlace({ at, encoding }: SessionPlace, bodyLength: number): boolean {
-  return Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
+  return Number.isSafeInteger(at) && at > 0 && at < bodyLength && TEXT_ENCODINGS.includes(encoding);
 }
-
-const ENCODINGS: ReadonlySet<TextEncoding> = new Set([
-  'utf-8',
-  'utf-16le',
-  'utf-16be',
-  'iso-8859-1',
-  'us-ascii',
-]);
 
 /** The body in memory of its own; undefined when it is not what its coding says. */
 function decodeBody(coding: number, coded: Buffer, length: number) {
-  switch (coding) {
-    case CODING.identity:
-      return ownBytes([coded]);
-    case CODING.deflate:
-      return length <= AT_ONCE ? inflateAtOnce(coded, length) : undefined;
-    case CODING.zstd:
-      return decompress(coded, { maxOutputLength: length }).catch(() => undefined);
-    default:
-      return undefined;
-  }
+  if (coding === CODING.identity) return ownBytes([coded]);
+  if (coding === CODING.deflate && length <= AT_ONCE) return inflateAtOnce(coded, length);
+  if (coding !== CODING.zstd) return undefined;
+  return decompress(coded, { maxOutputLength: length }).catch(() => undefined);
 }
 
 /** Undefined where it is broken. */

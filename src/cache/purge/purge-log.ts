@@ -1,30 +1,12 @@
-import {
-  PURGE_CAUSES,
-  PURGE_RESULTS,
-  type PurgeCause,
-  type PurgeResult,
-  type Stale,
-} from '../../common/events.ts';
+import { type GatewayEvent, PURGE_CAUSES, PURGE_RESULTS } from '../../common/events.ts';
+
+type Purged = Extract<GatewayEvent, { readonly type: 'purged' }>;
 
 /**
- * What is remembered of one purge. Those that shared a run have one id, and a record for each caller. A purge that was
- * pending has a second one when it was done at last.
+ * What is remembered of one purge. A purge that was pending has a second record when it was done at last.
+ * `at`: when it was asked for; of one that was pending, when it was done (wall clock, ms).
  */
-export interface PurgeRecord {
-  readonly id: string;
-  /** When it was asked for; of one that was pending, when it was done (wall clock, ms). */
-  readonly at: number;
-  readonly principal: string;
-  readonly cause: PurgeCause;
-  readonly scope: Stale;
-  readonly result: PurgeResult;
-  /** Gateways that told that they have forgotten it, this one included. */
-  readonly replicas: number;
-  /** Milliseconds that were waited until no gateway could still use the old tokens. */
-  readonly waited: number;
-  /** Calls of the engine's own clear operation. */
-  readonly engine_calls: number;
-}
+export type PurgeRecord = Omit<Purged, 'type' | 'why' | 'milliseconds'> & { readonly at: number };
 
 /** So many purges are remembered, the latest. */
 export const MAX_PURGES = 1_000;
