@@ -89,8 +89,9 @@ export function createMemoryTier(options: {
    * room, the next hit asks again. One that did not pay would not pay later, and one that fails is done without.
    */
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
+    if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');
-    if (isCompressing || tried.has(answer) || !room.grow(answer.body.length)) return;
+    if (!room.grow(answer.body.length)) return;
     tried.add(answer);
     isCompressing = true;
     const variant = await compress(answer).catch(() => undefined);

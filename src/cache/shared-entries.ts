@@ -10,7 +10,7 @@ import {
 } from 'node:zlib';
 import { createGate } from '../common/body-account.ts';
 import type { Sealer } from '../common/sealing.ts';
-import { TEXT_ENCODINGS } from '../xml/text-encoding.ts';
+import type { TextEncoding } from '../xml/text-encoding.ts';
 import type { CacheParts } from './cache.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
@@ -376,8 +376,16 @@ const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VA
 
 /** An id stands between two quotes, never at an end of the body. Another gateway may know of more encodings. */
 function isPlace({ at, encoding }: SessionPlace, bodyLength: number): boolean {
-  return Number.isSafeInteger(at) && at > 0 && at < bodyLength && TEXT_ENCODINGS.includes(encoding);
+  return Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 }
+
+const ENCODINGS: ReadonlySet<TextEncoding> = new Set([
+  'utf-8',
+  'utf-16le',
+  'utf-16be',
+  'iso-8859-1',
+  'us-ascii',
+]);
 
 /** The body in memory of its own; undefined when it is not what its coding says. */
 function decodeBody(coding: number, coded: Buffer, length: number) {

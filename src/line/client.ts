@@ -321,10 +321,9 @@ function sendStored(
     return text.length;
   }
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
-  const pieces =
-    variant === undefined
-      ? withSession(answer, sessionId)
-      : gzipWithSession(variant, answer, sessionId);
+  let pieces: readonly Buffer[] = [answer.body];
+  if (variant !== undefined) pieces = gzipWithSession(variant, answer, sessionId);
+  else if (answer.session !== undefined) pieces = withSession(answer, sessionId);
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
   response.writeHead(200, headOf(bytes));

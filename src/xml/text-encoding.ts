@@ -5,8 +5,7 @@ import { parse } from 'content-type';
  * The encodings that are read. Clients were seen to send UTF-8, with and without a mark, UTF-16 (.NET), and US-ASCII
  * (the ElementTree of Python). ISO-8859-1 has exactly its 256 characters: it is not windows-1252.
  */
-export type TextEncoding = (typeof TEXT_ENCODINGS)[number];
-export const TEXT_ENCODINGS = ['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii'] as const;
+export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'iso-8859-1' | 'us-ascii';
 
 /** Labels in lower case, as Content-Type and the XML declaration spell them: `utf-16` leaves the byte order open. */
 const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
