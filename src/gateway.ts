@@ -3,7 +3,8 @@ import type { Purges } from './cache/purge/purge.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { createBodies, type Parts, tellAll } from './compose/parts.ts';
+import { createBodyAccount } from './common/body-account.ts';
+import { type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { createGatewayServer } from './compose/server.ts';
@@ -28,7 +29,7 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
     memory: () => cache.memoryUsage(),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
-    bodies: () => bodies.account.usage(),
+    bodies: () => account.usage(),
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
@@ -39,8 +40,8 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
   const parts: Parts = { ...given, emit };
 
   let current = initial;
-  const bodies = createBodies(() => current.limits);
-  const cache = await createCache(initial, parts, bodies, {
+  const account = createBodyAccount(() => current.limits);
+  const cache = await createCache(initial, parts, account, {
     clear: (...order) => runtime.clearEngines(...order),
     asksAsCaller: () => runtime.engines.clearAsCaller,
   });
@@ -58,7 +59,7 @@ export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>,
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
   const buildRuntime = (config: Config) =>
-    createRuntime(config, { cache, storage, purge, invalidate, metrics, names, bodies, parts });
+    createRuntime(config, { cache, storage, purge, invalidate, metrics, names, account, parts });
 
   let storage: Storage | undefined;
   let runtime: Runtime;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createVerifiedCredentials } from '../../src/auth/authenticator.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import { ENGINE_KINDS } from '../../src/common/engine-kinds.ts';
-import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.ts';
+import { decodeEntry, encodeEntry } from '../../src/cache/shared-entries.ts';
 import { queryKey, type KeyParts } from '../../src/cache/key.ts';
 import { cutSession } from '../../src/cache/answer-sessions.ts';
 import { withSession } from '../../src/cache/stored-answer.ts';

@@ -6,22 +6,25 @@ import type { Emit, Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
-import { createExplain } from './explain.ts';
 import { createFills } from './fill.ts';
 import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
+  describeEpochs,
+  describeParts,
+  differingParts,
   knownDigests,
   partDigests,
+  type KeyParts,
   type PartDigests,
   partTexts,
   queryKey,
   withoutEpochs,
 } from './key.ts';
-import type { BodiesInUse, MemoryTier } from './memory-tier.ts';
+import { type MemoryTier, remaining } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
-import type { EngineTurn, SharedFlights } from './shared-flights.ts';
-import { remaining, type StoredAnswer } from './stored-answer.ts';
+import type { EndTurn, SharedFlights } from './shared-flights.ts';
+import type { StoredAnswer } from './stored-answer.ts';
 
 /** How often a look-up begins anew because the epochs changed under it. */
 const MAX_LOOKUPS = 3;
@@ -31,6 +34,8 @@ const UNSHAREABLE_FOR = 5_000;
 const MAX_UNSHAREABLE = 10_000;
 /** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
 const TTL_JITTER = 0.1;
+/** So many entries are compared with a query that is explained, which takes some milliseconds. */
+const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
 const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
@@ -71,9 +76,8 @@ export interface CacheParts {
   readonly purgeTakes: number;
   /** Of a body, now (bytes). */
   readonly maxEntry: () => number;
-  /** The memory of what is fetched, and of what is held beside tier 1. */
+  /** The memory of what is fetched. */
   readonly account: Pick<BodyAccount, 'open'>;
-  readonly inUse: Pick<BodiesInUse, 'hold'>;
   readonly emit: Emit;
 }
 
@@ -103,11 +107,15 @@ export function createQueryCache(parts: CacheParts) {
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
+  function nameOf(parts: KeyParts, captured: CapturedEpochs) {
+    const texts = partTexts(parts, captured);
+    const key = queryKey(parts, captured, texts);
+    return { key, digests: () => partDigests(captured, texts, known) };
+  }
+
   /** False when the captured epochs went out of force before an answer began. */
   async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
-    const texts = partTexts(query.parts, captured);
-    const key = queryKey(query.parts, captured, texts);
-    const digests = () => partDigests(captured, texts, known);
+    const { key, digests } = nameOf(query.parts, captured);
     const lookup: Lookup = { query, client, key, captured, digests };
     const since = clock.now();
     if (!query.fresh) {
@@ -217,17 +225,12 @@ export function createQueryCache(parts: CacheParts) {
   }
 
   /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
-  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EngineTurn['end']) {
+  async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
     const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
-    const { verdict: judged, finish } = beginFill(
-      query,
-      client,
-      whenUnwanted(client, flight),
-      bypass,
-    );
-    const verdict = await judged;
+    const asked = beginFill(query, client, whenUnwanted(client, flight), bypass);
+    const verdict = await asked.verdict;
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
       query.answered?.();
@@ -240,7 +243,7 @@ export function createQueryCache(parts: CacheParts) {
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
     flight?.land(verdict, query.session?.replica);
-    await finish();
+    await asked.finish();
     if (verdict.kind === 'answer' && captured !== undefined) {
       return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
     }
@@ -263,7 +266,7 @@ export function createQueryCache(parts: CacheParts) {
    */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
-    const letGo = parts.inUse.hold(filled.answer.body);
+    const letGo = memory.hold(filled.answer.body);
     const isKept = await entries?.keep(key, filled);
     filled.fill.end();
     letGo();
@@ -286,7 +289,7 @@ export function createQueryCache(parts: CacheParts) {
       ttl: Math.max(0, timeLeft(answer, query.ttl)),
       age: ageOf(answer),
       sessionId: query.session?.id,
-      gzip: memory.gzipOf(key, answer),
+      gzip: () => memory.gzipOf(key, answer),
     });
   }
 
@@ -295,6 +298,40 @@ export function createQueryCache(parts: CacheParts) {
     const found = take(lookup, lookup.query.ttl);
     if (found !== undefined) replay(found.answer, 'coalesced', lookup);
     return found !== undefined;
+  }
+
+  /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
+  function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
+    if (answer === undefined) return null;
+    const { body, engineMilliseconds } = answer;
+    const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
+    return {
+      age_ms: Math.round(ageOf(answer)),
+      ttl_ms: Math.round(usable),
+      bytes: body.length,
+      engine_ms: Math.round(engineMilliseconds),
+    };
+  }
+
+  async function factsInTier2(key: string, ttl: number) {
+    if (entries === undefined) return 'off';
+    return entries.peek(key).then(
+      (answer) => factsOf(answer, ttl),
+      () => 'unavailable' as const,
+    );
+  }
+
+  /**
+   * The usable entry in memory, among the most recently used ones, whose key differs in the fewest parts; of several the
+   * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
+   */
+  function nearest(digests: PartDigests) {
+    const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
+      const differs = left > 0 ? differingParts(digests, others) : undefined;
+      return differs === undefined ? [] : { differs, age_ms: Math.round(ageOf(answer)) };
+    });
+    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age_ms - b.age_ms);
+    return best ?? null;
   }
 
   return {
@@ -321,8 +358,35 @@ export function createQueryCache(parts: CacheParts) {
     },
     /** The compressed variant of what was recalled. */
     gzipOf: memory.gzipOf,
-    /** Says what would become of a query, and changes nothing. */
-    explain: createExplain(parts, noEpochs, timeLeft),
+    /**
+     * Says what would become of a query that does not ask for a fresh answer, for JSON, and changes nothing. Epochs that
+     * are not known are read, as for any query.
+     */
+    async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
+      const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+      // Without epochs the cache cannot be used, and the key is the one of its flights only.
+      const name = nameOf(asked, captured ?? noEpochs);
+      const { key } = name;
+      const digests = name.digests();
+      const redis = captured || !entries ? await factsInTier2(key, ttl) : 'unavailable';
+      const entry = memory.peek(key);
+      const inMemory = factsOf(entry?.answer, ttl, entry?.left);
+      const flight = flights.underWay(key, captured ? undefined : parts.purgeTakes);
+      const hits = [inMemory, redis].some(
+        (one) => typeof one === 'object' && (one?.ttl_ms ?? 0) > 0,
+      );
+      return {
+        key,
+        /** Those that requests of its method have; all gateways of a namespace make the same digests. */
+        parts: describeParts(digests),
+        epochs: captured ? describeEpochs(captured) : ('unknown' as const),
+        memory: inMemory,
+        redis,
+        /** Whether the answer of another request would be waited for, were there no entry. */
+        flight,
+        nearest: flight || hits ? null : nearest(digests),
+      };
+    },
   };
 }
 

@@ -168,7 +168,7 @@ export function createFills(parts: CacheParts, lifetime: (ttl: number) => number
         };
         // From here on the body counts for those who need it.
         share.shrink(size);
-        const letGo = parts.inUse.hold(answer.body);
+        const letGo = parts.memory.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
         await finishing.promise;
         // By then those who waited for the flight need it themselves.

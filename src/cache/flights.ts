@@ -114,13 +114,6 @@ function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: Abort
 /** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
 export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']>;
 
-/** When an engine request began; those of one moment in the order in which they were entered. */
-interface Landed {
-  readonly answer: StoredAnswer;
-  readonly began: number;
-  readonly sequence: number;
-}
-
 /**
  * The order of the fills of each key within this process. The wall clock cannot tell it: it is set back, and two fills
  * can begin in one millisecond. What other processes do is not seen here.
@@ -128,13 +121,15 @@ interface Landed {
  * A fill that is entered after another one ended began later; so only those that are under way are held.
  */
 export function createFillOrder() {
-  const underWay = new Map<string, Set<{ latest: Landed | undefined }>>();
+  /** `began`: when its engine request did; those of one moment in the order in which they were entered. */
+  type Fill = { latest?: { answer: StoredAnswer; began: number; sequence: number } };
+  const underWay = new Map<string, Set<Fill>>();
   let entered = 0;
 
   return {
     enter(key: string) {
       const sequence = (entered += 1);
-      const own: { latest: Landed | undefined } = { latest: undefined };
+      const own: Fill = {};
       const all = underWay.get(key) ?? new Set();
       underWay.set(key, all.add(own));
       return {

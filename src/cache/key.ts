@@ -4,6 +4,7 @@ import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
+import type { Scope } from './projects.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
 const KEY_VERSION = 4;
@@ -159,9 +160,14 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-/** An epoch in a form that can be shown: equal for equal epochs, and of no other use. */
-export function tokenDigest(keySecret: string, token: string): string {
-  return asBase64(digest(keySecret, 'token', JSON.stringify(token)));
+/** The epochs in a form that can be shown: equal for equal epochs, and of no other use. */
+export function describeEpochs({
+  scopes,
+  tokens,
+  keySecret,
+}: CapturedEpochs): readonly { readonly scope: Scope; readonly token: string }[] {
+  const tokenOf = (i: number) => asBase64(digest(keySecret, 'token', JSON.stringify(tokens[i])));
+  return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }
 
 /**

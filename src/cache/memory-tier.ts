@@ -2,8 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { PartDigests } from './key.ts';
-import type { GzipSource } from './query.ts';
-import { remaining, type GzipVariant, type StoredAnswer } from './stored-answer.ts';
+import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
 /**
  * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
@@ -22,34 +21,87 @@ interface Entry {
   readonly variant: GzipVariant | undefined;
 }
 
+/** How far the wall clocks of two gateways may differ (ms). */
+const CLOCK_TOLERANCE = 60_000;
+
+/**
+ * Milliseconds for which the answer may still be used; 0 or less when it is too old. One from the future is
+ * too old as well: some clock is wrong, and it is not known by how much.
+ */
+export function remaining(answer: StoredAnswer, wall: number): number {
+  if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
+  return answer.requestedAt + answer.lifetime - wall;
+}
+
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 
-/** Tier 1: the answers in the memory of this process, the least recently used dropped first. */
+/**
+ * Tier 1: the answers in the memory of this process, the least recently used dropped first.
+ *
+ * It also counts the bodies of kept answers that are still needed. Each counts once, however many clients need it, and not
+ * while it counts as an entry: one that is dropped, for others or by a purge, stays in memory until the last client has it.
+ */
 export function createMemoryTier(options: {
   /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
-  /** Told what is counted here; left out where the rest is not counted. */
-  inUse?: Pick<BodiesInUse, 'kept' | 'dropped'>;
+  /** The memory of bodies that are sent, and of what is compressed. */
+  account: Pick<BodyAccount, 'open' | 'countSending'>;
+  compress?: (answer: StoredAnswer) => ReturnType<typeof makeGzip>;
 }) {
-  const { clock, inUse } = options;
+  const { clock, account, compress = makeGzip } = options;
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: bytesOf,
-    dispose: (entry) => bodiesOf(entry).forEach((body) => inUse?.dropped(body)),
+    dispose: (entry) => bodiesOf(entry).forEach((body) => countUse(body, 0, -1)),
   });
+  /** Who needs each body, and how many entries hold it. */
+  const uses = new Map<Buffer, { holders: number; entries: number; counted: boolean }>();
+  const tried = new WeakSet<StoredAnswer>();
+  let isCompressing = false;
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
   /** A body that takes the place of itself is never counted twice, nor not at all in between. */
   function put(key: string, entry: Entry): void {
-    for (const body of bodiesOf(entry)) inUse?.kept(body);
+    for (const body of bodiesOf(entry)) countUse(body, 0, 1);
     entries.set(key, entry);
     // What is too large alone was not taken.
     if (entries.peek(key) === entry) return;
-    for (const body of bodiesOf(entry)) inUse?.dropped(body);
+    for (const body of bodiesOf(entry)) countUse(body, 0, -1);
+  }
+
+  function countUse(body: Buffer, holders: number, kept: number): void {
+    const use = uses.get(body) ?? { holders: 0, entries: 0, counted: false };
+    uses.set(body, use);
+    use.holders += holders;
+    use.entries += kept;
+    if (use.holders === 0 && use.entries === 0) uses.delete(body);
+    const isCounted = use.holders > 0 && use.entries === 0;
+    if (isCounted !== use.counted) account.countSending(isCounted ? body.length : -body.length);
+    use.counted = isCounted;
+  }
+
+  /**
+   * Makes the variant in the background, one at a time: logins need the threads that compress as well. Where there is no
+   * room, the next hit asks again. One that did not pay would not pay later, and one that fails is done without.
+   */
+  async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
+    if (isCompressing || tried.has(answer)) return;
+    const room = account.open('value');
+    if (!room.grow(answer.body.length)) return;
+    tried.add(answer);
+    isCompressing = true;
+    const variant = await compress(answer).catch(() => undefined);
+    isCompressing = false;
+    room.release();
+    const entry = entries.peek(key);
+    if (variant === undefined || entry?.answer !== answer) return;
+    const grown = { ...entry, variant };
+    // What is too large alone would be dropped, and the answer with it.
+    if (bytesOf(grown, key) <= options.maxBytes) put(key, grown);
   }
 
   return {
@@ -76,19 +128,24 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
-    /** The compressed variant of this very answer; undefined when the entry holds another, or is gone. */
-    gzipOf(key: string, answer: StoredAnswer): GzipSource | undefined {
-      const found = entries.peek(key);
-      if (found?.answer !== answer) return undefined;
-      return {
-        variant: found.variant,
-        keep(variant) {
-          const entry = entries.peek(key);
-          if (entry?.answer !== answer) return;
-          const grown = { ...entry, variant };
-          // What is too large alone would be dropped, and the answer with it.
-          if (bytesOf(grown, key) <= options.maxBytes) put(key, grown);
-        },
+    /**
+     * The compressed variant of this very answer. Undefined when the entry holds another, or is gone; and as long as none
+     * was made, which is begun when the first one asks for it.
+     */
+    gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
+      if (answer.body.length < GZIP_FROM) return undefined;
+      const entry = entries.peek(key);
+      if (entry?.answer !== answer) return undefined;
+      if (entry.variant === undefined) void makeVariant(key, answer);
+      return entry.variant;
+    },
+    /** Needs a body. Returns what ends that; calling it twice does no harm. */
+    hold(body: Buffer): () => void {
+      countUse(body, 1, 0);
+      let held = true;
+      return () => {
+        if (held) countUse(body, -1, 0);
+        held = false;
       };
     },
     /**
@@ -113,42 +170,4 @@ function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {
 
 function bytesOf({ answer, variant }: Entry, key: string): number {
   return answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
-}
-
-export type BodiesInUse = ReturnType<typeof createBodiesInUse>;
-
-/**
- * Bodies of kept answers that are still needed. Each counts once, however many clients need it, and not while tier 1
- * counts it: one that tier 1 drops, for others or by a purge, stays in memory until the last client has it.
- */
-export function createBodiesInUse(account: Pick<BodyAccount, 'countSending'>) {
-  /** Who needs each, and how often tier 1 counts it. */
-  const uses = new Map<Buffer, { holders: number; kept: number; counted: boolean }>();
-
-  function change(body: Buffer, holders: number, kept: number): void {
-    const use = uses.get(body) ?? { holders: 0, kept: 0, counted: false };
-    uses.set(body, use);
-    use.holders += holders;
-    use.kept += kept;
-    if (use.holders === 0 && use.kept === 0) uses.delete(body);
-    const isCounted = use.holders > 0 && use.kept === 0;
-    if (isCounted !== use.counted) account.countSending(isCounted ? body.length : -body.length);
-    use.counted = isCounted;
-  }
-
-  return {
-    /** Needs a body. Returns what ends that; calling it twice does no harm. */
-    hold(body: Buffer): () => void {
-      change(body, 1, 0);
-      let held = true;
-      return () => {
-        if (held) change(body, -1, 0);
-        held = false;
-      };
-    },
-    /** Tier 1 counts it from now on, or once more. */
-    kept: (body: Buffer) => change(body, 0, 1),
-    /** Tier 1 counts it no longer, or once less. */
-    dropped: (body: Buffer) => change(body, 0, -1),
-  };
 }

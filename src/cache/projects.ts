@@ -54,14 +54,11 @@ interface ProjectPolicy {
 }
 
 /**
- * What the configuration says of a query that names these projects: the strictest of all that is said of any
- * of them. Where it may answer for projects that it does not name, and where no configured project is named,
- * the general section counts too. Project names are compared as purges do; of configured ones that count as the same
- * all are named.
+ * What the configuration says of a query: the strictest of what is said of the projects that it names, compared as purges
+ * do, and of the general section where it names none that is configured, or may answer for others.
  *
- * The cache is off too where the answer may hold data of a cube that is off in any of these projects; a query
- * that leaves open which cubes it reads may hold data of all of them. A cube that is on in a project whose
- * cache is off stays off: the name of a cube switches caching off, never on.
+ * The cache is off too where the answer may hold data of a cube that is off in any of them; a query that leaves open which
+ * cubes it reads may hold data of all. The name of a cube switches caching off, never on.
  */
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,

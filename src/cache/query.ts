@@ -75,14 +75,6 @@ export interface KnownKey {
   readonly digests: PartDigests;
 }
 
-/** The compressed variant of an answer in memory. */
-export interface GzipSource {
-  /** Undefined as long as none has been made. */
-  readonly variant: GzipVariant | undefined;
-  /** Keeps it beside the answer. Does nothing when that is no longer in memory. */
-  keep(variant: GzipVariant): void;
-}
-
 /** Port: the client that waits for an answer. Nothing here throws when it has gone away. */
 export interface Client {
   /** Aborted when the client goes away before it had its whole answer. */
@@ -96,8 +88,8 @@ export interface Client {
       readonly age: number;
       /** The id of the client's own session, to be put where the answer shows one. */
       readonly sessionId: string | undefined;
-      /** Undefined or left out where a compressed variant would not be found again. */
-      readonly gzip?: GzipSource | undefined;
+      /** Asks for the compressed variant, for a client that takes it; undefined as long as there is none. */
+      readonly gzip?: () => GzipVariant | undefined;
     },
   ): void;
   /** Begins an answer of the engine. `length` is given when the whole body is known already. */

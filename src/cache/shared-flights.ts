@@ -47,22 +47,12 @@ export interface Missed {
   readonly wanted: () => boolean;
 }
 
-/** Leave to ask the engine. */
-export interface EngineTurn {
-  readonly kind: 'ask';
-  /**
-   * Must be called when the answer is in tier 2 as far as it can be, or as soon as it is known that it may not be kept
-   * (undefined). Calls after the first do nothing. Never rejects.
-   * @param reachable whether the other gateways find it there
-   */
-  readonly end: (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
-}
-
-type Entrance =
-  | EngineTurn
-  /** Another gateway asked for it, under exactly these epochs. */
-  | { readonly kind: 'answer'; readonly answer: StoredAnswer }
-  | { readonly kind: 'unwanted' };
+/**
+ * Ends the leave to ask the engine. Must be called when the answer is in tier 2 as far as it can be, or as soon as it is
+ * known that it may not be kept (undefined). Calls after the first do nothing. Never rejects.
+ * @param reachable whether the other gateways find it there
+ */
+export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
 
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
 
@@ -153,42 +143,43 @@ export function createSharedFlights(options: {
   }
 
   /** @param token under which this gateway holds the place, where it asks for all of them */
-  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string): EngineTurn {
+  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string) {
     const letGo = token === undefined ? undefined : hold(place, token);
     let ended = false;
-    return {
-      kind: 'ask',
-      async end(answer, reachable) {
-        if (ended) return;
-        ended = true;
-        letGo?.();
-        const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
-        if (token !== undefined) await places.leave(place, token, nothing).catch(told);
-        if (answer === undefined) return;
-        const took = answer.engineMilliseconds;
-        const life = Math.max(SHORTEST_MARK, 2 * ttl);
-        if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
-        else if (knownSlow) await places.unmark(place.query).catch(told);
-      },
+    const end: EndTurn = async (answer, reachable) => {
+      if (ended) return;
+      ended = true;
+      letGo?.();
+      const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
+      if (token !== undefined) await places.leave(place, token, nothing).catch(told);
+      if (answer === undefined) return;
+      const took = answer.engineMilliseconds;
+      const life = Math.max(SHORTEST_MARK, 2 * ttl);
+      if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
+      else if (knownSlow) await places.unmark(place.query).catch(told);
     };
+    return { kind: 'ask' as const, end };
   }
 
   return {
-    /** Waits for another gateway that asks the same, for a bounded time, if the query is known to be slow. Never rejects. */
-    async enter(missed: Missed): Promise<Entrance> {
+    /**
+     * Waits for another gateway that asks the same under exactly these epochs, for a bounded time, if the query is known
+     * to be slow. Never rejects.
+     */
+    async enter(missed: Missed) {
       const token = options.newToken();
       const { place, find, spent } = missed;
       const first = await look(place, token, LOOKUP_BUDGET - spent);
       if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
-      if (waited === 'unwanted') return { kind: waited };
+      if (waited === 'unwanted') return { kind: 'unwanted' as const };
       // The place may have become free, or the query fast, after this gateway had looked for the entry.
       const answer = typeof waited === 'string' ? await find() : waited;
       if (answer !== undefined) {
         if (waited === 'lead') await places.leave(place, token).catch(told);
         emit({ type: 'shared-flight', end: 'joined' });
-        return { kind: 'answer', answer };
+        return { kind: 'answer' as const, answer };
       }
       const leads = waited === 'lead';
       emit({ type: 'shared-flight', end: leads ? 'led' : 'gave-up' });

@@ -1,6 +1,5 @@
 import { promisify } from 'node:util';
 import { crc32, gzip } from 'node:zlib';
-import type { BodyAccount } from '../common/body-account.ts';
 import type { TextEncoding } from '../xml/text-encoding.ts';
 
 /** Where a session id goes into a stored body. */
@@ -44,18 +43,6 @@ type ShownAnswer = Pick<StoredAnswer, 'body' | 'session'>;
  */
 export const HEADER_VALUE =
   /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
-
-/** How far the wall clocks of two gateways may differ (ms). */
-const CLOCK_TOLERANCE = 60_000;
-
-/**
- * Milliseconds for which the answer may still be used; 0 or less when it is too old. One from the future is
- * too old as well: some clock is wrong, and it is not known by how much.
- */
-export function remaining(answer: StoredAnswer, wall: number): number {
-  if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
-  return answer.requestedAt + answer.lifetime - wall;
-}
 
 /**
  * Pieces in a row, in memory of their own. A short Buffer is mostly a part of something larger, which stays as long as
@@ -143,25 +130,13 @@ const VARIANT_OVERHEAD = 256;
  * compressed: it is put in front as it is, so that the id can be exchanged, and so that the length tells nothing
  * of it where others can add text to the answer.
  */
-export interface GzipVariant {
-  /** Memory that it takes beside the answer. */
-  readonly bytes: number;
-  /** The stored body that it was made of. */
-  readonly body: Buffer;
-  /** The deflate blocks of the body from the place of the session id on; of all of it where there is none. */
-  readonly tail: Buffer;
-  readonly tailCrc: number;
-  /** `crcShift` of the length of what `tail` holds. */
-  readonly tailShift: number;
-  /** CRC-32 of the body up to that place. */
-  readonly headCrc: number;
-}
+export type GzipVariant = NonNullable<Awaited<ReturnType<typeof makeGzip>>>;
 
 /**
  * Compresses on the thread pool.
  * @returns undefined where it would not pay
  */
-export async function makeGzip({ body, session }: ShownAnswer): Promise<GzipVariant | undefined> {
+export async function makeGzip({ body, session }: ShownAnswer) {
   if (body.length < GZIP_FROM) return undefined;
   const at = session?.at ?? 0;
   // Whole gzip, of which the ends are cut off, since it makes the checksum on the thread pool as well. zlib writes the
@@ -171,11 +146,16 @@ export async function makeGzip({ body, session }: ShownAnswer): Promise<GzipVari
   const end = member.length - TRAILER;
   const tail = ownBytes([member.subarray(MEMBER_HEADER.length, end)]);
   return {
+    /** Memory that it takes beside the answer. */
     bytes: tail.length + VARIANT_OVERHEAD,
+    /** The stored body that it was made of. */
     body,
+    /** The deflate blocks of the body from the place of the session id on; of all of it where there is none. */
     tail,
     tailCrc: member.readUInt32LE(end),
+    /** `crcShift` of the length of what `tail` holds. */
     tailShift: crcShift(body.length - at),
+    /** CRC-32 of the body up to that place. */
     headCrc: crc32(body.subarray(0, at)),
   };
 }
@@ -223,44 +203,6 @@ function stored(bytes: Buffer): Buffer[] {
     blocks.push(header, content);
   }
   return blocks;
-}
-
-export type GzipMaker = ReturnType<typeof createGzipMaker>;
-
-/**
- * Makes compressed answers in the background, for the next who ask.
- *
- * @param options.most how many are made at one time: logins need the threads that compress as well. One that is turned
- *   away is asked for again by the next hit
- */
-export function createGzipMaker(options: {
-  make: (answer: StoredAnswer) => Promise<GzipVariant | undefined>;
-  most: number;
-  account: Pick<BodyAccount, 'open'>;
-}) {
-  const tried = new WeakSet<StoredAnswer>();
-  let busy = 0;
-
-  return {
-    /**
-     * Makes one, and hands it to `keep`. Does nothing while others are being made, while there is no room, or when it
-     * was tried for this answer before: one that did not pay then would not pay now. Never throws.
-     */
-    prepare(answer: StoredAnswer, keep: (variant: GzipVariant) => void): void {
-      if (busy >= options.most || tried.has(answer)) return;
-      const room = options.account.open('value');
-      if (!room.grow(answer.body.length)) return;
-      tried.add(answer);
-      busy += 1;
-      const over = () => {
-        busy -= 1;
-        room.release();
-      };
-      // One that cannot be made or kept is done without: nothing depends on a shorter answer.
-      const made = options.make(answer).then((variant) => variant && keep(variant));
-      made.then(over, over);
-    },
-  };
 }
 
 /*

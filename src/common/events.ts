@@ -51,13 +51,15 @@ export type Invalidate = (
  * Why something was purged: a user called clearCache, which may be repeated after a while, changed datasets, or sent
  * a statement to the engine.
  */
-export type PurgeCause = 'clear-cache' | 'repeat' | 'change' | 'statement';
+export type PurgeCause = (typeof PURGE_CAUSES)[number];
+export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
 
 /**
  * What became of a purge. `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did
  * not confirm it.
  */
-export type PurgeResult = 'cleared' | 'engine-failed' | 'owed';
+export type PurgeResult = (typeof PURGE_RESULTS)[number];
+export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
 /**
  * Why a connection was closed before its client did: it was unused, and limits.connections were open; all were

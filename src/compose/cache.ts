@@ -3,13 +3,14 @@ import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
 import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createWorkerStores } from '../workers/shared.ts';
-import { type Bodies, createIds, type Parts } from './parts.ts';
+import { createIds, type Parts } from './parts.ts';
 import type { inRedis } from './redis-backend.ts';
 
 /**
@@ -48,7 +49,7 @@ export type Cache = Awaited<ReturnType<typeof createCache>>;
 export async function createCache(
   config: Config,
   parts: Parts,
-  bodies: Bodies,
+  account: BodyAccount,
   engineClearing: EngineClearing,
 ) {
   const { clock, emit } = parts;
@@ -63,15 +64,15 @@ export async function createCache(
   const newToken = createIds(parts);
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(config.cache, limits, bodies, parts);
+  const backend = await backendOf(config.cache, limits, account, parts);
   const common = { ...parts, store: backend.freshness, lease: backend.lease, newToken };
   const epochs = createEpochs({ ...common, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
-  const memory = createMemoryTier({ maxBytes: config.cache.memory, clock, inUse: bodies.inUse });
+  const memory = createMemoryTier({ maxBytes: config.cache.memory, clock, account });
   const flights = createFlights({ clock, deadline: limits.longestWait });
   const queryCache = createQueryCache({
     ...parts,
-    ...bodies,
+    account,
     entries: backend.entries,
     sharedFlights: backend.sharedFlights,
     purgeTakes: backend.purgeTakes,
@@ -107,6 +108,7 @@ export async function createCache(
     purgeLog,
     sessions,
     memoryUsage: memory.usage,
+    holdBody: memory.hold,
     flightUsage: flights.usage,
     epochAge: epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
@@ -142,13 +144,13 @@ export async function createCache(
 async function backendOf(
   settings: Config['cache'],
   limits: Limits,
-  bodies: Bodies,
+  account: BodyAccount,
   parts: Parts,
 ): Promise<Backend> {
   const { redis, key_secret: keySecret } = settings;
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
   if (redis.url.length > 0) {
-    return (await import('./redis-backend.ts')).inRedis(settings, limits, bodies, parts);
+    return (await import('./redis-backend.ts')).inRedis(settings, limits, account, parts);
   }
   const { primary: link, clock } = parts;
   const newToken = createIds(parts);

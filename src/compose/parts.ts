@@ -1,5 +1,3 @@
-import { createBodiesInUse } from '../cache/memory-tier.ts';
-import { createBodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { Link } from '../workers/link.ts';
@@ -48,12 +46,4 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
       }
     }
   };
-}
-
-export type Bodies = ReturnType<typeof createBodies>;
-
-/** What counts the bodies of this process. It outlives every reload. @param limits those in force now */
-export function createBodies(limits: Parameters<typeof createBodyAccount>[0]) {
-  const account = createBodyAccount(limits);
-  return { account, inUse: createBodiesInUse(account) };
 }

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createSweep } from '../cache/purge/sweep.ts';
 import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import { createSealer, NO_SEALER } from '../common/sealing.ts';
 import { type Config, LEASE_LIMITS, type RedisConfig } from '../config/config.ts';
 import { createRedisCache } from '../redis/redis-cache.ts';
@@ -11,7 +12,7 @@ import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import type { Limits } from './cache.ts';
-import { type Bodies, createIds, type Parts } from './parts.ts';
+import { createIds, type Parts } from './parts.ts';
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
@@ -23,7 +24,7 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 export async function inRedis(
   { redis, key_secret: keySecret }: Pick<Config['cache'], 'redis' | 'key_secret'>,
   limits: Limits,
-  { account }: Bodies,
+  account: BodyAccount,
   parts: Parts,
 ) {
   const { emit } = parts;
@@ -75,7 +76,7 @@ export async function inRedis(
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
     purgeLines,
-    entries: createSharedEntries({ ...common, values }),
+    entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, places }),
     sweep,
     /** For connections that are made from now on. @throws where one cannot be read */

@@ -6,7 +6,7 @@ import { createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import { type KnownNames, projectPolicy } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
-import { createGzipMaker, makeGzip } from '../cache/stored-answer.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
@@ -19,7 +19,7 @@ import type { Storage } from '../storage/storage.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngines } from './engines.ts';
-import { type Bodies, createIds, type Parts } from './parts.ts';
+import { createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
@@ -37,11 +37,11 @@ export async function createRuntime(
     readonly invalidate: Invalidate;
     readonly metrics: Metrics;
     readonly names: KnownNames;
-    readonly bodies: Bodies;
+    readonly account: BodyAccount;
     readonly parts: Parts;
   },
 ) {
-  const { cache, storage, bodies, parts } = house;
+  const { cache, storage, parts } = house;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -63,15 +63,14 @@ export async function createRuntime(
 
   const xmla = createXmlaHandler({
     ...common,
-    ...bodies,
     authenticator,
     addressOf,
     clearCache: createClearCacheHandler(common),
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets,
-    gzip: createGzipMaker({ make: makeGzip, most: 1, account: bodies.account }),
     cache: cache.queryCache,
+    holdBody: cache.holdBody,
     sessions: cache.sessions,
     purgeOnRefresh: config.cache.purge_on_refresh_cube,
     permissionsIgnored: config.cache.engine_permissions_ignored,

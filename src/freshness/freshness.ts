@@ -76,14 +76,9 @@ export function createEpochs(options: {
     },
   });
 
-  function owed(): CacheScope[] {
-    return [...new Set([...pending.values()].flatMap(({ scopes }) => scopes))];
-  }
-
-  function isPending(scopes: readonly CacheScope[]): boolean {
-    if (pending.size === 0) return false;
-    return pending.values().some((one) => one.scopes.some((scope) => scopes.includes(scope)));
-  }
+  const owed = () => [...new Set([...pending.values()].flatMap(({ scopes }) => scopes))];
+  const isPending = (scopes: readonly CacheScope[]) =>
+    pending.size > 0 && owed().some((scope) => scopes.includes(scope));
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
     if (keySecret === undefined || isPending(scopes)) return undefined;

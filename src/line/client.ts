@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { BodiesInUse } from '../cache/memory-tier.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import {
   GZIP_FROM,
-  type GzipMaker,
   type GzipVariant,
   gzipWithSession,
   HEADER_VALUE,
@@ -58,8 +57,8 @@ export interface ClientServices {
   readonly newId: () => string;
   /** Whose request it is, by the connection or a trusted proxy. */
   readonly addressOf: (request: IncomingMessage) => string;
-  readonly gzip: GzipMaker;
-  readonly inUse: Pick<BodiesInUse, 'hold'>;
+  /** Counts a body for as long as it is sent. */
+  readonly holdBody: MemoryTier['hold'];
   readonly emit: Emit;
 }
 
@@ -166,10 +165,7 @@ export class XmlaClient implements Client {
   replay(answer: StoredAnswer, reply: Replay): void {
     if (this.isGone) return;
     const { response, facts } = this;
-    const { gzip } = reply;
-    const isLong = answer.body.length >= GZIP_FROM;
-    const wantsGzip = gzip !== undefined && this.wishes.takesGzip && isLong;
-    const variant = wantsGzip ? gzip.variant : undefined;
+    const variant = this.wishes.takesGzip ? reply.gzip?.() : undefined;
     facts.bytes = sendStored(response, answer, reply, variant, this.wishes);
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
@@ -178,12 +174,9 @@ export class XmlaClient implements Client {
       this.#tell(true);
     } else {
       this.watch();
-      const letGo = this.#services.inUse.hold(variant?.tail ?? answer.body);
+      const letGo = this.#services.holdBody(variant?.tail ?? answer.body);
       response.once('close', letGo);
       this.#watchStall();
-    }
-    if (wantsGzip && variant === undefined) {
-      this.#services.gzip.prepare(answer, (made) => gzip.keep(made));
     }
   }
 
@@ -328,10 +321,9 @@ function sendStored(
     return text.length;
   }
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
-  const pieces =
-    variant === undefined
-      ? withSession(answer, sessionId)
-      : gzipWithSession(variant, answer, sessionId);
+  let pieces: readonly Buffer[] = [answer.body];
+  if (variant !== undefined) pieces = gzipWithSession(variant, answer, sessionId);
+  else if (answer.session !== undefined) pieces = withSession(answer, sessionId);
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
   response.writeHead(200, headOf(bytes));

@@ -121,7 +121,7 @@ export function createXmlaHandler(
     const recalled = cache.recall(key, brought);
     if (recalled === undefined) return false;
     const { answer: stored, source, ttl, age } = recalled;
-    const gzip = client.wishes.takesGzip ? cache.gzipOf(key.key, stored) : undefined;
+    const gzip = () => cache.gzipOf(key.key, stored);
     const { sessionId } = known;
     client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, gzip });
     return true;

@@ -8,7 +8,7 @@ export type Otherwise = 'key' | 'value';
 /** Where the number stands that is raised with every change of it. */
 const NUMBERS: Readonly<Record<Otherwise, { readonly file: string; readonly name: string }>> = {
   key: { file: 'cache/key.ts', name: 'KEY_VERSION' },
-  value: { file: 'cache/entry-codec.ts', name: 'VERSION' },
+  value: { file: 'cache/shared-entries.ts', name: 'VERSION' },
 };
 
 /** No real version will ever have this number; one byte holds it. */

@@ -1,7 +1,7 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { RequestShare, Share } from '../../src/common/body-account.ts';
-import { createBodiesInUse, createMemoryTier } from '../../src/cache/memory-tier.ts';
+import { createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { sizes } from '../support/sizes.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from './cache/fakes.ts';
 
@@ -27,9 +27,8 @@ const MAX_MEMORY = 6_000;
 
 function house() {
   const account = bodyAccount(LIMIT, 1_000);
-  const inUse = createBodiesInUse(account);
   const clock = handClock();
-  const memory = createMemoryTier({ maxBytes: MAX_MEMORY, clock, inUse });
+  const memory = createMemoryTier({ maxBytes: MAX_MEMORY, clock, account });
   const readers: Reader[] = [];
   const fills: { share: Share; size: number }[] = [];
   const holds: (() => void)[] = [];
@@ -91,7 +90,7 @@ function house() {
     land({ share, size }: { share: Share; size: number }) {
       const body = Buffer.alloc(size);
       share.release();
-      const letGo = inUse.hold(body);
+      const letGo = memory.hold(body);
       const answer = storedAnswer({ body, requestedAt: clock.wall() });
       memory.set(`entry ${(stored += 1) % 5}`, answer, 'digests');
       holds.push(letGo);

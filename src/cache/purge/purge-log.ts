@@ -1,24 +1,12 @@
-import type { PurgeCause, PurgeResult, Stale } from '../../common/events.ts';
+import { type GatewayEvent, PURGE_CAUSES, PURGE_RESULTS } from '../../common/events.ts';
+
+type Purged = Extract<GatewayEvent, { readonly type: 'purged' }>;
 
 /**
- * What is remembered of one purge. Those that shared a run have one id, and a record for each caller. A purge that was
- * pending has a second one when it was done at last.
+ * What is remembered of one purge. A purge that was pending has a second record when it was done at last.
+ * `at`: when it was asked for; of one that was pending, when it was done (wall clock, ms).
  */
-export interface PurgeRecord {
-  readonly id: string;
-  /** When it was asked for; of one that was pending, when it was done (wall clock, ms). */
-  readonly at: number;
-  readonly principal: string;
-  readonly cause: PurgeCause;
-  readonly scope: Stale;
-  readonly result: PurgeResult;
-  /** Gateways that told that they have forgotten it, this one included. */
-  readonly replicas: number;
-  /** Milliseconds that were waited until no gateway could still use the old tokens. */
-  readonly waited: number;
-  /** Calls of the engine's own clear operation. */
-  readonly engine_calls: number;
-}
+export type PurgeRecord = Omit<Purged, 'type' | 'why' | 'milliseconds'> & { readonly at: number };
 
 /** So many purges are remembered, the latest. */
 export const MAX_PURGES = 1_000;
@@ -74,18 +62,6 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
   };
 }
 
-/* Records, so that a word that is added to the types must be added here. */
-const CAUSES: Readonly<Record<PurgeCause, true>> = {
-  'clear-cache': true,
-  repeat: true,
-  change: true,
-  statement: true,
-};
-const RESULTS: Readonly<Record<PurgeResult, true>> = {
-  cleared: true,
-  'engine-failed': true,
-  owed: true,
-};
 /** What a date can hold (ms). */
 const LATEST = 8.64e15;
 
@@ -99,8 +75,8 @@ export function readPurgeRecord(line: string): PurgeRecord | undefined {
     const isOne =
       texts.every((text) => typeof text === 'string') &&
       counts.every((count) => Number.isFinite(count) && count >= 0 && count <= LATEST) &&
-      Object.hasOwn(CAUSES, cause) &&
-      Object.hasOwn(RESULTS, result);
+      PURGE_CAUSES.includes(cause) &&
+      PURGE_RESULTS.includes(result);
     return isOne ? said : undefined;
   } catch {
     return undefined;

@@ -34,30 +34,6 @@ export type ClearEngines = (
   authorization: string | undefined,
 ) => Promise<readonly EngineClear[]>;
 
-export interface PurgeReceipt {
-  readonly id: string;
-  readonly scope: Stale;
-  readonly epochs_renewed: readonly Scope[];
-  /** Gateways that told within the wait that they have forgotten the old epochs, this one included. */
-  readonly replicas: number;
-  /** Milliseconds that were waited until no replica could still use the old epochs. */
-  readonly waited: number;
-  /** Calls of the engine's own clear operation. */
-  readonly engine_calls: number;
-}
-
-export type PurgeOutcome =
-  | { readonly ok: true; readonly receipt: PurgeReceipt }
-  /** The epochs are new and the wait is over, but some engine did not clear its own cache. */
-  | {
-      readonly ok: false;
-      readonly failed: 'engine';
-      readonly receipt: PurgeReceipt;
-      readonly engines: readonly EngineClear[];
-    }
-  /** Redis did not confirm the new epochs. This replica's memory is empty; the renewal is owed. */
-  | { readonly ok: false; readonly failed: 'redis'; readonly engines: readonly EngineClear[] };
-
 /** What a purge has to do with engines. */
 export interface EngineClearing {
   /** Called for what a user wants cleared, not for changes that engines made themselves or are told of. */
@@ -74,20 +50,17 @@ export interface PurgeOrder {
   readonly authorization?: string | undefined;
 }
 
-/**
- * Drops what the cache holds. When the outcome is ok, a request that arrives from now on, at any replica, gets
- * no answer whose engine request began before this call.
- */
-export type Purge = (stale: Stale, order: PurgeOrder) => Promise<PurgeOutcome>;
-
 /** Purges of one cache. */
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
+export type Purge = CachePurges['purge'];
+export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
 /** A wait that is over, until no gateway uses the old tokens. */
 interface Passed {
-  /** Milliseconds. */
+  /** Milliseconds that were waited until no gateway could still use the old tokens. */
   readonly waited: number;
+  /** Gateways that told within the wait that they have forgotten the old tokens, this one included. */
   readonly replicas: number;
 }
 
@@ -192,7 +165,11 @@ export function createPurges(options: {
     return options.log.add(record);
   }
 
-  async function purge(stale: Stale, order: PurgeOrder): Promise<PurgeOutcome> {
+  /**
+   * Drops what the cache holds. When the outcome is ok, a request that arrives from now on, at any gateway, gets
+   * no answer whose engine request began before this call.
+   */
+  async function purge(stale: Stale, order: PurgeOrder) {
     const { principal, cause } = order;
     const at = clock.wall();
     const started = clock.now();
@@ -218,11 +195,14 @@ export function createPurges(options: {
         const done = clock.wall();
         return tell({ ...record, ...later, at: done, result }, Math.max(0, done - at));
       });
-      return { ok: false, failed: 'redis', engines };
+      // The memory of this gateway is empty; the renewal is owed.
+      return { ok: false as const, failed: 'redis' as const, engines };
     }
     void tell({ ...asked, result, ...passed, engine_calls }, clock.now() - started);
     const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, engine_calls };
-    return isCleared ? { ok: true, receipt } : { ok: false, failed: 'engine', receipt, engines };
+    if (isCleared) return { ok: true as const, receipt };
+    // The tokens are new and the wait is over, but some engine did not clear its own cache.
+    return { ok: false as const, failed: 'engine' as const, receipt, engines };
   }
 
   return {

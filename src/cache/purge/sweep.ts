@@ -1,6 +1,6 @@
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
-import { HEAD_LIMIT, markOf, readHead, readMarks } from '../entry-codec.ts';
+import { HEAD_LIMIT, markOf, readHead, readMarks } from '../shared-entries.ts';
 
 /** Between two batches, so that a sweep takes a small part of the time of Redis and of this process (ms). */
 const PAUSE = 20;

@@ -7,7 +7,7 @@ import { createFillOrder } from '../../../src/cache/flights.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { storedAnswer } from '../../unit/cache/fakes.ts';
+import { bodyAccount, storedAnswer } from '../../unit/cache/fakes.ts';
 import { BEGAN, KEY, PACKED, PLAIN } from '../../unit/cache/entries/older-entries.ts';
 import { house, type House } from './redis-house.ts';
 
@@ -49,12 +49,11 @@ const olderSet = (value: Buffer) =>
 
 function entriesOf(sealer = NO_SEALER) {
   const events: GatewayEvent[] = [];
-  const entries = createSharedEntries({
-    values: one.tier,
-    sealer,
+  const entries = createSharedEntries(one.tier, sealer, {
     clock: { ...systemClock, wall: () => BEGAN + 10_000 },
     maxEntry: () => 8 * 1024 * 1024,
     emit: (event) => events.push(event),
+    account: bodyAccount(),
   });
   const order = createFillOrder();
   return {

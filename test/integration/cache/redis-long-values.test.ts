@@ -12,7 +12,7 @@ import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
-import { storedAnswer } from '../../unit/cache/fakes.ts';
+import { bodyAccount, storedAnswer } from '../../unit/cache/fakes.ts';
 import { house, type House } from './redis-house.ts';
 
 const SEALER = createSealer('a secret of more than thirty-two letters');
@@ -40,12 +40,11 @@ const newKey = () => randomBytes(32).toString('base64url');
 /** The shared entries of one gateway, with what it told. */
 function entriesOf(tier: ValueTier, sealer = NO_SEALER) {
   const events: GatewayEvent[] = [];
-  const entries = createSharedEntries({
-    values: tier,
-    sealer,
+  const entries = createSharedEntries(tier, sealer, {
     clock: systemClock,
     maxEntry: () => 8 * 1024 * 1024,
     emit: (event) => events.push(event),
+    account: bodyAccount(),
   });
   const order = createFillOrder();
   return {

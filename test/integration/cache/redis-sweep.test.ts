@@ -13,7 +13,7 @@ import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
-import { checkpoint, storedAnswer } from '../../unit/cache/fakes.ts';
+import { bodyAccount, checkpoint, storedAnswer } from '../../unit/cache/fakes.ts';
 import { PLAIN } from '../../unit/cache/entries/older-entries.ts';
 import { house, unguarded, until, type House } from './redis-house.ts';
 
@@ -27,12 +27,11 @@ const HR: readonly Scope[] = ['everything', 'project:hr'];
 function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds: number) => {}) {
   const events: GatewayEvent[] = [];
   const emit = (event: GatewayEvent) => void events.push(event);
-  const entries = createSharedEntries({
-    values: one.tier,
-    sealer: NO_SEALER,
+  const entries = createSharedEntries(one.tier, NO_SEALER, {
     clock: systemClock,
     maxEntry: () => 8 * 1024 * 1024,
     emit,
+    account: bodyAccount(),
   });
   const store = createRedisCache({
     connections: { ...one.connections, writer },

@@ -1,7 +1,7 @@
 import type { Outcome } from '../../../src/common/events.ts';
-import type { Client, GzipSource } from '../../../src/cache/query.ts';
+import type { Client } from '../../../src/cache/query.ts';
 import { withSession } from '../../../src/cache/stored-answer.ts';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import type { GzipVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
 
 export interface FakeClient extends Client {
   /** Set by the first that says it: the head of an engine's answer, or a replay. */
@@ -11,7 +11,7 @@ export interface FakeClient extends Client {
   readonly age: number | undefined;
   /** What a replay was told to put in and to keep. */
   readonly sessionId: string | undefined;
-  readonly gzip: GzipSource | undefined;
+  readonly gzip: (() => GzipVariant | undefined) | undefined;
   /** What was replayed. */
   readonly answer: StoredAnswer | undefined;
   readonly failure: unknown;
@@ -28,7 +28,7 @@ export function fakeClient(): FakeClient {
     ttl?: number;
     age?: number;
     sessionId?: string;
-    gzip?: GzipSource;
+    gzip?: () => GzipVariant | undefined;
     answer?: StoredAnswer;
     failure?: unknown;
   } = {};

@@ -1,7 +1,7 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/common/body-account.ts';
 import { type KnownNames, entryScopes } from '../../../src/cache/projects.ts';
 import type { Clock } from '../../../src/common/clock.ts';
-import { createBodiesInUse, type MemoryTier } from '../../../src/cache/memory-tier.ts';
+import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
 import { createFlights } from '../../../src/cache/flights.ts';
 import type { Epochs } from '../../../src/freshness/freshness.ts';
 import { createQueryCache, type QueryCache } from '../../../src/cache/cache.ts';
@@ -248,7 +248,6 @@ export function knownAnswers(options: {
     throw new Error('not asked for by these answers');
   };
   const { clock } = options;
-  const account = bodyAccount();
   return createQueryCache({
     epochs: {
       held: never,
@@ -263,6 +262,7 @@ export function knownAnswers(options: {
       peek: never,
       peekRecent: never,
       clear: never,
+      hold: never,
       usage: never,
       ...options.memory,
     },
@@ -273,8 +273,7 @@ export function knownAnswers(options: {
     random: never,
     purgeTakes: 0,
     maxEntry: never,
-    account,
-    inUse: createBodiesInUse(account),
+    account: bodyAccount(),
     emit: never,
   });
 }

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import { systemClock } from '../../../src/common/clock.ts';
 import { createCache } from '../../../src/compose/cache.ts';
-import { createBodies, type Parts } from '../../../src/compose/parts.ts';
+import { createBodyAccount } from '../../../src/common/body-account.ts';
+import type { Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -40,9 +41,9 @@ async function makeRuntime() {
     readFile: (path) => readFileSync(path),
   });
   if (config.storage.driver === 'http') throw new Error('not the default');
-  const bodies = createBodies(() => config.limits);
+  const account = createBodyAccount(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const cache = await createCache(config, parts, bodies, clearing);
+  const cache = await createCache(config, parts, account, clearing);
   const storage = await createStorage(config.storage, [], parts);
   const names = createKnownNames(parts);
   const runtime = await createRuntime(config, {
@@ -54,13 +55,13 @@ async function makeRuntime() {
       memory: cache.memoryUsage,
       flights: cache.flightUsage,
       engine: () => ({ atEngine: 0, waiting: 0 }),
-      bodies: bodies.account.usage,
+      bodies: account.usage,
       connections: () => ({ open: 0, limit: 0 }),
       epochAge: cache.epochAge,
       owedPurges: () => 0,
     }),
     names,
-    bodies,
+    account,
     parts,
   });
   return {

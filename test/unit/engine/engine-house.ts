@@ -93,8 +93,7 @@ export async function startFront(
     const client = new XmlaClient(request, response, {
       newId: () => 'one',
       addressOf: () => '',
-      gzip: { prepare() {} },
-      inUse: { hold: () => () => {} },
+      holdBody: () => () => {},
       clock: systemClock,
       emit: (event) => events.push(event),
     });

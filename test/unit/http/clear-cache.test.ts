@@ -2,18 +2,13 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
-import type {
-  EngineClear,
-  PurgeOrder,
-  PurgeOutcome,
-  PurgeReceipt,
-} from '../../../src/cache/purge/purge.ts';
+import type { EngineClear, PurgeOrder, PurgeOutcome } from '../../../src/cache/purge/purge.ts';
 import type { Stale } from '../../../src/common/events.ts';
 import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
 import { send } from '../../support/http-client.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
-const RECEIPT: PurgeReceipt = {
+const RECEIPT: Extract<PurgeOutcome, { ok: true }>['receipt'] = {
   id: 'oUq0MShjHbDl5nUI2bYzwQ',
   scope: { project: 'learn' },
   epochs_renewed: ['project:learn', 'unassigned'],

@@ -82,13 +82,10 @@ beforeEach(async () => {
     provider: 'file',
     maxBody: 100_000,
     account: bodyAccount(),
-    inUse: {
-      hold(body) {
-        sending.push(body);
-        return () => void sending.splice(sending.indexOf(body), 1);
-      },
+    holdBody(body) {
+      sending.push(body);
+      return () => void sending.splice(sending.indexOf(body), 1);
     },
-    gzip: { prepare() {} },
     work: { begin: () => void (working += 1), end: () => void (working -= 1) },
     clock: handClock(),
     secret: 's',

@@ -2,14 +2,8 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
-import { createBodiesInUse } from '../../../src/cache/memory-tier.ts';
-import {
-  createGzipMaker,
-  makeGzip,
-  type GzipVariant,
-  type StoredAnswer,
-} from '../../../src/cache/stored-answer.ts';
-import type { GzipSource } from '../../../src/cache/query.ts';
+import { createMemoryTier } from '../../../src/cache/memory-tier.ts';
+import type { GzipVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
 import { bodyAccount, handClock } from '../cache/fakes.ts';
@@ -40,18 +34,14 @@ export function closeServers(): void {
   }
 }
 
-export type Facts = { readonly sessionId?: string; readonly gzip?: GzipSource };
+export type Facts = { readonly sessionId?: string; readonly gzip?: () => GzipVariant | undefined };
 
 /** A server whose client of each request is told what to do; failures are answered as the handler does. */
-export async function serve(
-  answer: (client: XmlaClient) => void | Promise<void>,
-  make: (answer: StoredAnswer) => Promise<GzipVariant | undefined> = makeGzip,
-) {
+export async function serve(answer: (client: XmlaClient) => void | Promise<void>) {
   const events: GatewayEvent[] = [];
   const responses: ServerResponse[] = [];
   const account = bodyAccount();
-  const inUse = createBodiesInUse(account);
-  const gzip = createGzipMaker({ make, most: 1, account });
+  const memory = createMemoryTier({ maxBytes: 100_000, clock: handClock(), account });
   const server = createServer((request, response) => {
     const clock = handClock();
     const emit = (event: GatewayEvent) => void events.push(event);
@@ -60,8 +50,7 @@ export async function serve(
       addressOf: () => '127.0.0.1',
       clock,
       emit,
-      gzip,
-      inUse,
+      holdBody: memory.hold,
     });
     client.watch();
     responses.push(response);
@@ -73,7 +62,7 @@ export async function serve(
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const ask = (headers: Record<string, string> = {}) => send(url, { method: 'POST', headers });
-  return { url, events, responses, ask, account, inUse };
+  return { url, events, responses, ask, account, memory };
 }
 
 export function replay(
@@ -86,26 +75,19 @@ export function replay(
     ttl: 30_000,
     age: 1_500,
     sessionId,
-    gzip,
+    ...(gzip && { gzip }),
   });
 }
 
-/** What memory does: holds the variant beside the answer. */
-export function gzipSource(): GzipSource & { readonly kept: number } {
-  let variant: GzipVariant | undefined;
-  let kept = 0;
-  return {
-    get variant() {
-      return variant;
-    },
-    get kept() {
-      return kept;
-    },
-    keep(made) {
-      kept += 1;
-      variant = made;
-    },
-  };
+/** What memory does with an answer that it holds. */
+export function gzipSource(
+  answer: StoredAnswer,
+  compress?: (answer: StoredAnswer) => Promise<GzipVariant | undefined>,
+): () => GzipVariant | undefined {
+  const parts = { maxBytes: 1_000_000, clock: handClock(), account: bodyAccount() };
+  const tier = createMemoryTier(compress === undefined ? parts : { ...parts, compress });
+  tier.set('key', answer, 'digests');
+  return () => tier.gzipOf('key', answer);
 }
 
 export const GZIP = { 'accept-encoding': 'gzip, deflate' };

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { createDeflateRaw, createZstdCompress, deflateRawSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { decodeEntry, encodeEntry } from '../../../../src/cache/entry-codec.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/cache/shared-entries.ts';
 import type { SessionPlace, StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { sizes } from '../../../support/sizes.ts';

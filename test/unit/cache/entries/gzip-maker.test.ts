@@ -1,11 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  createGzipMaker,
-  type GzipVariant,
-  type StoredAnswer,
-} from '../../../../src/cache/stored-answer.ts';
+import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
+import type { GzipVariant, StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { gate } from '../../../support/stub-engine.ts';
-import { bodyAccount, quiet } from '../fakes.ts';
+import { bodyAccount, handClock, quiet } from '../fakes.ts';
 import { answerWith } from './session-documents.ts';
 
 const VARIANT: GzipVariant = {
@@ -17,109 +14,105 @@ const VARIANT: GzipVariant = {
   headCrc: 0,
 };
 
-const answerOf = (text: string) => answerWith({ body: Buffer.from(text), session: undefined });
+/** Long enough to be compressed. */
+const SIZE = 1_024;
+const answerOf = (text: string) =>
+  answerWith({ body: Buffer.from(text.padEnd(SIZE)), session: undefined });
 
-/** A maker whose work a test holds; `made` are the bodies that were begun, `kept` those that were kept. */
-function heldMaker(
-  most: number,
-  outcome: () => GzipVariant | undefined = () => VARIANT,
-  account = bodyAccount(),
-) {
+/** A memory tier whose compressing a test holds; `made` are the bodies that were begun. */
+function heldTier(outcome: () => GzipVariant | undefined = () => VARIANT, account = bodyAccount()) {
   const made: string[] = [];
-  const kept: string[] = [];
   const door = gate();
-  const maker = createGzipMaker({
-    most,
+  const tier = createMemoryTier({
+    maxBytes: 100_000,
+    clock: handClock(),
     account,
-    async make({ body }) {
-      made.push(body.toString());
+    async compress({ body }) {
+      made.push(body.toString().trimEnd());
       await door.opened;
       return outcome();
     },
   });
-  const prepare = (answer: StoredAnswer) =>
-    maker.prepare(answer, () => kept.push(answer.body.toString()));
-  return { prepare, made, kept, open: door.open };
+  function ask(answer: StoredAnswer): GzipVariant | undefined {
+    const key = answer.body.toString();
+    if (tier.peek(key) === undefined) tier.set(key, answer, 'digests');
+    return tier.gzipOf(key, answer);
+  }
+  return { ask, made, open: door.open };
 }
 
 describe('a compressed answer', () => {
   test('is made later where there is no room for it now, and gives its room back', async () => {
-    const account = bodyAccount(8);
-    const { prepare, made, open } = heldMaker(5, undefined, account);
+    const account = bodyAccount(2 * SIZE);
+    const { ask, made, open } = heldTier(undefined, account);
     const [long, other] = [answerOf('four'), answerOf('more')];
-    prepare(long);
-    prepare(other);
-    expect([made, account.usage().bytes.value]).toEqual([['four'], 4]);
+    const room = account.open('fill');
+    while (room.grow(SIZE / 4));
+    ask(long);
+    expect([made, account.usage().bytes.value]).toEqual([[], 0]);
+    room.release();
+    ask(long);
+    expect([made, account.usage().bytes.value]).toEqual([['four'], SIZE]);
     open();
     await quiet();
     expect(account.usage().bytes.value).toBe(0);
-    prepare(other);
+    ask(other);
     expect(made).toEqual(['four', 'more']);
     await quiet();
   });
 
   test('is made once, however many ask for it meanwhile and afterwards', async () => {
-    const { prepare, made, kept, open } = heldMaker(5);
+    const { ask, made, open } = heldTier();
     const answer = answerOf('a');
-    prepare(answer);
-    prepare(answer);
+    expect([ask(answer), ask(answer)]).toEqual([undefined, undefined]);
     open();
     await quiet();
-    prepare(answer);
-    await quiet();
-    expect([made, kept]).toEqual([['a'], ['a']]);
+    expect([ask(answer), made]).toEqual([VARIANT, ['a']]);
   });
 
-  test('is not made while others are; the next hit makes it', async () => {
-    const { prepare, made, kept, open } = heldMaker(1);
+  test('is not made while another is; the next hit makes it', async () => {
+    const { ask, made, open } = heldTier();
     const [first, second] = [answerOf('a'), answerOf('b')];
-    prepare(first);
-    prepare(second);
+    ask(first);
+    ask(second);
     expect(made).toEqual(['a']);
     open();
     await quiet();
-    prepare(second);
+    ask(second);
     await quiet();
-    expect([made, kept]).toEqual([
-      ['a', 'b'],
-      ['a', 'b'],
-    ]);
+    expect([made, ask(first), ask(second)]).toEqual([['a', 'b'], VARIANT, VARIANT]);
   });
 
   test('that does not pay is neither kept nor tried again', async () => {
-    const { prepare, made, kept, open } = heldMaker(1, () => undefined);
+    const { ask, made, open } = heldTier(() => undefined);
     const answer = answerOf('a');
     open();
-    prepare(answer);
+    ask(answer);
     await quiet();
-    prepare(answer);
+    ask(answer);
     await quiet();
-    expect([made, kept]).toEqual([['a'], []]);
+    expect([made, ask(answer)]).toEqual([['a'], undefined]);
   });
 
-  test('that cannot be made, or kept, harms nobody and leaves its place', async () => {
+  test('is not made of a short one, nor of one that is not there', async () => {
+    const { ask, made } = heldTier();
+    const short = answerWith({ body: Buffer.from('short'), session: undefined });
+    expect([ask(short), made]).toEqual([undefined, []]);
+  });
+
+  test('that cannot be made harms nobody and leaves its place', async () => {
     let fails = true;
-    const { prepare, made, kept, open } = heldMaker(1, () => {
+    const { ask, made, open } = heldTier(() => {
       if (fails) throw new Error('out of memory');
       return VARIANT;
     });
     open();
-    prepare(answerOf('a'));
+    ask(answerOf('a'));
     await quiet();
     fails = false;
-    prepare(answerOf('b'));
+    const next = answerOf('b');
+    ask(next);
     await quiet();
-    expect([made, kept]).toEqual([['a', 'b'], ['b']]);
-
-    const maker = createGzipMaker({ most: 1, account: bodyAccount(), make: async () => VARIANT });
-    const tried: string[] = [];
-    for (const name of ['c', 'd']) {
-      maker.prepare(answerOf(name), () => {
-        tried.push(name);
-        throw new Error('full');
-      });
-      await quiet();
-    }
-    expect(tried).toEqual(['c', 'd']);
+    expect([made, ask(next)]).toEqual([['a', 'b'], VARIANT]);
   });
 });

@@ -3,17 +3,33 @@ import * as fc from 'fast-check';
 import type { GzipVariant } from '../../../../src/cache/stored-answer.ts';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { handClock, storedAnswer } from '../fakes.ts';
+import { bodyAccount, handClock, quiet, storedAnswer } from '../fakes.ts';
 
 const DIGESTS = 'digests';
+const account = bodyAccount();
 
-/** Of a variant the tier looks at nothing but the size. */
-const variantOf = (bytes: number) => ({ bytes }) as GzipVariant;
+const TAIL = Buffer.alloc(1);
+/** Of a variant the tier looks at its size and its bytes. */
+const variantOf = (bytes: number) => ({ bytes, tail: TAIL }) as GzipVariant;
+
+const LONG = Buffer.alloc(1_024);
+
+/** One whose variants are of so many bytes. */
+function compressing(maxBytes: number, bytes: number) {
+  const clock = handClock();
+  const bodies: Buffer[] = [];
+  async function compress({ body }: { body: Buffer }) {
+    bodies.push(body);
+    return variantOf(bytes);
+  }
+  const tier = createMemoryTier({ maxBytes, clock, account, compress });
+  return { tier, clock, bodies };
+}
 
 describe('the memory tier', () => {
   test('gives back what it was given, until its time is over', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     const answer = storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 });
     tier.set('key', answer, DIGESTS);
     clock.advance(999);
@@ -25,7 +41,7 @@ describe('the memory tier', () => {
 
   test('gives nothing back for longer because the wall clock was set back', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 10_000 }), DIGESTS);
     clock.stepWall(-5_000);
     clock.advance(9_999);
@@ -36,7 +52,7 @@ describe('the memory tier', () => {
 
   test('takes an answer from the future for too old, and lets a newer one replace it', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 3_600_000 }), DIGESTS);
     clock.stepWall(-3_600_000);
     expect(tier.get('key')).toBeUndefined();
@@ -46,7 +62,7 @@ describe('the memory tier', () => {
 
   test('keeps the answer whose engine request began later, in whatever order they come', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     const older = storedAnswer({ requestedAt: clock.wall() });
     const later = storedAnswer({ requestedAt: clock.wall() + 1 });
     tier.set('key', later, DIGESTS);
@@ -59,7 +75,7 @@ describe('the memory tier', () => {
 
   test('keeps the last answer of this process, also when the wall clock was set back before it', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     const older = storedAnswer({ requestedAt: clock.wall() });
     const later = storedAnswer({ requestedAt: clock.wall() - 5_000 });
     tier.set('key', older, DIGESTS, 'usual');
@@ -71,7 +87,7 @@ describe('the memory tier', () => {
 
   test('keeps a fresh answer instead of one of another gateway, however its clock goes, and no other one', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     const ahead = storedAnswer({ requestedAt: clock.wall() + 30_000 });
     const here = storedAnswer({ requestedAt: clock.wall() });
     tier.set('key', ahead, DIGESTS);
@@ -87,7 +103,7 @@ describe('the memory tier', () => {
     const entry = fc.record({ key: fc.nat({ max: 40 }), bytes: fc.nat({ max: 30_000 }) });
     fc.assert(
       fc.property(fc.array(entry, { maxLength: 60 }), (entries) => {
-        const tier = createMemoryTier({ maxBytes, clock });
+        const tier = createMemoryTier({ maxBytes, clock, account });
         for (const { key, bytes } of entries) {
           tier.set(`key ${key}`, storedAnswer({ body: Buffer.alloc(bytes) }), DIGESTS);
           expect(tier.usage().bytes).toBeLessThanOrEqual(maxBytes);
@@ -105,7 +121,7 @@ describe('the memory tier', () => {
 
   test('drops what was not used for longest', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 3_500, clock });
+    const tier = createMemoryTier({ maxBytes: 3_500, clock, account });
     const answer = storedAnswer({ body: Buffer.alloc(500) });
     tier.set('one', answer, DIGESTS);
     tier.set('two', answer, DIGESTS);
@@ -120,7 +136,7 @@ describe('the memory tier', () => {
 
   test('leaves out what alone is larger than all it may hold, and keeps the rest', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 2_000, clock });
+    const tier = createMemoryTier({ maxBytes: 2_000, clock, account });
     tier.set('small', storedAnswer(), DIGESTS);
     tier.set('large', storedAnswer({ body: Buffer.alloc(2_000) }), DIGESTS);
     expect(tier.get('large')).toBeUndefined();
@@ -129,7 +145,7 @@ describe('the memory tier', () => {
 
   test('is looked at without that counting as use', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 3_500, clock });
+    const tier = createMemoryTier({ maxBytes: 3_500, clock, account });
     const answer = storedAnswer({ requestedAt: clock.wall(), body: Buffer.alloc(500) });
     tier.set('one', answer, 'digests of one');
     tier.set('two', answer, 'digests of two');
@@ -146,7 +162,7 @@ describe('the memory tier', () => {
 
   test('says of an entry that is looked at how long it may be used, and leaves an old one there', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     tier.set('key', storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 }), DIGESTS);
     clock.stepWall(-5_000);
     expect(tier.peek('key')?.left).toBe(1_000);
@@ -155,55 +171,57 @@ describe('the memory tier', () => {
     expect(tier.usage().entries).toBe(1);
   });
 
-  test('keeps a variant beside the answer, counts it, and drops it with the answer', () => {
-    const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
-    const answer = storedAnswer({ requestedAt: clock.wall() });
+  test('keeps a variant beside the answer, counts it, and drops it with the answer', async () => {
+    const { tier, clock } = compressing(10_000, 700);
+    const answer = storedAnswer({ requestedAt: clock.wall(), body: LONG });
     tier.set('key', answer, DIGESTS);
     const before = tier.usage().bytes;
-    expect(tier.gzipOf('key', answer)?.variant).toBeUndefined();
-    tier.gzipOf('key', answer)?.keep(variantOf(700));
-    expect(tier.gzipOf('key', answer)?.variant).toEqual(variantOf(700));
+    expect(tier.gzipOf('key', answer)).toBeUndefined();
+    await quiet();
+    expect(tier.gzipOf('key', answer)).toEqual(variantOf(700));
     expect(tier.usage()).toEqual({ entries: 1, bytes: before + 700 });
     expect(tier.get('key')).toBe(answer);
     expect(tier.peek('key')).toMatchObject({ digests: DIGESTS, left: 60_000 });
-    tier.set('key', storedAnswer({ requestedAt: clock.wall() + 1 }), DIGESTS);
+    tier.set('key', storedAnswer({ requestedAt: clock.wall() + 1, body: LONG }), DIGESTS);
     expect(tier.usage().bytes).toBe(before);
   });
 
-  test('never puts the variant of one answer beside another one', () => {
-    const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
-    const [old, later] = [storedAnswer(), storedAnswer()];
+  test('never puts the variant of one answer beside another one', async () => {
+    const { tier, bodies } = compressing(10_000, 700);
+    const [old, later] = [storedAnswer({ body: LONG }), storedAnswer({ body: LONG })];
     tier.set('key', old, DIGESTS);
-    const source = tier.gzipOf('key', old);
+    tier.gzipOf('key', old);
     tier.set('key', later, DIGESTS);
-    source?.keep(variantOf(700));
-    expect(tier.gzipOf('key', later)?.variant).toBeUndefined();
+    await quiet();
+    expect(bodies).toEqual([LONG]);
     expect(tier.gzipOf('key', old)).toBeUndefined();
+    expect(tier.gzipOf('key', later)).toBeUndefined();
     tier.clear();
-    tier.gzipOf('key', later)?.keep(variantOf(700));
-    source?.keep(variantOf(700));
+    await quiet();
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
-  test('drops what was not used for longest for a variant, and never the answer it belongs to', () => {
-    const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 3_500, clock });
-    const answer = storedAnswer({ body: Buffer.alloc(500) });
+  test('drops what was not used for longest for a variant, and never the answer it belongs to', async () => {
+    const { tier } = compressing(4_700, 900);
+    const answer = storedAnswer({ body: LONG });
     tier.set('key 0', answer, DIGESTS);
     tier.set('key 1', answer, DIGESTS);
-    tier.gzipOf('key 1', answer)?.keep(variantOf(900));
+    tier.gzipOf('key 1', answer);
+    await quiet();
     expect([tier.get('key 0'), tier.get('key 1')]).toEqual([undefined, answer]);
-    tier.gzipOf('key 1', answer)?.keep(variantOf(3_500));
-    expect(tier.get('key 1')).toBe(answer);
-    expect(tier.gzipOf('key 1', answer)?.variant).toEqual(variantOf(900));
-    expect(tier.usage().bytes).toBeLessThanOrEqual(3_500);
+    expect(tier.gzipOf('key 1', answer)).toEqual(variantOf(900));
+    expect(tier.usage().bytes).toBeLessThanOrEqual(4_700);
+
+    const small = compressing(4_700, 4_700).tier;
+    small.set('key', answer, DIGESTS);
+    small.gzipOf('key', answer);
+    await quiet();
+    expect([small.get('key'), small.gzipOf('key', answer)]).toEqual([answer, undefined]);
   });
 
   test('is empty when it was cleared', () => {
     const clock = handClock();
-    const tier = createMemoryTier({ maxBytes: 10_000, clock });
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account });
     tier.set('key', storedAnswer(), DIGESTS);
     tier.clear();
     expect(tier.get('key')).toBeUndefined();
@@ -211,7 +229,7 @@ describe('the memory tier', () => {
   });
 
   test('of no bytes holds nothing', () => {
-    const tier = createMemoryTier({ maxBytes: 0, clock: handClock() });
+    const tier = createMemoryTier({ maxBytes: 0, clock: handClock(), account });
     tier.set('key', storedAnswer(), DIGESTS);
     tier.clear();
     expect(tier.get('key')).toBeUndefined();

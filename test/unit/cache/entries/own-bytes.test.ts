@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { decodeEntry, encodeEntry } from '../../../../src/cache/entry-codec.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/cache/shared-entries.ts';
 import { ownBytes } from '../../../../src/cache/stored-answer.ts';
 import { createSealer, NO_SEALER } from '../../../../src/common/sealing.ts';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { decodeEntry, encodeEntry } from '../../../../src/cache/entry-codec.ts';
-import { readHead, readMarks } from '../../../../src/cache/entry-codec.ts';
+import { decodeEntry, encodeEntry } from '../../../../src/cache/shared-entries.ts';
+import { readHead, readMarks } from '../../../../src/cache/shared-entries.ts';
 import { createSealer, NO_SEALER } from '../../../../src/common/sealing.ts';
 import { storedAnswer } from '../fakes.ts';
 import { BEGAN, KEY as OLD_KEY, PACKED, PLAIN } from './older-entries.ts';

@@ -17,9 +17,7 @@ function house(inFlight = IN_FLIGHT) {
   const clock = handClock();
   const events: GatewayEvent[] = [];
   const account = createBodyAccount(() => ({ in_flight: inFlight, queue: 0 }));
-  const entries = createSharedEntries({
-    values,
-    sealer: NO_SEALER,
+  const entries = createSharedEntries(values, NO_SEALER, {
     clock,
     maxEntry: () => 64 * 1024 * 1024,
     account,

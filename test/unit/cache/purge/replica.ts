@@ -5,11 +5,7 @@ import type { GatewayEvent } from '../../../../src/common/events.ts';
 import type { FreshnessStore } from '../../../../src/freshness/freshness-store.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
 import { aloneStore, createMemoryStore } from '../../../../src/freshness/memory-store.ts';
-import {
-  createBodiesInUse,
-  createMemoryTier,
-  type MemoryTier,
-} from '../../../../src/cache/memory-tier.ts';
+import { createMemoryTier, type MemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { type ClearEngines, createPurges, type Purge } from '../../../../src/cache/purge/purge.ts';
 import { createFlights, type Flights } from '../../../../src/cache/flights.ts';
 import { createPurgeLog } from '../../../../src/cache/purge/purge-log.ts';
@@ -78,8 +74,7 @@ export function replica(
     createEpochs({ store: store ?? memoryStore(clock), clock, lease: () => lease });
   const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
   const account = bodyAccount(inFlight);
-  const inUse = createBodiesInUse(account);
-  const memory = createMemoryTier({ maxBytes: maxMemory, clock, inUse });
+  const memory = createMemoryTier({ maxBytes: maxMemory, clock, account });
   const flights = createFlights({ clock, deadline: () => FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
@@ -89,9 +84,7 @@ export function replica(
     emit,
     entries:
       options.values &&
-      createSharedEntries({
-        values: options.values,
-        sealer: NO_SEALER,
+      createSharedEntries(options.values, NO_SEALER, {
         clock,
         maxEntry: () => maxEntry,
         account,
@@ -111,7 +104,6 @@ export function replica(
     purgeTakes: store === undefined ? 0 : lease,
     maxEntry: () => maxEntry,
     account,
-    inUse,
   });
   const { purge } = createPurges({
     epochs,

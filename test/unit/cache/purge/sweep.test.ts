@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { encodeEntry } from '../../../../src/cache/entry-codec.ts';
+import { encodeEntry } from '../../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../../src/cache/purge/sweep.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { checkpoint, handClock, quiet, storedAnswer } from '../fakes.ts';
