@@ -23,6 +23,7 @@ export default {
   extensionsToTreatAsEsm: ['.ts'],
   transform: {},
   globalSetup: '<rootDir>/test/support/global-setup.ts',
+  testSequencer: '<rootDir>/test/support/longest-first.js',
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.cache/'],
   // A worker keeps memory of every suite that it ran.
   workerIdleMemoryLimit: '1GB',
