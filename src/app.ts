@@ -13,8 +13,8 @@ import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
-import { metricsPage, type Metrics } from './observability/metrics.ts';
-import type { Storage } from './storage/storage.ts';
+import { type Metrics, metricsPage } from './observability/metrics.ts';
+import type { Storage } from './storage/sql-storage.ts';
 
 /** Engines and storage are asked at most so often (ms), however often /health/ready is. */
 const READINESS_HOLDS = 1_000;

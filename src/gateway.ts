@@ -1,9 +1,9 @@
 import { createKnownNames } from './cache/projects.ts';
 import type { Purges } from './cache/purge/purge.ts';
+import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { createBodyAccount } from './common/body-account.ts';
 import { type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
@@ -12,7 +12,7 @@ import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { whatWaits } from './config/describe-config.ts';
 import { createMetrics } from './observability/metrics.ts';
-import type { Storage } from './storage/storage.ts';
+import type { Storage } from './storage/sql-storage.ts';
 import { metricsOfAll } from './workers/metrics.ts';
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;

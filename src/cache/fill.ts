@@ -1,5 +1,7 @@
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Outcome } from '../common/events.ts';
+import type { Emit, Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import {
@@ -9,7 +11,7 @@ import {
   refuseByHead,
 } from '../xmla/answer/inspect-answer.ts';
 import { refuseBySessionHeader, tellSessions, withoutSession } from './answer-sessions.ts';
-import type { CacheParts } from './cache.ts';
+import type { MemoryTier } from './memory-tier.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 import { ownBytes, type StoredAnswer } from './stored-answer.ts';
 
@@ -40,7 +42,17 @@ export type Verdict =
  * @returns begins one, with what is said instead of `miss` for a request that does not use the cache, and a signal that
  *   no client waits any more: then the engine is not asked, if it was not asked yet
  */
-export function createFills(parts: CacheParts, lifetime: (ttl: number) => number) {
+export function createFills(
+  parts: {
+    readonly memory: Pick<MemoryTier, 'hold'>;
+    readonly account: Pick<BodyAccount, 'open'>;
+    /** Of a body, now (bytes). */
+    readonly maxEntry: () => number;
+    readonly clock: Clock;
+    readonly emit: Emit;
+  },
+  lifetime: (ttl: number) => number,
+) {
   const { account, clock, emit } = parts;
   const inspections = createInspections();
   const readers: TagReaders = [];

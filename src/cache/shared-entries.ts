@@ -8,10 +8,11 @@ import {
   zstdCompress,
   zstdDecompress,
 } from 'node:zlib';
-import { createGate } from '../common/body-account.ts';
+import { type BodyAccount, createGate } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import type { TextEncoding } from '../xml/text-encoding.ts';
-import type { CacheParts } from './cache.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
 import { HEADER_VALUE, ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
@@ -61,7 +62,13 @@ export type SharedEntries = ReturnType<typeof createSharedEntries>;
 export function createSharedEntries(
   values: ValueTier,
   sealer: Sealer,
-  parts: Pick<CacheParts, 'account' | 'clock' | 'emit' | 'maxEntry'>,
+  parts: {
+    readonly account: Pick<BodyAccount, 'open'>;
+    readonly clock: Clock;
+    /** Of a body, now (bytes). */
+    readonly maxEntry: () => number;
+    readonly emit: Emit;
+  },
 ) {
   const { account, clock, emit, maxEntry } = parts;
   const longWrites = createGate(1);

@@ -5,10 +5,11 @@ import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { addAbortSignal, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { StorageUnavailable } from '../common/errors.ts';
+import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { fromLines, toLines } from '../storage/dump.ts';
-import type { Storage, StorageRecord } from '../storage/storage.ts';
+import type { Storage } from '../storage/sql-storage.ts';
+import type { StorageRecord } from '../storage/storage.ts';
 
 export interface StoreCommandParts {
   readonly config: StorageConfig;

@@ -11,7 +11,7 @@ import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createWorkerStores } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
-import type { inRedis } from './redis-backend.ts';
+import type { inRedis, Limits } from './redis-backend.ts';
 
 /**
  * Where no other gateway can change what was read, it is read again so often (ms), since the store drops sessions that
@@ -30,9 +30,6 @@ function limitsOf({ cache, engine, projects }: Config) {
     longestWait: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
   };
 }
-
-/** Each tells a limit as it is in force then. */
-export type Limits = Readonly<Record<keyof ReturnType<typeof limitsOf>, () => number>>;
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
 type Backend = Partial<Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>> & {

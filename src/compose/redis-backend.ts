@@ -11,8 +11,12 @@ import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
-import type { Limits } from './cache.ts';
 import { createIds, type Parts } from './parts.ts';
+
+/** Each tells a limit as it is in force then. */
+export type Limits = Readonly<
+  Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestWait', () => number>
+>;
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;

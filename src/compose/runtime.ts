@@ -15,7 +15,7 @@ import { clientAddressReader } from '../http/request-head.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
-import type { Storage } from '../storage/storage.ts';
+import type { Storage } from '../storage/sql-storage.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngines } from './engines.ts';

@@ -1,6 +1,6 @@
 import { StorageUnavailable } from '../common/errors.ts';
 import type { PostgresConfig, SqliteConfig } from '../config/config.ts';
-import type { Storage } from '../storage/storage.ts';
+import type { Storage } from '../storage/sql-storage.ts';
 import type { Parts } from './parts.ts';
 
 /**

@@ -6,9 +6,8 @@
  * undefined.
  */
 
-import { ENGINE_KIND_NAMES } from '../common/engine-kinds.ts';
+import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
 import * as kinds from './kinds.ts';
-import type { fillIn } from './load-config.ts';
 import {
   byName,
   byRestart,
@@ -387,3 +386,79 @@ export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
 
 export type LimitsConfig = Config['limits'];
 export type LogConfig = CheckedFile['log'];
+
+type CheckedEngine = CheckedFile['engine'];
+
+/** @param withdrawn keys of former versions that stand in the file and have no effect */
+export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly string[]) {
+  const { cache, engine, limits } = file;
+  const projects = [...file.projects].map(([name, own]) => {
+    const { ttl = cache.ttl, share = cache.share } = own;
+    const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
+    return [name, { ...own, ttl, share, engine: filled }] as const;
+  });
+  const connections = limits.connections ?? fittingConnections(file, memory);
+  return {
+    ...file,
+    engine: fillInEngine(engine),
+    /** By the name of the project as it is written. */
+    projects: new Map(projects),
+    storage: fillInStorage(file.storage),
+    limits: { ...limits, connections },
+    withdrawn,
+  };
+}
+
+/**
+ * Fills in what a project leaves out. Certificate and key are inherited as a pair, so that a half is never
+ * completed with the other half of another engine; the service account only by a login that uses it.
+ */
+function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {
+  const login = own.login ?? common.login;
+  const none = { certificate: undefined, key: undefined };
+  return {
+    ...common,
+    service: login === 'service' ? common.service : undefined,
+    ...('certificate' in own || 'key' in own ? none : {}),
+    ...own,
+    delegation: own.delegation ?? (own.login === undefined ? common.delegation : undefined),
+    session_idle: own.session_idle ?? (own.kind === undefined ? common.session_idle : undefined),
+  };
+}
+
+function fillInEngine(engine: CheckedEngine) {
+  const { login, kind, delegation, session_idle } = engine;
+  const idle = session_idle ?? ENGINE_KINDS[kind].sessionIdle;
+  return {
+    ...engine,
+    delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
+    /** Undefined when the engine never drops a session. */
+    session_idle: idle === 0 ? undefined : idle,
+  };
+}
+
+/** `storage.timeout: null`, by driver (ms). */
+const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
+
+/** The keys of its driver only. */
+function fillInStorage(storage: CheckedFile['storage']) {
+  const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
+  if (driver === 'sqlite') return { driver, path };
+  const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
+  const files = { ca, certificate, key };
+  if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
+  return { driver, url, login, service, ...files, timeout };
+}
+
+/** Open connections may take this part of the memory, and no more than so many bytes. */
+const OF_CONNECTIONS = 1 / 4;
+const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
+/** What an open connection takes beside twice its head (bytes), as measured with heads that never end. */
+const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
+
+/** Of all workers together, since the memory of a container is that of all. */
+function fittingConnections({ listen, limits }: CheckedFile, memory: number): number {
+  const room = Math.min(MOST_OF_CONNECTIONS, memory * OF_CONNECTIONS);
+  const scheme = listen.certificate === undefined ? 'http' : 'https';
+  return Math.ceil(room / (CONNECTION_SIZE[scheme] + 2 * limits.head));
+}

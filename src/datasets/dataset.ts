@@ -2,18 +2,10 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
-import { checkDocument, type DocumentCheck } from './document.ts';
 import type { WorkerAnswer } from './document-worker.ts';
+import { checkDocument, type DatasetIdentity, type DocumentCheck } from './document.ts';
 
 /** Datasets as the interface document §2.3 has them, the port behind which they are kept, and their queries (§4.2). */
-
-/** What a document says of itself. Project and name together are unique, and compared exactly. */
-export interface DatasetIdentity {
-  readonly project: string;
-  readonly name: string;
-  /** As it was spelt; compared without regard to case. */
-  readonly type: string;
-}
 
 export interface Dataset extends DatasetIdentity {
   /** The bytes that were imported. */

@@ -1,5 +1,12 @@
 import { isUtf8 } from 'node:buffer';
-import type { DatasetIdentity } from './dataset.ts';
+
+/** What a document says of itself. Project and name together are unique, and compared exactly. */
+export interface DatasetIdentity {
+  readonly project: string;
+  readonly name: string;
+  /** As it was spelt; compared without regard to case. */
+  readonly type: string;
+}
 
 /** What a document says of itself, or everything that is wrong with it. */
 export type DocumentCheck =

@@ -1,47 +1,29 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { EngineClear } from '../cache/purge/purge.ts';
+import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
-import type { EngineConfig } from '../config/config.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
   decodedAnswer,
   refusedLogin,
-  type QueryParameter,
   requestHeaders,
   serviceAuthorization,
   type UpstreamAnswer,
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
-import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Admission } from './admission.ts';
 import { createClearCalls, touch } from './own-questions.ts';
-import { createReplicas, engineFailure, reportFailure, tellsProject } from './replicas.ts';
-
-/** Where a request goes and in whose name. */
-export interface EngineAddressee {
-  /** Decoded project of the request path. */
-  readonly project: string | undefined;
-  readonly query: readonly QueryParameter[];
-  /** Whose place at the engine it takes. */
-  readonly user: string;
-  /** The client's own header Authorization, for `engine.login: forward`. */
-  readonly authorization: string | undefined;
-  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
-  readonly replica: string | undefined;
-}
-
-/** The headers of a cacheable request: these and nothing else of the client's. */
-export interface QueryHeaders {
-  readonly 'content-type': string;
-  readonly soapaction: string;
-  readonly accept: string | undefined;
-  readonly 'user-agent': string | undefined;
-  /** The caller's session, where it named it in this header (SSAS). */
-  readonly 'x-as-sessionid': string | undefined;
-}
+import {
+  createReplicas,
+  type EngineAddressee,
+  engineFailure,
+  type QueryHeaders,
+  reportFailure,
+  tellsProject,
+} from './replicas.ts';
 
 /**
  * What became of the answer to a request: it came whole; it broke off or never came, and the engine may be at work
@@ -62,22 +44,6 @@ export interface AnswerWatch {
    * rejects, the client is told that instead of the answer, or, when that has begun, broken off.
    */
   end(outcome: AnswerEnd): void | Promise<void>;
-}
-
-/** What became of an empty Execute by which a session is kept alive. */
-export type Touch =
-  | { readonly kind: 'alive' }
-  /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
-  | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
-  /** The engine could not be asked. */
-  | { readonly kind: 'failed' };
-
-/** A call of the engine's own clear operation at one replica, which is still to be made. */
-export interface ClearCall {
-  /** Equal for calls that would do the same. Holds the login: never shown. */
-  readonly id: string;
-  /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
-  make(): Promise<EngineClear>;
 }
 
 /** What becomes of a request that is passed through. */

@@ -1,5 +1,5 @@
 import type { EngineClear } from '../cache/purge/purge.ts';
-import type { AnswerHead } from '../cache/query.ts';
+import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
@@ -11,7 +11,7 @@ import { decodeText } from '../xml/text-encoding.ts';
 import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
-import type { ClearCall, Engine, EngineAddressee, QueryHeaders, Touch } from './http-engine.ts';
+import type { EngineAddressee, QueryHeaders } from './replicas.ts';
 import {
   createReplicas,
   engineFailure,
@@ -19,6 +19,22 @@ import {
   type Replica,
   reportFailure,
 } from './replicas.ts';
+
+/** What became of an empty Execute by which a session is kept alive. */
+export type Touch =
+  | { readonly kind: 'alive' }
+  /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
+  | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
+  /** The engine could not be asked. */
+  | { readonly kind: 'failed' };
+
+/** A call of the engine's own clear operation at one replica, which is still to be made. */
+export interface ClearCall {
+  /** Equal for calls that would do the same. Holds the login: never shown. */
+  readonly id: string;
+  /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
+  make(): Promise<EngineClear>;
+}
 
 /** A client waits for a small answer, so that this counts where `engine.timeout` is longer (ms). */
 const LONGEST = 30_000;
@@ -172,7 +188,12 @@ const TOUCH_HEADERS: QueryHeaders = {
  * its user, with the same login. Never rejects.
  */
 export async function touch(
-  ask: Engine['ask'],
+  ask: (
+    addressee: EngineAddressee,
+    headers: QueryHeaders,
+    body: Buffer,
+    signal: AbortSignal,
+  ) => Promise<EngineAnswer>,
   addressee: EngineAddressee,
   sessionId: string,
   signal: AbortSignal,

@@ -7,6 +7,29 @@ import type { QueryParameter } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf, Silence } from '../proxy/upstream.ts';
 import { createQueryClient } from './queries.ts';
 
+/** Where a request goes and in whose name. */
+export interface EngineAddressee {
+  /** Decoded project of the request path. */
+  readonly project: string | undefined;
+  readonly query: readonly QueryParameter[];
+  /** Whose place at the engine it takes. */
+  readonly user: string;
+  /** The client's own header Authorization, for `engine.login: forward`. */
+  readonly authorization: string | undefined;
+  /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
+  readonly replica: string | undefined;
+}
+
+/** The headers of a cacheable request: these and nothing else of the client's. */
+export interface QueryHeaders {
+  readonly 'content-type': string;
+  readonly soapaction: string;
+  readonly accept: string | undefined;
+  readonly 'user-agent': string | undefined;
+  /** The caller's session, where it named it in this header (SSAS). */
+  readonly 'x-as-sessionid': string | undefined;
+}
+
 /** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */
 const PAUSE = 5_000;
 /** How long (ms) the making of a connection may take while there is another replica to be tried. */

@@ -7,7 +7,8 @@ import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
-import type { Engine, EngineAddressee, QueryHeaders } from '../engine/http-engine.ts';
+import type { Engine } from '../engine/http-engine.ts';
+import type { EngineAddressee, QueryHeaders } from '../engine/replicas.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { clearCacheShape } from '../http/clear-cache.ts';
 import {
@@ -33,8 +34,12 @@ import {
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
-import { readRequest } from '../xmla/request/read-request.ts';
-import type { RequestReading, SessionHeader, XmlaRequest } from '../xmla/request/read-request.ts';
+import {
+  readRequest,
+  type RequestReading,
+  type SessionHeader,
+  type XmlaRequest,
+} from '../xmla/request/read-request.ts';
 import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
 
 /** Would make the engine send the gateway's own credentials back to the client. */

@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs';
-import { DatabaseError, Pool, type Client, type PoolClient, type PoolConfig } from 'pg';
-import type { PostgresConfig } from '../config/config.ts';
-import { StorageUnavailable } from '../common/errors.ts';
+import { type Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { inTime } from '../common/clock.ts';
+import { StorageUnavailable } from '../common/errors.ts';
+import type { PostgresConfig } from '../config/config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,
   bytesOf,
-  only,
-  perform,
   type Dialect,
   type Kind,
+  only,
+  perform,
   type Session,
 } from './sql-database.ts';
-import { createSqlStorage } from './sql-storage.ts';
-import { OperatorError, type Storage, type StorageParts } from './storage.ts';
+import { createSqlStorage, type Storage } from './sql-storage.ts';
+import { OperatorError, type StorageParts } from './storage.ts';
 
 /** What a statement that carries a piece of a document gets beside `timeout` (ms). */
 const PIECE_TIME = 1_000;

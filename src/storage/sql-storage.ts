@@ -22,6 +22,9 @@ import {
 } from './sql-database.ts';
 import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
+/** One storage with roles and datasets. */
+export type Storage = ReturnType<typeof createSqlStorage>;
+
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
 export function createSqlStorage(
   given: SqlDatabase,

@@ -1,24 +1,24 @@
 import { once } from 'node:events';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { StorageUnavailable } from '../common/errors.ts';
 import { createGate } from '../common/body-account.ts';
 import { inTime } from '../common/clock.ts';
+import { StorageUnavailable } from '../common/errors.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bringUpToDate,
   bytesOf,
+  type Dialect,
   only,
   perform,
-  type Dialect,
   type Row,
   type Session,
   type SqlDatabase,
   type Value,
 } from './sql-database.ts';
-import { createSqlStorage } from './sql-storage.ts';
+import { createSqlStorage, type Storage } from './sql-storage.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
-import { OperatorError, type Storage, type StorageParts } from './storage.ts';
+import { OperatorError, type StorageParts } from './storage.ts';
 
 export interface SqliteStorageOptions extends StorageParts {
   /** The file; it is made, with its folder, when it is not there. */

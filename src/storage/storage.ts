@@ -1,9 +1,5 @@
 import type { Dataset } from '../datasets/dataset.ts';
 import type { Role } from '../roles/role.ts';
-import type { createSqlStorage } from './sql-storage.ts';
-
-/** One storage with roles and datasets. */
-export type Storage = ReturnType<typeof createSqlStorage>;
 
 /** What only an operator can mend. The message is one line. */
 export class OperatorError extends Error {

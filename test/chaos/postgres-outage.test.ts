@@ -1,19 +1,20 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { StorageUnavailable } from '../../src/common/errors.ts';
 import type { RoleInput } from '../../src/roles/role.ts';
-import type { Storage } from '../../src/storage/storage.ts';
-import type { BlackHole } from '../support/black-hole.ts';
-import { startBlackHole } from '../support/black-hole.ts';
-import { livedTime } from '../support/lived-time.ts';
-import type { PostgresHouse, PostgresServer } from '../support/postgres-server.ts';
-import { startPostgres } from '../support/postgres-server.ts';
-import { sizes } from '../support/sizes.ts';
+import type { Storage } from '../../src/storage/sql-storage.ts';
 import { commitsWait, storageAt } from '../integration/storage/postgres-house.ts';
+import { type BlackHole, startBlackHole } from '../support/black-hole.ts';
+import { livedTime } from '../support/lived-time.ts';
+import {
+  type PostgresHouse,
+  type PostgresServer,
+  startPostgres,
+} from '../support/postgres-server.ts';
+import { sizes } from '../support/sizes.ts';
 
 /** What the program has as a default (ms). */
 const DEFAULT_TIMEOUT = 1_500;

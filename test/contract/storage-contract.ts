@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import * as fc from 'fast-check';
 import type { Dataset } from '../../src/datasets/dataset.ts';
 import { ADMIN_ROLE, type Member, type RoleInput, type RolePage } from '../../src/roles/role.ts';
-import type { Storage, StorageParts, StorageRecord } from '../../src/storage/storage.ts';
+import type { Storage } from '../../src/storage/sql-storage.ts';
+import type { StorageParts, StorageRecord } from '../../src/storage/storage.ts';
+import { codePoint } from '../support/code-point.ts';
 import { sizes } from '../support/sizes.ts';
 import { storageModel } from './storage-model.ts';
-import { codePoint } from '../support/code-point.ts';
 
 /** Where one storage is: a file, a schema of a database. */
 export interface StoragePlace {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { fromLines, toLines } from '../../../src/storage/dump.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
+import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts';
 import { storageAt } from './postgres-house.ts';
 import { sqliteHouse } from './sqlite-house.ts';
 

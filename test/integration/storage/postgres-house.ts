@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { PostgresConfig } from '../../../src/config/config.ts';
 import { createPostgresStorage } from '../../../src/storage/postgres.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';
 
 /** The configuration of a storage; a busy machine has more time than by default, where a test is not about time. */

@@ -1,8 +1,11 @@
-import { afterAll, beforeAll, beforeEach, afterEach, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Client } from 'pg';
-import type { Storage } from '../../../src/storage/storage.ts';
-import type { PostgresHouse, PostgresServer } from '../../support/postgres-server.ts';
-import { startPostgres } from '../../support/postgres-server.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
+import {
+  type PostgresHouse,
+  type PostgresServer,
+  startPostgres,
+} from '../../support/postgres-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storageAt } from './postgres-house.ts';
 

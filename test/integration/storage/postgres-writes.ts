@@ -1,6 +1,6 @@
 import type { Dataset } from '../../../src/datasets/dataset.ts';
 import type { RoleInput } from '../../../src/roles/role.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
 
 /** How many writes are under way at one time. */
 const AT_ONCE = 8;

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
 import { createSqliteStorage, type SqliteStorageOptions } from '../../../src/storage/sqlite.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
 
 const CHILD = fileURLToPath(new URL('sqlite-child.ts', import.meta.url));
 

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import type { Dataset } from '../../../src/datasets/dataset.ts';
-import type { Storage } from '../../../src/storage/storage.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
 import { sizes } from '../../support/sizes.ts';
 import { sqliteHouse, type SqliteHouse } from './sqlite-house.ts';
 import type { WatchedReply, WatchedSetup } from './watched-sqlite-worker.ts';

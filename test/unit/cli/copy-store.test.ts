@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { exportStore, importStore } from '../../../src/cli/copy-store.ts';
-import type { StorageConfig } from '../../../src/config/config.ts';
 import { StorageUnavailable } from '../../../src/common/errors.ts';
-import type { Storage, StorageRecord } from '../../../src/storage/storage.ts';
+import type { StorageConfig } from '../../../src/config/config.ts';
+import type { Storage } from '../../../src/storage/sql-storage.ts';
+import type { StorageRecord } from '../../../src/storage/storage.ts';
 
 const DOCUMENT = Buffer.from('{"project":"p","dataset_name":"n","type":"MDX"}');
 const RECORDS: readonly StorageRecord[] = [

@@ -1,11 +1,15 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { systemClock } from '../../../src/common/clock.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { EngineConfig } from '../../../src/config/config.ts';
 import { createAdmission } from '../../../src/engine/admission.ts';
-import type { AnswerWatch, EngineAddressee } from '../../../src/engine/http-engine.ts';
-import { createHttpEngine, type Engine } from '../../../src/engine/http-engine.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import {
+  type AnswerWatch,
+  createHttpEngine,
+  type Engine,
+} from '../../../src/engine/http-engine.ts';
+import type { EngineAddressee } from '../../../src/engine/replicas.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
 
 /** Nobody listens there: connections are refused. */

@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/common/clock.ts';
-import type { QueryHeaders } from '../../../src/engine/http-engine.ts';
 import { createHttpEngine } from '../../../src/engine/http-engine.ts';
+import type { QueryHeaders } from '../../../src/engine/replicas.ts';
 import { makeAuthority } from '../../support/certificates.ts';
-import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
+import { type RawEngine, startRawEngine, wholeAnswer } from '../../support/raw-engine.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { ADDRESSEE, DEAD, engineConfig, engineHouse, type EngineHouse } from './engine-house.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
-import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
+import { DEAD, engineHouse, type EngineHouse, type Front, startFront } from './engine-house.ts';
 import { begin, notingWatch } from './watch-house.ts';
 
 let stub: StubEngine;

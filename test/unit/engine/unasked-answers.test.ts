@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import type { QueryHeaders } from '../../../src/engine/http-engine.ts';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { askOnce } from '../../../src/engine/own-questions.ts';
+import type { QueryHeaders } from '../../../src/engine/replicas.ts';
 import { createUpstream } from '../../../src/proxy/upstream.ts';
 import { portOf, until } from '../../support/http-client.ts';
-import { startRawEngine, wholeAnswer, type RawEngine } from '../../support/raw-engine.ts';
+import { type RawEngine, startRawEngine, wholeAnswer } from '../../support/raw-engine.ts';
 import {
   ADDRESSEE,
   engineConfig,
   engineHouse,
-  startFront,
   type EngineHouse,
+  startFront,
 } from './engine-house.ts';
 
 const HEADERS: QueryHeaders = {

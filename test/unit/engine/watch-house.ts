@@ -1,4 +1,4 @@
-import { request, type IncomingMessage } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { portOf } from '../../support/http-client.ts';
 import { gate, type StubEngine } from '../../support/stub-engine.ts';

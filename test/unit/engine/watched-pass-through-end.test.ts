@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { portOf, until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
-import { DEAD, engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
+import { DEAD, engineHouse, type EngineHouse, type Front, startFront } from './engine-house.ts';
 import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
 
 /** So long that a request is sent, and its answer begins, before it is over, also on a busy machine (ms). */

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
-import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
+import type { AnswerWatch } from '../../../src/engine/http-engine.ts';
 import { until } from '../../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
-import { engineHouse, startFront, type EngineHouse, type Front } from './engine-house.ts';
+import { engineHouse, type EngineHouse, type Front, startFront } from './engine-house.ts';
 import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
 
 let stub: StubEngine;

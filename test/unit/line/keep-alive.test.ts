@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Touch } from '../../../src/engine/http-engine.ts';
 import type { Engine } from '../../../src/engine/http-engine.ts';
+import type { Touch } from '../../../src/engine/own-questions.ts';
 import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { createSessions } from '../../../src/sessions/sessions.ts';
 import { createKeepAlive } from '../../../src/line/session-step.ts';
+import { createSessions } from '../../../src/sessions/sessions.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 const IDLE = 3_600_000;
