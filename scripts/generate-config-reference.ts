@@ -14,7 +14,7 @@ const sections: readonly Entry[] = Object.entries(schema.keys);
 /** The comments before the keys of each declaration in src/config/config.ts, by its name and that of the key. */
 const comments = new Map<string, string>();
 const source = readFileSync(new URL('../src/config/config.ts', import.meta.url), 'utf8');
-for (const block of source.split(/^(?:export )?const /m).slice(1)) {
+for (const block of source.split(/^(?:export )?(?:const|type|function) /m).slice(1)) {
   const [declared = ''] = block.split(/\W/, 1);
   for (const [, text = '', name] of block.matchAll(/\/\*\*((?:(?!\*\/).)*)\*\/\s*(\w+)[:,]/gs)) {
     comments.set(`${declared}.${name}`, text.replaceAll(/\s+(?:\* )?/g, ' ').trim());
