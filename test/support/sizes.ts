@@ -151,7 +151,7 @@ const SMALL: Sizes = {
   excelWorkbooks: 1,
   touches: 20,
   keyedPairs: 24,
-  particularRequests: 600,
+  particularRequests: 1_000,
   flightGateways: 2,
   flightClients: 25,
   oracle: {
