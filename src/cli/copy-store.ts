@@ -8,8 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { fromLines, toLines } from '../storage/dump.ts';
+import type { StorageRecord } from '../storage/sql-database.ts';
 import type { Storage } from '../storage/sql-storage.ts';
-import type { StorageRecord } from '../storage/storage.ts';
 
 export interface StoreCommandParts {
   readonly config: StorageConfig;

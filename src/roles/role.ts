@@ -85,11 +85,6 @@ export interface RoleSet {
   readonly ids: readonly number[];
 }
 
-/** For how long a note of {@link RoleStore.token} counts (ms). */
-export const SHARED_FOR = 3_600_000;
-/** A note that counts for less than this is renewed (ms), so that hardly any token is asked for by a write. */
-export const SHARED_AT_LEAST = SHARED_FOR / 2;
-
 /** In characters (code points), as all lengths here. */
 const LONGEST = { roleName: 128, userName: 255, description: 2_000 } as const;
 

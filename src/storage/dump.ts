@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/document.ts';
 import { roleBody } from '../roles/role.ts';
-import type { StorageRecord } from './storage.ts';
+import type { StorageRecord } from './sql-database.ts';
 
 const FORMAT = 'mdx-gateway-store';
 /** Raise it with every change of what the lines mean. */
@@ -36,6 +36,7 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
 const object = { error: 'must be an object' };
 const anyLine = z.looseObject({}, object);
 
+const amounts = { roles: whole(0), datasets: whole(0) };
 const headLine = z
   .looseObject({})
   .refine(({ format }) => format === FORMAT, { error: NO_HEAD, abort: true })
@@ -44,14 +45,7 @@ const headLine = z
       `the file is of version ${JSON.stringify((input as { version: unknown }).version)}; this program reads version ${VERSION} only`,
     abort: true,
   })
-  .pipe(
-    z.object({
-      roles: whole(0),
-      datasets: whole(0),
-      nextRoleId: whole(1),
-      nextDatasetId: whole(1),
-    }),
-  );
+  .pipe(z.object({ ...amounts, nextRoleId: whole(1), nextDatasetId: whole(1) }));
 
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });

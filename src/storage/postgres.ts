@@ -10,11 +10,12 @@ import {
   type Dialect,
   type Kind,
   only,
+  OperatorError,
   perform,
   type Session,
+  type StorageParts,
 } from './sql-database.ts';
 import { createSqlStorage, type Storage } from './sql-storage.ts';
-import { OperatorError, type StorageParts } from './storage.ts';
 
 /** What a statement that carries a piece of a document gets beside `timeout` (ms). */
 const PIECE_TIME = 1_000;
@@ -61,10 +62,7 @@ const FIRST_MIGRATION = `
     roles_shared_until timestamptz NOT NULL DEFAULT '-infinity',
     roles_lease integer NOT NULL DEFAULT 0
   );
-  CREATE TABLE mdx_gateway_counters (
-    kind text PRIMARY KEY,
-    next bigint NOT NULL
-  );
+  CREATE TABLE mdx_gateway_counters (kind text PRIMARY KEY, next bigint NOT NULL);
   CREATE TABLE mdx_gateway_roles (
     id bigint PRIMARY KEY,
     name bytea NOT NULL,
@@ -172,11 +170,8 @@ const POSTGRES: Dialect = {
       const whole = Buffer.allocUnsafe(Number(octets));
       for (let from = 0; from < whole.length; from += PIECE) {
         // The result comes as hexadecimal text: pg reads binary results as if they were text.
-        const [row] = await session.rows(
-          'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2',
-          [String(document), from / PIECE],
-          true,
-        );
+        const asked = 'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2';
+        const [row] = await session.rows(asked, [String(document), from / PIECE], true);
         const piece = row && bytesOf(row['bytes']);
         if (piece?.length !== Math.min(PIECE, whole.length - from)) {
           throw new Error(`Document ${String(document)} is damaged at byte ${from}.`);
@@ -253,6 +248,7 @@ export function createPostgresStorage({
   /** Its connections are never used again. */
   const ofLongWork = createPool(Infinity, LONG_IDLE);
 
+  /** Does the work, once more on each connection that was lost unnoticed. */
   async function attempt<T>(
     kind: Kind,
     budget: Budget,
@@ -276,9 +272,8 @@ export function createPostgresStorage({
 
   /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepare(): Promise<void> {
-    preparation ??= attempt('write', createBudget(timeout), (session) =>
-      bringUpToDate(session, parts),
-    ).catch((error: unknown) => {
+    const work = (session: Session) => bringUpToDate(session, parts);
+    preparation ??= attempt('write', createBudget(timeout), work).catch((error: unknown) => {
       preparation = undefined;
       const problem = operatorProblem(error, settings);
       throw problem === undefined ? error : new OperatorError(problem, { cause: error });
@@ -312,11 +307,9 @@ export function createPostgresStorage({
       long: () =>
         operate(async (budget) => {
           const client = await connection(ofLongWork, budget);
-          return {
-            session: createSession(client, budget, true),
-            // Without a farewell where a statement is still under way.
-            end: async () => client.release(true),
-          };
+          const session = createSession(client, budget, true);
+          // Without a farewell where a statement is still under way.
+          return { session, [Symbol.asyncDispose]: async () => client.release(true) };
         }),
       renewCertificates() {
         // The connections to come are made with this very object.
@@ -381,9 +374,8 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
   if (!away) return undefined;
   // 28: login refused, 3D000: no such database, 42501: no right to connect to it
   if (/^28|^3D000$|^42501$/.test(code)) return `${server}: it refuses the login: ${text}`;
-  if (TLS_PROBLEM.test(code)) {
-    return `${server}: its certificate or the encryption does not fit: ${text}`;
-  }
+  const ofTls = 'its certificate or the encryption does not fit';
+  if (TLS_PROBLEM.test(code)) return `${server}: ${ofTls}: ${text}`;
   return /\bSSL\b|\bSASL\b/.test(text) ? `${server}: ${text}` : undefined;
 }
 
@@ -417,9 +409,6 @@ function clientSettings(config: PostgresConfig): PoolConfig {
 }
 
 function readCertificates({ ca, certificate, key }: PostgresConfig) {
-  return {
-    ...(ca !== undefined && { ca: readFileSync(ca) }),
-    ...(certificate !== undefined && { cert: readFileSync(certificate) }),
-    ...(key !== undefined && { key: readFileSync(key) }),
-  };
+  const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
+  return { ca: read(ca), cert: read(certificate), key: read(key) };
 }

@@ -1,6 +1,33 @@
 import { foldCase } from '../common/fold-case.ts';
+import type { Dataset } from '../datasets/dataset.ts';
 import { ADMIN_ROLE, type Member, type Role, type RoleSummary } from '../roles/role.ts';
-import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
+
+/** What only an operator can mend. The message is one line. */
+export class OperatorError extends Error {
+  override readonly name = 'OperatorError';
+}
+
+/**
+ * One piece of a dump. A head has the ids that the next role and dataset get; `lastModified` is in whole seconds since
+ * 1970 (UTC).
+ */
+export type StorageRecord = Readonly<
+  | { kind: 'head'; roles: number; datasets: number; nextRoleId: number; nextDatasetId: number }
+  | { kind: 'role'; role: Role }
+  | { kind: 'dataset'; id: number; lastModified: number; dataset: Dataset }
+>;
+
+/** What a driver needs. */
+export interface StorageParts {
+  /** Members of the built-in role when the storage is made. */
+  readonly firstMembers: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** That many random bytes. */
+  readonly randomBytes: (count: number) => Buffer;
+  /** Told of failures that no caller is told of, such as a lost idle connection. */
+  readonly onError: (error: unknown) => void;
+}
 
 /** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
 export type Value = string | number | Uint8Array;
@@ -42,7 +69,7 @@ export interface SqlDatabase {
   /** The work may be done twice, if the first time was in vain. */
   run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
   /** A connection of its own for long work. What is not committed when it ends is undone. */
-  long(): Promise<{ readonly session: Session; end(): Promise<void> }>;
+  long(): Promise<AsyncDisposable & { readonly session: Session }>;
   /** As {@link Storage.renewCertificates}; left out where there are none. */
   renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
