@@ -9,6 +9,9 @@ import { carriesBody } from '../http/request-head.ts';
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
+const NEEDS_JSON =
+  'The Content-Type of the body must be application/json, without a charset or with utf-8.';
+
 /** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
 
@@ -16,18 +19,14 @@ const DEEPEST = 32;
 const DATASET_PACE = 64 * 1024;
 
 /** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
-export interface BodyLimit {
-  readonly bytes: number;
-  readonly limitName: string;
-  readonly pace?: number;
-}
+type BodyLimit = Readonly<{ bytes: number; limitName: string; pace?: number }>;
 
 /**
  * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
  * @param needed what the body must hold, for the message when there is none
  * @returns throws `bad-request` for no body, beside what it says of itself
- * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
- *   send everything else without asking (Fetch, CORS-safelisted request headers)
+ * @throws ApiError `media-type`: a page of another site can send all but JSON without asking (Fetch, CORS-safelisted
+ *   request headers)
  * @throws GatewayError as {@link receiveBody}
  */
 export async function receiveJson(
@@ -36,11 +35,8 @@ export async function receiveJson(
   { bytes, ...options }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
-    throw new ApiError(
-      'media-type',
-      'The Content-Type of the body must be application/json, without a charset or with utf-8.',
-      { headers: { accept: 'application/json' } },
-    );
+    const headers = { accept: 'application/json' };
+    throw new ApiError('media-type', NEEDS_JSON, { headers });
   }
   const received = await receiveBody(request, bytes, options);
   return async () => {
@@ -89,20 +85,14 @@ const MOST_PROBLEMS = 20;
  * @param repeated names of the fields that were given more than once, of which the value holds only one
  * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
  */
-export function checked<T>(
-  schema: z.ZodType<T>,
-  value: unknown,
-  repeated: readonly string[] = [],
-): T {
+export function checked<T>(schema: z.ZodType<T>, value: unknown, repeated: string[] = []): T {
   const result = schema.safeParse(value);
   if (result.success && repeated.length === 0) return result.data;
   const issues = result.error?.issues ?? [];
-  const told = [
-    ...repeated.map((field) => `${field}: is given more than once`),
-    ...issues
-      .slice(0, MOST_PROBLEMS)
-      .map(({ path, message }) => `${z.core.toDotPath(path) || 'the body'}: ${message}`),
-  ];
+  const told = repeated.map((field) => `${field}: is given more than once`);
+  for (const { path, message } of issues.slice(0, MOST_PROBLEMS)) {
+    told.push(`${z.core.toDotPath(path) || 'the body'}: ${message}`);
+  }
   if (issues.length > MOST_PROBLEMS) told.push('and more');
   throw new GatewayError('bad-request', `${told.join('; ')}.`);
 }

@@ -10,7 +10,6 @@ import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
 import * as kinds from './kinds.ts';
 import {
   byName,
-  byRestart,
   inherited,
   key,
   list,
@@ -155,10 +154,8 @@ const redis = section({
   encryption_key: key(kinds.orNull(kinds.secretText(32)), null),
 });
 
-const lease = kinds.duration(
-  kinds.durations.format(LEASE_LIMITS.shortest),
-  kinds.durations.format(LEASE_LIMITS.longest),
-);
+const { shortest, longest } = LEASE_LIMITS;
+const lease = kinds.duration(kinds.durations.format(shortest), kinds.durations.format(longest));
 
 const purge = section({
   /**
@@ -214,7 +211,7 @@ const cache = section({
   /** What clearCache does beside its purge. */
   purge,
   /** The tier that several gateways share. */
-  redis: byRestart(redis),
+  redis: { ...redis, reload: 'restart' },
 });
 
 const onOrOff = kinds.choice('on', 'off');
@@ -350,7 +347,7 @@ export const schema = section({
    */
   projects: byName(kinds.projectName, project),
   /** Where roles and datasets are kept. */
-  storage: byRestart(storage),
+  storage: { ...storage, reload: 'restart' },
   /** What protects the gateway and the engine. */
   limits,
   /** What is logged. */

@@ -1,5 +1,4 @@
 /** Reads and checks the configuration, and fills in what it leaves out. */
-
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -24,9 +23,6 @@ export interface LoadOptions {
 
 const LARGEST_FILE = 1024 * 1024;
 
-/** What a message calls the configuration when there is no file. */
-const DEFAULTS_SOURCE = 'built-in defaults';
-
 /** A configuration, and the text from which it was read; undefined where there is no file. */
 export type ReadConfig = ReturnType<typeof readConfig>;
 
@@ -46,13 +42,13 @@ function readConfig(options: LoadOptions, given?: string) {
   /** Each step takes for granted that there was nothing wrong in those before. */
   const unlessWrong = <T>(result: T): T => {
     if (problems.length === 0) return result;
-    throw configError(file ?? DEFAULTS_SOURCE, problems);
+    throw configError(file ?? 'built-in defaults', problems);
   };
   const path = file === undefined ? undefined : resolve(workingFolder, file);
   const folder = path === undefined ? workingFolder : dirname(path);
-  const hiddenPaths = new Set<string>();
   const withdrawn: string[] = [];
-  const reading = { path: [], folder, workingFolder, readFile, hiddenPaths, problems, withdrawn };
+  const more = { hiddenPaths: new Set<string>(), problems, withdrawn };
+  const reading = { path: [], folder, workingFolder, readFile, ...more };
   const text = path && unlessWrong(given ?? readText(path, readFile, problems));
   const written = unlessWrong(readYaml(text ?? '', env, problems));
   const checked = unlessWrong(schema.read(written, reading)) as CheckedFile;
@@ -65,8 +61,9 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
   let message;
   try {
     const bytes = readFile(path);
-    if (bytes.byteLength <= LARGEST_FILE && isUtf8(bytes)) return new TextDecoder().decode(bytes);
-    message = bytes.byteLength <= LARGEST_FILE ? 'is not UTF-8 text' : 'is larger than 1MiB';
+    const isLarge = bytes.byteLength > LARGEST_FILE;
+    if (!isLarge && isUtf8(bytes)) return new TextDecoder().decode(bytes);
+    message = isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text';
   } catch (error) {
     message = readErrorText(error);
   }
@@ -86,9 +83,7 @@ const MOST_READINGS = 100;
 export function createConfigFile({
   sleep,
   ...options
-}: Omit<LoadOptions, 'readFile'> & {
-  readonly sleep: (milliseconds: number) => Promise<void>;
-}) {
+}: Omit<LoadOptions, 'readFile'> & { sleep: (milliseconds: number) => Promise<void> }) {
   /** One reading; `seen` tells apart what was found in all files, and when each was written. */
   function attempt() {
     const digest = createHash('sha256');
@@ -108,9 +103,8 @@ export function createConfigFile({
     /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
     /**
-     * For a process that runs: files that are still being written are waited for. Many programs empty a file before they
-     * write it, and an empty one, or the first half of one, is often a configuration without a mistake: it would send
-     * queries to another engine, or let only some users in. So two readings in a row must agree.
+     * For a process that runs: two readings in a row must agree. Many programs empty a file before they write it, and an
+     * empty one, or the first half of one, is often a configuration without a mistake.
      */
     async readAgain(): Promise<ReadConfig> {
       let before = attempt();
@@ -126,11 +120,8 @@ export function createConfigFile({
   };
 }
 
-/**
- * What was read from a pipe is gone, and to read one without a writer would take for ever: a process that runs refuses
- * pipes.
- */
-function readRegular(path: string): { readonly written: number; readonly content: Uint8Array } {
+/** Refuses pipes: what was read from one is gone, and to read one without a writer would take for ever. */
+function readRegular(path: string) {
   const state = statSync(path);
   if (!state.isFile() && !state.isDirectory()) {
     throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });

@@ -1,5 +1,4 @@
 /** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
-
 export type KeyPath = readonly (string | number)[];
 
 /** One mistake. `message` is the rest of a sentence that begins with the key. */
@@ -70,11 +69,10 @@ const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', 
 
 /** The word that was probably meant. Two letters exchanged are two edits; short words leave room for one. */
 function nearestWord(word: string, words: readonly string[]): string | undefined {
+  const most = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
   const [near] = words
     .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
-    .filter(
-      ({ one: { length }, distance }) => distance <= (length <= 3 ? 1 : Math.max(2, length / 3)),
-    )
+    .filter(({ one, distance }) => distance <= most(one))
     .toSorted((a, b) => a.distance - b.distance);
   return near?.one;
 }

@@ -1,12 +1,11 @@
 /** How keys, lists and sections are declared; each knows how it is read from a file and written. */
-
 import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
 /**
- * When a change of a key counts: at a reload or at a restart only. `https`: another file counts at a reload, the change
- * between HTTP and HTTPS at a restart. What a section says counts for all of its keys.
+ * When a change of a key, or of any in a section, counts. `https`: another file at a reload, the change between HTTP and
+ * HTTPS at a restart.
  */
 export type Reload = 'reload' | 'restart' | 'https';
 
@@ -15,12 +14,8 @@ export const REQUIRED = Symbol('required');
 /** A key that is not written takes its value from elsewhere, and is not there after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** All that is declared of one key, from which the configuration reference is made as well. */
-export interface Setting<T> {
-  /** One or two words; a section is a `mapping`. */
-  readonly type: string;
-  /** The end of the sentence "must be …"; empty for mappings. */
-  readonly allowed: string;
+/** All that is declared of one key; `type` of a section is `mapping`, `allowed` empty. Keys that are not there are not written. */
+export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
   /** As an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;
   readonly reload: Reload;
@@ -28,8 +23,6 @@ export interface Setting<T> {
   readonly keys?: Settings;
   /** What is wrong is added to `reading.problems`; the result then counts for nothing. */
   read(input: unknown, reading: Reading): unknown;
-  /** As an operator would write it; secrets are masked, and keys that are not there left out. */
-  write(value: T): unknown;
   /** Never there: the type of what is read. */
   readonly value?: T;
 }
@@ -49,7 +42,6 @@ export function key<T>(kind: Kind<T>, fallback: unknown, reload: Reload = 'reloa
 }
 
 const LONGEST_LIST = 1000;
-
 /** A key with a list in which nothing stands twice. */
 export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<readonly T[]> {
   const allowed = `a list, each item ${kind.allowed}`;
@@ -59,16 +51,14 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
     fallback,
     reload: 'reload',
     read(input, reading) {
-      if (!Array.isArray(input)) {
-        return refuse(reading, `must be ${allowed} (got ${describeKind(input)})`);
-      }
-      if (input.length > LONGEST_LIST) {
-        return refuse(reading, `must have at most ${LONGEST_LIST} items`);
-      }
+      const got = describeKind(input);
+      if (!Array.isArray(input)) return refuse(reading, `must be ${allowed} (got ${got})`);
+      const tooMany = input.length > LONGEST_LIST;
+      if (tooMany) return refuse(reading, `must have at most ${LONGEST_LIST} items`);
       const items = input.map((item, index) => readValue(kind, item, inside(reading, index)));
       for (const [index, item] of items.entries()) {
-        if (item === undefined || items.indexOf(item) === index) continue;
-        refuse(inside(reading, index), 'stands twice in the list');
+        const isTwice = item !== undefined && items.indexOf(item) < index;
+        if (isTwice) refuse(inside(reading, index), 'stands twice in the list');
       }
       return items;
     },
@@ -114,19 +104,11 @@ export function section<K extends Settings>(
     },
     write(values: Values) {
       const there = Object.entries(keys).filter(([name]) => name in values);
-      return Object.fromEntries(
-        there.map(([name, { write }]) => {
-          const value = values[name];
-          return [name, value === undefined ? null : write(value)];
-        }),
-      );
+      const written = (value: unknown, { write }: Setting<unknown>) =>
+        value === undefined ? null : write(value);
+      return Object.fromEntries(there.map(([name, one]) => [name, written(values[name], one)]));
     },
   };
-}
-
-/** A section of which a restart alone changes anything. */
-export function byRestart<S extends Setting<unknown>>(setting: S): S {
-  return { ...setting, reload: 'restart' };
 }
 
 /** A section that is there as a whole or not at all; not at all is `null`. */
@@ -159,11 +141,9 @@ export function byName<T>(
     ...(keys && { keys }),
     read(input, reading) {
       const members = Object.entries(mappingOf(input, type, reading) ?? {});
+      const places = members.map(([name, value]) => [name, value, inside(reading, name)] as const);
       return new Map(
-        members.map(([name, value]) => {
-          const at = inside(reading, name);
-          return [readValue(kind, name, at), read(value, at)];
-        }),
+        places.map(([name, value, at]) => [readValue(kind, name, at), read(value, at)]),
       );
     },
     write: (members) => new Map([...members].map(([name, value]) => [name, write(value)])),

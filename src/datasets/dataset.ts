@@ -5,27 +5,21 @@ import { z } from 'zod';
 import type { WorkerAnswer } from './document-worker.ts';
 import { checkDocument, type DatasetIdentity, type DocumentCheck } from './document.ts';
 
-/** Datasets as the interface document §2.3 has them, the port behind which they are kept, and their queries (§4.2). */
+/** A dataset (interface document §2.3; queries §4.2) with the bytes that were imported. */
+export type Dataset = DatasetIdentity & { readonly document: Buffer };
 
-export interface Dataset extends DatasetIdentity {
-  /** The bytes that were imported. */
-  readonly document: Buffer;
-}
-
-/** A dataset as it is listed. */
-export interface DatasetSummary {
-  readonly id: number;
-  readonly name: string;
-  readonly type: string;
-  /** Whole seconds since 1970 (UTC) of the last import or update. */
-  readonly lastModified: number;
-}
+/** A dataset as it is listed; its last import or update in whole seconds since 1970 (UTC). */
+export type DatasetSummary = Readonly<{
+  id: number;
+  name: string;
+  type: string;
+  lastModified: number;
+}>;
 
 /**
- * Port: where the datasets are. What it is given was checked before. Project and name are compared exactly,
- * code unit by code unit. Each method is atomic, and what it reports as done outlives the process.
- *
- * Every method rejects with `StorageUnavailable` when the storage cannot be reached or does not answer in time.
+ * Port: where the datasets are. What it is given was checked before. Project and name are compared code unit by code
+ * unit. Each method is atomic, what it reports as done outlives the process, and it rejects with `StorageUnavailable`
+ * when it cannot be used.
  */
 export interface DatasetStore {
   /** The ids are consecutive: a dataset that could not be created takes none. */
@@ -54,13 +48,11 @@ export type ReadDocument = DocumentCheck & { readonly document: Buffer };
 
 /** A shorter document is checked in the time that sending it to and fro may take. */
 const LONGEST_HERE = 64 * 1024;
-
 /** The source is run as it stands, and built: the thread's file ends as this one does. */
 const WORKER = new URL(`./document-worker${extname(import.meta.url)}`, import.meta.url);
 
 /**
- * Checks a dataset document whole ({@link checkDocument}). A long one is checked in a thread of its own, so
- * that no request waits for it.
+ * Checks a document ({@link checkDocument}), a long one in a thread of its own, so that no request waits for it.
  * @param bytes are given away and must not be used any more; `document` of the result takes their place
  */
 export async function readDocument(bytes: Buffer): Promise<ReadDocument> {

@@ -1,17 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What a document says of itself. Project and name together are unique, and compared exactly. */
-export interface DatasetIdentity {
-  readonly project: string;
-  readonly name: string;
-  /** As it was spelt; compared without regard to case. */
-  readonly type: string;
-}
+/** What a document says of itself. Project and name together are unique; the type is compared without regard to case. */
+export type DatasetIdentity = Readonly<{ project: string; name: string; type: string }>;
 
 /** What a document says of itself, or everything that is wrong with it. */
-export type DocumentCheck =
-  | { readonly ok: true; readonly identity: DatasetIdentity }
-  | { readonly ok: false; readonly problem: string };
+export type DocumentCheck = Readonly<
+  { ok: true; identity: DatasetIdentity } | { ok: false; problem: string }
+>;
 
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
 
@@ -49,28 +44,19 @@ export function checkDocument(bytes: Uint8Array): DocumentCheck {
   return { ok: true, identity: { project, name, type } as DatasetIdentity };
 }
 
-function refused(problem: string): DocumentCheck {
-  return { ok: false, problem };
-}
+const refused = (problem: string): DocumentCheck => ({ ok: false, problem });
 
-function readValue(
-  bytes: Uint8Array,
-  { from, to }: Span,
-): { readonly value?: string; readonly problem?: string } {
+function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; problem?: string } {
   if (bytes[from] !== 0x22) return { problem: 'must be a string' };
-  const value =
-    to - from > LONGEST_VALUE
-      ? ''
-      : (JSON.parse(Buffer.from(bytes.subarray(from, to)).toString()) as string);
+  const isLong = to - from > LONGEST_VALUE;
+  const text = isLong ? '""' : Buffer.from(bytes.subarray(from, to)).toString();
+  const value = JSON.parse(text) as string;
   if (!/^[^]{1,255}$/u.test(value)) return { problem: `must have 1 to ${LONGEST} characters` };
   return value.isWellFormed() ? { value } : { problem: 'must not hold halves of surrogate pairs' };
 }
 
 /** From the first byte to the one after the last. */
-interface Span {
-  readonly from: number;
-  readonly to: number;
-}
+type Span = Readonly<{ from: number; to: number }>;
 
 interface ScanOptions {
   /** How deep arrays and objects may be nested; RFC 8259 §9 leaves that open. */
@@ -83,7 +69,6 @@ interface ScanOptions {
 
 /** The escape for one character of a name, as `\u006e`, may have so many bytes. */
 const LONGEST_ESCAPE = 6;
-
 /** Blanks, what a string may hold between two escapes, an escape, and a value that holds no others. */
 const BLANKS = /[ \t\r\n]*/y;
 const PLAIN = /[ !#-[\]-\xff]*/y;
@@ -91,9 +76,9 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /**
- * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes
- * costs little more memory than itself. A byte order mark before it is let through (RFC 8259 §8.1).
- * @returns of what is no JSON, where and what is wrong; that repeats nothing of the text
+ * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes costs
+ * little more memory than itself. A byte order mark before it is let through (§8.1). What is said of a mistake repeats
+ * nothing of the text.
  */
 export function scanJson(bytes: Uint8Array, options: ScanOptions) {
   const from = [0xef, 0xbb, 0xbf].every((byte, index) => bytes[index] === byte) ? 3 : 0;
@@ -133,9 +118,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
     return pattern.test(text) ? pattern.lastIndex : from;
   }
 
-  function expected(what: string): SyntaxError {
-    return mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
-  }
+  const expected = (what: string) =>
+    mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
 
   function passString(): void {
     at += 1;
@@ -188,9 +172,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
     }
     // After a value: ends of what holds it, until the next value begins.
     for (;;) {
-      if (ends.length === 1 && isObject && field !== undefined) {
-        onField(field, { from: valueFrom, to: at });
-      }
+      const isMember = ends.length === 1 && isObject;
+      if (isMember && field !== undefined) onField(field, { from: valueFrom, to: at });
       at = after(BLANKS, at);
       const end = ends.at(-1);
       if (end === undefined) {

@@ -294,7 +294,10 @@ async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<Stor
   yield { kind: 'head', roles, datasets, nextRoleId, nextDatasetId };
   const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
   for (let last: number | undefined = 0; last !== undefined;) {
-    const page: Awaited<ReturnType<typeof readRoles>> = await readRoles(session, which, [last, PAGE]);
+    const page: Awaited<ReturnType<typeof readRoles>> = await readRoles(session, which, [
+      last,
+      PAGE,
+    ]);
     for (const role of page) yield { kind: 'role', role };
     last = page.at(-1)?.id;
   }
