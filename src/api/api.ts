@@ -135,7 +135,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     throw new GatewayError('not-found', 'No operation of the API has this path.');
   });
   const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
-    during(answer(request, response, undefined, () => Promise.reject(asPathError(error))));
+    during(answer(request, response, undefined, () => refusePath(error)));
   router.use(refuse);
   return router;
 }
@@ -174,8 +174,7 @@ function refuseChange({ request, principal }: Call, permissions: Permissions): v
 }
 
 /** Express gives up on a path that it cannot decode; all else that reaches here is a failure of the gateway. */
-function asPathError(error: unknown): unknown {
-  if (!(error instanceof URIError)) return error;
+async function refusePath(error: unknown): Promise<never> {
   const problem = 'The path is not well-formed: %XX must be bytes of UTF-8.';
-  return new GatewayError('bad-request', problem);
+  throw error instanceof URIError ? new GatewayError('bad-request', problem) : error;
 }

@@ -199,14 +199,15 @@ function remoteTarget(url: string, below: string, known: readonly string[]): str
   return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
 }
 
+const CLIMBS = /(?:^|[/\\])\.\.?(?:$|[/\\;])/;
+
 /**
  * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that decodes `%2F`,
  * or leaves away what follows a semicolon, before it looks for dots.
  * @throws GatewayError `bad-request`
  */
 function refuseClimbing(parameters: ApiExchange['parameters']): void {
-  const climbs = ([, value]: [string, string]) => /(?:^|[/\\])\.\.?(?:$|[/\\;])/.test(value);
-  const [name] = Object.entries(parameters).find(climbs) ?? [];
+  const [name] = Object.entries(parameters).find(([, value]) => CLIMBS.test(value)) ?? [];
   if (name === undefined) return;
   const rule = 'must not be "." or "..", nor hold them between slashes';
   throw new GatewayError('bad-request', `${name}: ${rule}.`);

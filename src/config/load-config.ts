@@ -23,14 +23,10 @@ export interface LoadOptions {
 
 const LARGEST_FILE = 1024 * 1024;
 
-/** A configuration, and the text from which it was read; undefined where there is no file. */
+/** `text` is undefined where there is no file. */
 export type ReadConfig = ReturnType<typeof readConfig>;
 
-/**
- * @throws ConfigError with one line for each mistake, such as
- *   `gateway.yaml: cache.ttl: must be a duration such as 12h, 30m or 45s, between 1s and 30d (got "soon")`.
- *   Secrets, and anything that came from the environment, stand in no line.
- */
+/** @throws ConfigError with one line for each mistake; secrets, and what came from the environment, stand in none */
 export function loadConfig(options: LoadOptions): Config {
   return readConfig(options).config;
 }
@@ -71,20 +67,18 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
   return undefined;
 }
 
-/** Where a process has its configuration from. */
 export type ConfigFile = ReturnType<typeof createConfigFile>;
 
-/** How far apart two readings are (ms). */
+/** How far apart two readings are (ms). A file that takes longer than all of them needs another signal. */
 const INTERVAL = 100;
-/** A file that takes longer to be written than ten seconds needs another signal. */
 const MOST_READINGS = 100;
 
-/** @throws ConfigError from what is returned, as {@link loadConfig} */
+/** Where a process has its configuration from. @throws ConfigError from what is returned, as {@link loadConfig} */
 export function createConfigFile({
   sleep,
   ...options
 }: Omit<LoadOptions, 'readFile'> & { sleep: (milliseconds: number) => Promise<void> }) {
-  /** One reading; `seen` tells apart what was found in all files, and when each was written. */
+  /** `seen` tells apart what was found in all files, and when each was written. */
   function attempt() {
     const digest = createHash('sha256');
     const readFile: ReadFile = (path) => {

@@ -1,6 +1,5 @@
 /** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
 export type KeyPath = readonly (string | number)[];
-
 /** One mistake. `message` is the rest of a sentence that begins with the key. */
 export interface Problem {
   readonly path: KeyPath;
@@ -33,7 +32,6 @@ function escapeUnprintable(text: string): string {
 }
 
 const LONGEST_SHOWN = 60;
-
 /** The beginning of a text in quotes. */
 export function quoteStart(text: string): string {
   const characters = [...text];
@@ -67,12 +65,13 @@ function editDistance(from: string, to: string): number {
 /** People confuse the case, and hyphens with underscores. */
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
 
-/** The word that was probably meant. Two letters exchanged are two edits; short words leave room for one. */
+/** Two letters exchanged are two edits; short words leave room for one. */
+const mostEdits = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
+/** The word that was probably meant. */
 function nearestWord(word: string, words: readonly string[]): string | undefined {
-  const most = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
   const [near] = words
     .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
-    .filter(({ one, distance }) => distance <= most(one))
+    .filter(({ one, distance }) => distance <= mostEdits(one))
     .toSorted((a, b) => a.distance - b.distance);
   return near?.one;
 }

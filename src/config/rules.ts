@@ -6,13 +6,11 @@ import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
 type CheckedEngine = CheckedFile['engine'];
-
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
 type Broken = Iterable<readonly [key: string, message: string]>;
-
 type TlsFiles = Partial<Pick<CheckedEngine, 'ca' | 'certificate' | 'key'>>;
 
-/** @param config made from the file, with what projects inherit  @param reading takes what is wrong */
+/** Adds what is wrong to `reading`. @param config made from the file, with what projects inherit */
 export function checkRules(file: CheckedFile, config: Config, reading: Reading): void {
   const { listen, auth, engine, cache, storage } = file;
   const check = (path: KeyPath, broken: Broken): void => {
@@ -49,10 +47,7 @@ function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Br
   }
 }
 
-/**
- * @param written what of them stands in this section
- * @param share whose entries a user may be answered from, and with which login the engine is asked
- */
+/** @param written what stands in this section; the other parameters are what is in force */
 function* shareRules(
   written: Pick<CheckedProject, 'share'> & { readonly engine?: CheckedProject['engine'] },
   share: CacheShare,
@@ -71,7 +66,7 @@ function* shareRules(
   }
 }
 
-/** An engine's URL that is one of MDX for Kylin, whose clearCache is beside its XMLA. */
+/** MDX for Kylin has its clearCache beside its XMLA. */
 const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /** @param written what of the engine stands in this section; the rest was told of the one it comes from */
@@ -205,8 +200,7 @@ function* readNamed<T>(
 }
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
-
-/** @throws Error when the PEM text holds no certificate, or a broken one */
+/** @throws Error when there is none, or a broken one */
 function readCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(PEM_CERTIFICATE) ?? [];
   if (blocks.length === 0) throw new Error('no certificate');

@@ -8,7 +8,6 @@ import { EnvironmentText } from './yaml-text.ts';
  * HTTPS at a restart.
  */
 export type Reload = 'reload' | 'restart' | 'https';
-
 /** The key must be written. */
 export const REQUIRED = Symbol('required');
 /** A key that is not written takes its value from elsewhere, and is not there after reading. */
@@ -28,7 +27,6 @@ export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> 
 }
 
 type Settings = Readonly<Record<string, Setting<unknown>>>;
-/** Of the keys of a section. */
 export type Values = Readonly<Record<string, unknown>>;
 export type ValueOf<S> = S extends Setting<infer T> ? T : never;
 type ValuesOf<K extends Settings> = { readonly [N in keyof K]: ValueOf<K[N]> };
@@ -68,10 +66,7 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
 
 const MAPPING = { type: 'mapping', allowed: '', fallback: {}, reload: 'reload' } as const;
 
-/**
- * A mapping of known keys. Nothing after the colon means an empty mapping.
- * @param withdrawn keys of former versions: they may stand there, have no effect, and are told in a warning
- */
+/** A mapping of known keys. @param withdrawn of former versions: they have no effect, and are told in a warning */
 export function section<K extends Settings>(
   keys: K,
   withdrawn: readonly string[] = [],
@@ -104,9 +99,11 @@ export function section<K extends Settings>(
     },
     write(values: Values) {
       const there = Object.entries(keys).filter(([name]) => name in values);
-      const written = (value: unknown, { write }: Setting<unknown>) =>
-        value === undefined ? null : write(value);
-      return Object.fromEntries(there.map(([name, one]) => [name, written(values[name], one)]));
+      const written = there.map(([name, { write }]) => {
+        const value = values[name];
+        return [name, value === undefined ? null : write(value)];
+      });
+      return Object.fromEntries(written);
     },
   };
 }
@@ -118,7 +115,7 @@ export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
-/** A key that is not there unless it is written. */
+/** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
@@ -150,7 +147,6 @@ export function byName<T>(
   };
 }
 
-/** The reading at the place of one key or item of what is read. */
 function inside(reading: Reading, step: string | number): Reading {
   return { ...reading, path: [...reading.path, step] };
 }
@@ -163,7 +159,7 @@ function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | unde
   return refuse(reading, `must be ${kind.allowed} (got ${got})`);
 }
 
-/** The keys of a mapping, none where nothing stands after the colon; undefined for what is no mapping. */
+/** Nothing after the colon means an empty mapping. */
 function mappingOf(input: unknown, allowed: string, reading: Reading): Values | undefined {
   const got = describeKind(input);
   if (got === 'nothing') return {};
@@ -175,7 +171,7 @@ function refuse({ problems, path }: Reading, message: string): undefined {
   problems.push({ path, message });
 }
 
-/** A value in words, for the end of a message. Anything that came from the environment is a secret. */
+/** For the end of a message. Anything that came from the environment is a secret. */
 function describeValue(value: unknown, isSecret: boolean): string {
   if (value === undefined || value === null) return 'nothing';
   if (isSecret) return SECRET_MASK;
@@ -184,7 +180,7 @@ function describeValue(value: unknown, isSecret: boolean): string {
   return typeof value === 'string' ? quoteStart(value) : String(value);
 }
 
-/** The kind of a value alone, for where a secret may have been written by mistake, also inside a list or mapping. */
+/** For where a secret may have been written by mistake, also inside a list or mapping. */
 function describeKind(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   if (typeof value === 'string' || value instanceof EnvironmentText) return 'a text';

@@ -39,10 +39,8 @@ const YAML_MISTAKES: Partial<Record<ErrorCode, string>> = {
   TAG_RESOLVE_FAILED: 'this tag is not allowed',
 };
 const SYNTAX = 'this is not YAML';
-
 /** The deepest known key stands at 5 (projects, a name, engine, service, name). */
 const DEEPEST = 16;
-
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
 /**

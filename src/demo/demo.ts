@@ -98,10 +98,11 @@ function cameFrom(cacheStatus: string): string {
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
+const sizeOf = ({ request }: Recording) => request.body.length;
+
 function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
   const login = `-u ${shellWord(`${user}:${password}`)}`;
-  const lengthOf = ({ request }: Recording) => request.body.length;
-  const [shortest] = recordings.toSorted((one, other) => lengthOf(one) - lengthOf(other));
+  const [shortest] = recordings.toSorted((one, other) => sizeOf(one) - sizeOf(other));
   return `Ask "${shortest?.name}", and see Cache-Status and Age:
 
 curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\

@@ -34,7 +34,7 @@ export async function loadRecordings(): Promise<Recording[]> {
   return Promise.all(
     list.map(async ({ answer: { file, ...head }, ...recording }) => {
       const body = await unzip(await readFile(new URL(file, RECORDINGS_FOLDER)));
-      return { ...recording, answer: { ...head, body } };
+      return Object.assign(recording, { answer: Object.assign(head, { body }) });
     }),
   );
 }

@@ -225,6 +225,7 @@ export function createPostgresStorage({
   /** Those that have served before, so that the server may have closed them unnoticed. */
   const used = new WeakSet<Client>();
   let preparation: Promise<unknown> | undefined;
+  const upgrade = (session: Session) => bringUpToDate(session, parts);
 
   function createPool(max: number, idleInTransaction: number): Pool {
     const pool = new Pool({
@@ -272,8 +273,7 @@ export function createPostgresStorage({
 
   /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepare(): Promise<void> {
-    const work = (session: Session) => bringUpToDate(session, parts);
-    preparation ??= attempt('write', createBudget(timeout), work).catch((error: unknown) => {
+    preparation ??= attempt('write', createBudget(timeout), upgrade).catch((error: unknown) => {
       preparation = undefined;
       const problem = operatorProblem(error, settings);
       throw problem === undefined ? error : new OperatorError(problem, { cause: error });
@@ -408,7 +408,8 @@ function clientSettings(config: PostgresConfig): PoolConfig {
   };
 }
 
+const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
+
 function readCertificates({ ca, certificate, key }: PostgresConfig) {
-  const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
   return { ca: read(ca), cert: read(certificate), key: read(key) };
 }
