@@ -141,10 +141,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
 }
 
 /** Runs a change. Of one that failed and may have been made all the same, `follow` does what a change needs. */
-export async function attempt<T>(
-  change: () => Promise<T>,
-  follow: () => Promise<unknown>,
-): Promise<T> {
+export async function attempt<T>(change: () => Promise<T>, follow: () => Promise<unknown>) {
   try {
     return await change();
   } catch (error) {

@@ -58,14 +58,11 @@ export function createDatasetOperations(
       };
       await documents.pass(exchange, read, (document) => sendDocument(response, document));
     },
-
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
       return receive(exchange, 'create');
     },
-
     updateDataset: (exchange) => receive(exchange, 'update'),
-
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);

@@ -14,17 +14,14 @@ const NEEDS_JSON =
 
 /** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
-
 /** How many bytes of a dataset a client must send in each ten seconds: until all have come it keeps others waiting. */
 const DATASET_PACE = 64 * 1024;
-
 /** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
 type BodyLimit = Readonly<{ bytes: number; limitName: string; pace?: number }>;
 
 /**
- * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
- * @param needed what the body must hold, for the message when there is none
- * @returns throws `bad-request` for no body, beside what it says of itself
+ * Waits until the bytes of a JSON body have come whole. What is returned throws `bad-request` for no body, which must
+ * hold what is `needed`.
  * @throws ApiError `media-type`: a page of another site can send all but JSON without asking (Fetch, CORS-safelisted
  *   request headers)
  * @throws GatewayError as {@link receiveBody}
@@ -51,9 +48,7 @@ export const receiveDataset = (request: IncomingMessage, bytes: number) =>
   receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 
 /**
- * A JSON body as the schema gives it back.
- * @param fields names of members of the outermost object, of which each may be given once: readers differ in which of
- *   several they take
+ * A JSON body as the schema gives it back. Each of these fields may be given once: readers differ in which they take.
  * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link receiveJson} and {@link checked}
  */
 export async function readJson<T>(
@@ -66,10 +61,8 @@ export async function readJson<T>(
   const bytes = await (await receiveJson(request, needed, limit))();
   const seen = new Set<string>();
   const repeated = new Set<string>();
-  const scan = scanJson(bytes, {
-    maxDepth: DEEPEST,
-    fields,
-    onField: (name) => void (seen.has(name) ? repeated : seen).add(name),
+  const scan = scanJson(bytes, DEEPEST, fields, (name) => {
+    (seen.has(name) ? repeated : seen).add(name);
   });
   if (!scan.ok) {
     throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
@@ -82,7 +75,6 @@ const MOST_PROBLEMS = 20;
 
 /**
  * The value as the schema gives it back.
- * @param repeated names of the fields that were given more than once, of which the value holds only one
  * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
  */
 export function checked<T>(schema: z.ZodType<T>, value: unknown, repeated: string[] = []): T {

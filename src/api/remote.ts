@@ -35,7 +35,6 @@ const SENT: ReadonlySet<string> = new Set(
 
 /** Bytes of the answer to a change: an id, or an error page. */
 const LONGEST_HELD = 1024 * 1024;
-
 /** The head of an answer as its client gets it. */
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 

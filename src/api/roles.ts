@@ -23,10 +23,8 @@ const REFUSALS = {
 } as const;
 
 type Refused = keyof typeof REFUSALS;
-
 /** What a client whose change ended without an answer takes for done when it tries again; of a role, that it is gone. */
 const SO_ALREADY: readonly Refused[] = ['already-member', 'not-a-member'];
-
 /** Of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
 const MOST_OF_A_ROLE = 1024 * 1024;
 
@@ -82,21 +80,18 @@ export function createRoleOperations(options: {
       const role = await readRole(exchange);
       return { role_id: (await changing(() => roles.create(role))).id };
     },
-
     async updateRole(exchange) {
       const id = roleIdOf(exchange);
       const role = await readRole(exchange);
       await changing(() => roles.update(id, role));
       return { role_id: id };
     },
-
     async readRole(exchange) {
       const role = await roles.read(roleIdOf(exchange));
       if (role === undefined) throw refusal('no-such-role');
       const { id: _, ...data } = role;
       return data;
     },
-
     async deleteRole(exchange) {
       const id = roleIdOf(exchange);
       if (id === ADMIN_ROLE.id) {
@@ -105,10 +100,8 @@ export function createRoleOperations(options: {
       await changing(() => roles.remove(id), ['no-such-role']);
       return 'success';
     },
-
     addUser: (exchange) => changeMember(exchange, 'addMember'),
     removeUser: (exchange) => changeMember(exchange, 'removeMember'),
-
     async listRoles({ request }) {
       const query = checked(roleListQuery, queryParameters(request));
       const { pageNum, pageSize, containsDesc, offset, nameContains } = query;

@@ -143,15 +143,12 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error && cause.message !== '' ? `${said} (${cause.message})` : said;
 }
 
+type Prompts = StoreCommandParts['prompts'];
 type Amounts = Readonly<{ records?: number; bytes?: number }>;
 type Progress = ReturnType<typeof createProgress>;
 
 /** How far a long command is. */
-export function createProgress(
-  command: string,
-  output: StoreCommandParts['prompts'],
-  now: () => number,
-) {
+export function createProgress(command: string, output: Prompts, now: () => number) {
   const terminal = output.isTTY === true;
   /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
   const every = terminal ? 100 : 5_000;

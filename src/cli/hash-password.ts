@@ -17,7 +17,6 @@ export interface HashPasswordParts {
 
 /** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take by default. */
 const COST = 10;
-
 /** More is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
 

@@ -1,7 +1,6 @@
 /**
- * The configuration: every key with its kind, its default as an operator would write it, when a change of it counts, and
- * its meaning in the comment before it, from which the reference and the file with all defaults are made. Durations are
- * milliseconds, sizes are bytes, paths are absolute; what is null in the file is undefined.
+ * Every key: its kind, its default as an operator would write it, when a change counts, and its meaning in the comment
+ * before it, from which the reference is made. Durations are in ms, sizes in bytes, paths absolute; null is undefined.
  */
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
 import * as kinds from './kinds.ts';
@@ -280,7 +279,6 @@ export type CacheConfig = CheckedFile['cache'];
 export type RedisConfig = CacheConfig['redis'];
 export type CacheShare = CacheConfig['share'];
 export type LogConfig = CheckedFile['log'];
-
 /** What the program works with: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
 export type EngineConfig = Config['engine'];

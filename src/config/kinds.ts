@@ -121,12 +121,9 @@ export const duration = amountKind('duration', '12h, 30m or 45s', durations);
 export const size = amountKind('size', '256MiB, 64KiB or a number of bytes', sizes);
 
 export function integer(min: number, max: number): Kind<number> {
-  return kind(
-    'integer',
-    `a whole number between ${min} and ${max}`,
-    (text) => (/^\d{1,15}$/.test(text) ? within(Number(text), min, max) : undefined),
-    { types: ['number'] },
-  );
+  const allowed = `a whole number between ${min} and ${max}`;
+  const parse = (text: string) => within(Number(/^\d{1,15}$/.exec(text)?.[0]), min, max);
+  return kind('integer', allowed, parse, { types: ['number'] });
 }
 
 export const flag = kind(
@@ -226,11 +223,8 @@ export const cubeName = textKind(
 
 /** What a master among sentinels may be named (sentinel.conf), and what may stand in a Redis hash tag. */
 export function redisName(longest: number): Kind<string> {
-  return textKind(
-    'text',
-    `1 to ${longest} letters, digits, dots, underscores and hyphens`,
-    (text) => text.length <= longest && /^[A-Za-z0-9_.-]+$/.test(text),
-  );
+  const allowed = `1 to ${longest} letters, digits, dots, underscores and hyphens`;
+  return textKind('text', allowed, (text) => text.length <= longest && /^[\w.-]+$/.test(text));
 }
 
 /** The project of the request path takes its place. */

@@ -22,7 +22,6 @@ export interface LoadOptions {
 }
 
 const LARGEST_FILE = 1024 * 1024;
-
 /** `text` is undefined where there is no file. */
 export type ReadConfig = ReturnType<typeof readConfig>;
 
@@ -68,7 +67,6 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
 }
 
 export type ConfigFile = ReturnType<typeof createConfigFile>;
-
 /** How far apart two readings are (ms). A file that takes longer than all of them needs another signal. */
 const INTERVAL = 100;
 const MOST_READINGS = 100;

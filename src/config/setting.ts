@@ -3,17 +3,13 @@ import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
-/**
- * When a change of a key, or of any in a section, counts. `https`: another file at a reload, the change between HTTP and
- * HTTPS at a restart.
- */
+/** When a change counts. `https`: another file at a reload, the change between HTTP and HTTPS at a restart. */
 export type Reload = 'reload' | 'restart' | 'https';
-/** The key must be written. */
 export const REQUIRED = Symbol('required');
 /** A key that is not written takes its value from elsewhere, and is not there after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** All that is declared of one key; `type` of a section is `mapping`, `allowed` empty. Keys that are not there are not written. */
+/** All that is declared of one key. A section has the type `mapping`, and allows nothing else. */
 export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
   /** As an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;

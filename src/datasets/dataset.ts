@@ -7,8 +7,7 @@ import { checkDocument, type DatasetIdentity, type DocumentCheck } from './docum
 
 /** A dataset (interface document §2.3; queries §4.2) with the bytes that were imported. */
 export type Dataset = DatasetIdentity & { readonly document: Buffer };
-
-/** A dataset as it is listed; its last import or update in whole seconds since 1970 (UTC). */
+/** As it is listed; its last import or update in whole seconds since 1970 (UTC). */
 export type DatasetSummary = Readonly<{
   id: number;
   name: string;
@@ -27,7 +26,7 @@ export interface DatasetStore {
   /** Replaces type and document, and keeps the id. */
   update(dataset: Dataset): Promise<{ readonly id: number } | 'no-such-dataset'>;
   read(project: string, name: string): Promise<Dataset | undefined>;
-  /** Of one project, by ascending id. Empty for a project without datasets. */
+  /** Of one project, by ascending id. */
   list(project: string): Promise<readonly DatasetSummary[]>;
 }
 
@@ -43,9 +42,7 @@ export const importQuery = z.object({
   createType: z.literal('import', { error: 'must be given exactly once, as import' }),
 });
 
-/** The document's bytes, and what was read from them. */
 export type ReadDocument = DocumentCheck & { readonly document: Buffer };
-
 /** A shorter document is checked in the time that sending it to and fro may take. */
 const LONGEST_HERE = 64 * 1024;
 /** The source is run as it stands, and built: the thread's file ends as this one does. */

@@ -9,7 +9,6 @@ export type DocumentCheck = Readonly<
 >;
 
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
-
 const LONGEST = 255;
 /** A string this long in bytes has more than {@link LONGEST} characters, even if each is two escapes. */
 const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
@@ -23,15 +22,11 @@ const DEEPEST = 100_000;
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
   /** By field: its value, where it can be one, or what is wrong with it. */
   const found = new Map<string, ReturnType<typeof readValue>>();
-  const scanned = scanJson(bytes, {
-    maxDepth: DEEPEST,
-    fields: FIELDS,
-    onField(name, span) {
-      const read = readValue(bytes, span);
-      const { value, problem } = found.get(name) ?? read;
-      const alike = value === read.value && problem === read.problem;
-      found.set(name, alike ? read : { problem: 'is given more than once, with different values' });
-    },
+  const scanned = scanJson(bytes, DEEPEST, FIELDS, (name, span) => {
+    const read = readValue(bytes, span);
+    const { value, problem } = found.get(name) ?? read;
+    const alike = value === read.value && problem === read.problem;
+    found.set(name, alike ? read : { problem: 'is given more than once, with different values' });
   });
   if (!scanned.ok) return refused(`The document cannot be read as JSON: ${scanned.mistake}.`);
   if (!scanned.isObject) return refused('The document must be a JSON object.');
@@ -57,15 +52,7 @@ function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; pro
 
 /** From the first byte to the one after the last. */
 type Span = Readonly<{ from: number; to: number }>;
-
-interface ScanOptions {
-  /** How deep arrays and objects may be nested; RFC 8259 §9 leaves that open. */
-  readonly maxDepth: number;
-  /** Names of members of the outermost object. */
-  readonly fields: readonly string[];
-  /** Told of each member of these names, repeated ones too, in their order. */
-  readonly onField: (name: string, value: Span) => void;
-}
+type OnField = (name: string, value: Span) => void;
 
 /** The escape for one character of a name, as `\u006e`, may have so many bytes. */
 const LONGEST_ESCAPE = 6;
@@ -79,12 +66,19 @@ const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
  * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes costs
  * little more memory than itself. A byte order mark before it is let through (§8.1). What is said of a mistake repeats
  * nothing of the text.
+ * @param deepest how deep arrays and objects may be nested; §9 leaves that open
+ * @param onField told of each member of the outermost object with one of these names, in their order
  */
-export function scanJson(bytes: Uint8Array, options: ScanOptions) {
+export function scanJson(
+  bytes: Uint8Array,
+  deepest: number,
+  fields: readonly string[],
+  onField: OnField,
+) {
   const from = [0xef, 0xbb, 0xbf].every((byte, index) => bytes[index] === byte) ? 3 : 0;
   try {
     if (!isUtf8(bytes)) throw mistake(invalidUtf8At(bytes), 'the bytes are not UTF-8');
-    return { ok: true as const, isObject: scan(bytes, from, options) };
+    return { ok: true as const, isObject: scan(bytes, from, deepest, fields, onField) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // Both count from 1, columns in characters: each has one byte that does not go on with another.
@@ -100,8 +94,13 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions) {
 const mistake = (at: number, what: string) => new SyntaxError(what, { cause: at });
 
 /** @returns whether the text is an object */
-function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
-  const { maxDepth, fields, onField } = options;
+function scan(
+  bytes: Uint8Array,
+  start: number,
+  deepest: number,
+  fields: readonly string[],
+  onField: OnField,
+): boolean {
   // One character for each byte, so that an index into it is one into the bytes.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const longestKey = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
@@ -153,8 +152,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
   for (;;) {
     const first = text[at];
     if (first === '{' || first === '[') {
-      if (ends.length >= maxDepth) {
-        throw mistake(at, `arrays and objects are nested more than ${maxDepth} deep`);
+      if (ends.length >= deepest) {
+        throw mistake(at, `arrays and objects are nested more than ${deepest} deep`);
       }
       ends.push(first === '{' ? '}' : ']');
       at = after(BLANKS, at + 1);

@@ -25,7 +25,6 @@ export interface DemoOptions {
 }
 
 const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'After purge', 'Cache-Status'];
-
 /** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
 const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';

@@ -26,7 +26,6 @@ export type ListedRecording = Omit<Recording, 'answer'> & {
 /** The recordings that come with the program, and the file that lists them. */
 export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
 export const RECORDINGS_LIST: URL = new URL('recordings.json', RECORDINGS_FOLDER);
-
 const unzip = promisify(gunzip);
 
 export async function loadRecordings(): Promise<Recording[]> {

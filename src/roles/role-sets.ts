@@ -14,7 +14,6 @@ const DEADLINE = 200;
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
 
-/** The users with whom a user with roles shares entries. */
 export type RoleSets = ReturnType<typeof createRoleSets>;
 /** Where roles are not known, no user shares by them. */
 export const NO_ROLE_SETS: RoleSets = {
@@ -26,13 +25,7 @@ export const NO_ROLE_SETS: RoleSets = {
  * Uses the role sets of users while the token under which they were read is the one of the roles. A token may be used for
  * `lease` milliseconds after it was asked for, which the storage has noted: who changes a role knows how long to wait.
  */
-export function createRoleSets({
-  storage,
-  lease,
-  isLookAlike,
-  clock,
-  onError,
-}: {
+export function createRoleSets(given: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
   lease: number;
   /** Whether roles, which compare names without regard to case, cannot tell this user from another one. */
@@ -40,6 +33,7 @@ export function createRoleSets({
   clock: Clock;
   onError: (error: unknown) => void;
 }) {
+  const { storage, lease, isLookAlike, clock, onError } = given;
   type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
@@ -98,7 +92,7 @@ export function createRoleSets({
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      // What comes later is remembered all the same, for the next query.
+      // What comes later is remembered for the next query.
       return inTime(read(user), DEADLINE, tooLate).catch((error: unknown) => {
         fail(error);
         return undefined;

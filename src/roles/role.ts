@@ -11,7 +11,6 @@ export const ADMIN_ROLE = {
 
 /** A member of a role: its name as it was first spelt, compared without regard to case ({@link foldCase}). */
 export type Member = Readonly<{ type: 'user'; name: string }>;
-
 /** A role as it is created or replaced: its name unique without regard to case, each member once, in their order. */
 export type RoleInput = Readonly<{
   name: string;
@@ -21,14 +20,10 @@ export type RoleInput = Readonly<{
 
 /** With an id, a positive integer that is never given again. */
 export type Role = RoleInput & { readonly id: number };
-
 /** A role as it is listed. */
 export type RoleSummary = Omit<Role, 'contains'>;
-
 /** At most `limit` roles of the list behind the first `offset`, whose names contain a text without regard to case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
-
-/** What becomes of a change of a member, beside that it was made before. */
 type OfMember = 'done' | 'no-such-role' | 'other-name';
 
 /**
@@ -49,12 +44,9 @@ export interface RoleStore {
   list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
   /** The ids of the roles of a user, ascending, and the token of all roles, of one moment. */
   roleSet(userName: string): Promise<{ readonly token: string; readonly ids: readonly number[] }>;
-  /**
-   * The token of all roles, a random text: every change of a role makes a new one in its transaction. Role sets may be
-   * used under it for `lease` milliseconds, which {@link RoleStore.lease} tells of.
-   */
+  /** A random text that every change of a role renews; role sets may be used under it for `lease` milliseconds. */
   token(lease: number): Promise<string>;
-  /** For how long role sets that were read before now may still be in use anywhere (ms); 0 when no lease was noted. */
+  /** For how long role sets that were read before now may still be in use anywhere (ms). */
   lease(): Promise<number>;
 }
 
@@ -68,7 +60,6 @@ const upTo = (longest: number) =>
 /** Counts no further than it must. */
 const isWithin = (text: string, longest: number) =>
   text.length <= longest || (text.length <= 2 * longest && [...text].length <= longest);
-
 const HALVES = 'halves of surrogate pairs';
 const BREAKS = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 /** Not one that is blank, or drawn as nothing. */
@@ -129,7 +120,7 @@ export const ROLE_FIELDS = ['name', 'description', 'contains'] as const;
 const bodyOf = <T extends z.core.$ZodShape>(shape: T) =>
   z.object({ name: name(LONGEST.roleName), ...shape }, 'must be a JSON object');
 
-/** The body of create and update. Of users that are named twice the first spelling counts. */
+/** Of create and update. Of users that are named twice the first spelling counts. */
 export const roleBody = bodyOf({ description, contains: members() }).transform(
   ({ contains, ...role }): RoleInput => {
     const byName = Map.groupBy(contains, (member) => foldCase(member.name));
@@ -137,7 +128,7 @@ export const roleBody = bodyOf({ description, contains: members() }).transform(
   },
 );
 
-/** The body of add user and remove user; the description says nothing there and may be missing. */
+/** Of add user and remove user; the description says nothing there. */
 export const membershipBody = bodyOf({
   description: description.optional(),
   contains: members(1),
@@ -149,7 +140,6 @@ const ONCE = 'must be given exactly once';
 const isId = (text: string) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text));
 const MUST_BE_ID = `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`;
 
-/** An id in a path. */
 export const roleIdPath = z.object({
   roleId: z.string().refine(isId, MUST_BE_ID).transform(Number),
 });

@@ -13,19 +13,14 @@ import type { StorageRecord } from './sql-database.ts';
 const FORMAT = 'mdx-gateway-store';
 /** Raise it with every change of what the lines mean. */
 const VERSION = 1;
-
 /** Bytes of a document in one line. A whole document could be longer than a string may be. */
 const PART = 3 * 1024 * 1024;
-
 /** A head is short; what has no line feed early on is not an exported store. */
 const LONGEST_HEAD = 4 * 1024;
 const LONGEST_LINE = 256 * 1024 * 1024;
 const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
-
 const LINE_FEED = 0x0a;
-
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 const NO_HEAD = 'is not the head of an exported store';
 
 function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -35,7 +30,6 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 const object = { error: 'must be an object' };
 const anyLine = z.looseObject({}, object);
-
 const amounts = { roles: whole(0), datasets: whole(0) };
 const headLine = z
   .looseObject({})
@@ -49,7 +43,6 @@ const headLine = z
 
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
-
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
 const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });
 

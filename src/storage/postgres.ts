@@ -14,6 +14,7 @@ import {
   perform,
   type Session,
   type StorageParts,
+  type Work,
 } from './sql-database.ts';
 import { createSqlStorage, type Storage } from './sql-storage.ts';
 
@@ -29,7 +30,6 @@ const LONG_IDLE = 600_000;
 const LONG_COMMIT = 30_000;
 /** What connections may take to close (ms). */
 const FAREWELL = 200;
-
 /** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 
@@ -41,12 +41,9 @@ const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 const PASSING = /^(?:08|25006|25P03|40|53|55P03|57|58)/;
 /** With these the server says that it ends the connection. The severity does not tell: it may be translated. */
 const LAST_WORDS = /^(?:08|57P|25P03)/;
-
 const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
-
 /** Bytes. What is copied and decoded for one of them in one go keeps no other request waiting. */
 const PIECE = 1024 * 1024;
-
 /** Any number, the same in all gateways: those that start at one time wait for each other by it. */
 const LOCK = 7_268_153_904;
 
@@ -250,11 +247,7 @@ export function createPostgresStorage({
   const ofLongWork = createPool(Infinity, LONG_IDLE);
 
   /** Does the work, once more on each connection that was lost unnoticed. */
-  async function attempt<T>(
-    kind: Kind,
-    budget: Budget,
-    work: (session: Session) => Promise<T>,
-  ): Promise<T> {
+  async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(pool, budget);
     const first = !used.has(client);
     used.add(client);

@@ -31,7 +31,6 @@ export interface StorageParts {
 
 /** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
 export type Value = string | number | Uint8Array;
-
 /** One row, by the names of its columns. Drivers differ in how they hand out numbers and bytes. */
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -58,6 +57,7 @@ export interface Session {
  * transaction. A transaction is rolled back when its result {@link isRefusal}, and when its work throws.
  */
 export type Kind = 'read' | 'snapshot' | 'write';
+export type Work<T> = (session: Session) => Promise<T>;
 
 /** Port: a database that runs statements. Methods reject with StorageUnavailable when it cannot be used. */
 export interface SqlDatabase {
@@ -67,7 +67,7 @@ export interface SqlDatabase {
   /** Brings the schema up to date. @throws OperatorError when only an operator can make that possible */
   open(): Promise<void>;
   /** The work may be done twice, if the first time was in vain. */
-  run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
+  run<T>(kind: Kind, work: Work<T>): Promise<T>;
   /** A connection of its own for long work. What is not committed when it ends is undone. */
   long(): Promise<AsyncDisposable & { readonly session: Session }>;
   /** As {@link Storage.renewCertificates}; left out where there are none. */
@@ -126,11 +126,7 @@ export const isRefusal = (result: unknown): boolean =>
   typeof result === 'string' && result !== 'done';
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
-export async function perform<T>(
-  session: Session,
-  kind: Kind,
-  work: (session: Session) => Promise<T>,
-): Promise<T> {
+export async function perform<T>(session: Session, kind: Kind, work: Work<T>): Promise<T> {
   if (kind === 'read') return await work(session);
   await session.script(session.dialect.begin[kind]);
   const result = await work(session);
@@ -231,11 +227,7 @@ export async function setRolesToken(session: Session, token: string): Promise<vo
 }
 
 /** Reads roles with their members. @param which conditions, order, limit */
-export async function readRoles(
-  session: Session,
-  which: string,
-  values: readonly Value[],
-): Promise<readonly Role[]> {
+export async function readRoles(session: Session, which: string, values: readonly Value[]) {
   const { tables, roleOfMember } = session.dialect;
   const rows = await session.rows(
     `SELECT r.id, r.name, r.description, m.name AS member

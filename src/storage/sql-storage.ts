@@ -22,13 +22,13 @@ import {
   summaryOf,
   textOf,
   toBytes,
+  type Work,
 } from './sql-database.ts';
 
 /** For how long the note of a lease counts (ms). */
 const SHARED_FOR = 3_600_000;
 /** A note that counts for less than this is renewed (ms), so that hardly any token is asked for by a write. */
 const SHARED_AT_LEAST = SHARED_FOR / 2;
-
 /** One storage with roles and datasets. */
 export type Storage = ReturnType<typeof createSqlStorage>;
 
@@ -111,7 +111,7 @@ function createRoleStore(
       THEN roles_lease ELSE ${other} END`;
 
   /** A change that succeeds makes the role sets that were read earlier stale. */
-  const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
+  const changing = <T>(change: Work<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
       if (!isRefusal(result)) await setRolesToken(session, makeToken());
@@ -119,7 +119,7 @@ function createRoleStore(
     });
 
   /** Runs a change of one member while the role is neither removed nor renamed. */
-  const inRole = <T>(id: number, roleName: string, change: (session: Session) => Promise<T>) =>
+  const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
       const [role] = await session.rows(locked, [id]);
@@ -184,7 +184,6 @@ function createRoleStore(
       const listed = rows.filter(({ id }) => id !== null);
       return { roles: listed.map(summaryOf), total: Number(rows[0]?.['total']) };
     },
-
     async roleSet(userName) {
       const asked = `SELECT s.roles_token AS token, m.${dialect.roleOfMember} AS role
         FROM ${storage} s LEFT JOIN ${members} m ON m.folded = ?1 ORDER BY role`;
@@ -192,7 +191,6 @@ function createRoleStore(
       const ids = rows.filter(({ role }) => role !== null).map(({ role }) => Number(role));
       return { token: String(only(rows)['token']), ids };
     },
-
     async token(lease) {
       const asked = `SELECT roles_token AS token, roles_lease >= ?1
         AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST)} AS noted FROM ${storage}`;
@@ -205,7 +203,6 @@ function createRoleStore(
       const renewed = await run('write', (session) => session.rows(renewal, [lease]));
       return String(only(renewed)['token']);
     },
-
     async lease() {
       const rows = await query(`SELECT ${longerLease('0')} AS lease FROM ${storage}`);
       return Number(only(rows)['lease']);
@@ -334,10 +331,7 @@ async function restoreRecords(
 }
 
 /** @throws OperatorError when a record is missing, too much or not where it should be */
-async function writeRecords(
-  session: Session,
-  records: AsyncIterable<StorageRecord>,
-): Promise<void> {
+async function writeRecords(session: Session, records: AsyncIterable<StorageRecord>) {
   const { documents, advanceIds } = session.dialect;
   let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
   const last = { role: 0, dataset: 0 };

@@ -43,7 +43,6 @@ const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
 
 /** Failures of the disk, or of the process, that may pass. Others are about the path. */
 const PASSING = new Set('ENOSPC EDQUOT EIO EMFILE ENFILE ENOMEM EINTR EAGAIN'.split(' '));
-
 const { path, patience } = workerData as WorkerSetup;
 let opened: { readonly database: DatabaseSync; readonly file: string } | undefined;
 

@@ -18,6 +18,7 @@ import {
   type SqlDatabase,
   type StorageParts,
   type Value,
+  type Work,
 } from './sql-database.ts';
 import { createSqlStorage, type Storage } from './sql-storage.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
@@ -41,7 +42,6 @@ const COPIED_AT_ONCE = 2 * 1024 * 1024;
 const KEPT_OF_WAL = 16 * 1024 * 1024;
 /** Marks a file as one of ours: the bytes `mdxg`. */
 const APPLICATION_ID = 0x6d647867;
-
 /** TypeScript in the source tree, JavaScript where it was built. */
 const WORKER = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
 
@@ -261,7 +261,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     let patience = new AbortController();
     return {
       isBusy: () => turn.usage().inside > 0,
-      async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+      async use<T>(work: Work<T>): Promise<T> {
         const leave = await turn.enter(patience.signal);
         try {
           if (connection?.hasEnded() !== false) connection = await connect();
