@@ -26,9 +26,8 @@ export const API_OPERATIONS = [
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
 
-/** One request of an operation that its sender may do. */
+/** One request of an operation that its sender may do; the id ties it to the log. */
 export interface ApiExchange {
-  /** Ties the request to the log. */
   readonly id: string;
   readonly request: Request;
   readonly response: Response;
@@ -151,10 +150,7 @@ export async function attempt<T>(change: () => Promise<T>, follow: () => Promise
   }
 }
 
-/**
- * Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter.
- * @throws GatewayError `identity-refused`, `bad-request`
- */
+/** Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter. */
 function refuseTarget({ originalUrl, headers }: Request): void {
   const begin = originalUrl.indexOf('?');
   refuseDelegation(headers, begin < 0 ? '' : originalUrl.slice(begin + 1));

@@ -20,7 +20,7 @@ const LIMITS = {
   wait: 30_000,
 };
 
-/** The user that asks, and the response of the client; when that is closed, the request waits no more. */
+/** When the response is closed, the request waits no more. */
 type Asker = Readonly<{ principal: Principal; response: ServerResponse }>;
 
 /**
@@ -81,8 +81,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   return {
     /**
      * Receives a document in a slot that it holds to its end, and then writes it, which takes another one.
-     * @throws GatewayError `overloaded` when too many wait already, or no slot came in time; then nothing was done
-     * @throws GatewayError `client-gone`, and what the work throws
+     * @throws GatewayError `client-gone`; `overloaded` when too many wait already, or no slot came in time
      */
     receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async (leave) => {

@@ -53,7 +53,6 @@ const auth = section({
   verified_for: key(kinds.duration('1s', '1h', 'off'), '60s'),
 });
 
-/** The keys of a connection at which the gateway is the client. */
 const tlsFiles = {
   /** A PEM file with the certificates of the authorities that may have signed the certificate of
    * the server. null trusts those of Node.js. */
@@ -83,14 +82,12 @@ const engine = section({
   login: key(kinds.choice('forward', 'service', 'none'), 'none'),
   /** The service account. It stands here exactly when the login of this section is service. */
   service,
-  /** What becomes of requests that ask for the rights of another identity (properties such as
-   * EffectiveUserName, Roles and CustomData; WS-Security): forward sends them to the engine past
-   * the cache, refuse answers with a Fault. null: refuse with login: service, whose rights
-   * everybody could lend to himself otherwise, else forward. */
+  /** What becomes of requests that ask for the rights of another identity (EffectiveUserName, Roles,
+   * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
+   * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
   delegation: key(kinds.orNull(kinds.choice('forward', 'refuse')), null),
-  /** After how long without a request the engine drops a session. As soon as a quarter of it has
-   * passed, a request that is answered from the cache touches the session at the engine. null: what
-   * is usual for the kind of engine; 0: it never drops one. */
+  /** After how long without a request the engine drops a session. After a quarter of it, an answer
+   * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
   session_idle: key(kinds.orNull(kinds.duration('1s', '30d', 'off')), null),
   /** Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every
    * replica first; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}. */
@@ -108,8 +105,7 @@ const redis = section({
   mode: key(kinds.choice('standalone', 'sentinel', 'cluster'), 'standalone'),
   /** With mode: sentinel, the name under which the sentinels watch the master. */
   master: key(kinds.orNull(kinds.redisName(255)), null),
-  /** The ACL user at Redis, instead of one in the URL. With mode: sentinel that of the servers; the
-   * URLs hold that of the sentinels. */
+  /** The ACL user, instead of one in the URL. The URLs of sentinels hold that of the sentinels. */
   username: key(kinds.orNull(kinds.loginName), null),
   /** Its password. Take it from the environment: ${REDIS_PASSWORD}. */
   password: key(kinds.orNull(kinds.secretText(1)), null),
@@ -145,9 +141,9 @@ const cache = section({
   /** Whose request header Cache-Control counts: no-cache asks the engine and stores its answer,
    * no-store stores nothing. purgers are the users of auth.admins and auth.purgers. */
   client_control: key(kinds.choice('nobody', 'purgers', 'everybody'), 'purgers'),
-  /** Whether a statement REFRESH CUBE of a user who may purge clears the cache of its project, or
-   * of everything where it names none. Excel sends one for each Refresh All. With false, as for
-   * users who may not purge, the engine answers the session from then on. */
+  /** Whether a statement REFRESH CUBE (Excel: Refresh All) of a user who may purge clears the cache
+   * of its project, or of everything where it names none. With false, as for users who may not
+   * purge, the engine answers the session from then on. */
   purge_on_refresh_cube: key(kinds.flag, false),
   /** For how long a replica may go on without asking Redis whether something was purged, and with
    * share: roles the storage whether a role was changed. A purge, a change of a role, or a
@@ -349,7 +345,7 @@ function fillInStorage(storage: CheckedFile['storage']) {
 /** Open connections may take this part of the memory, and no more than so many bytes. */
 const OF_CONNECTIONS = 1 / 4;
 const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
-/** What an open connection takes beside twice its head (bytes), as measured with heads that never end. */
+/** What an open connection takes beside twice its head (bytes). */
 const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
 
 /** Of all workers together, since the memory of a container is that of all. */

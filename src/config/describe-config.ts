@@ -31,7 +31,6 @@ export function whatWaits(running: Config, next: Config) {
   return { config: { ...config, cache } satisfies Config, waiting: [...waiting] };
 }
 
-/** The value to use, of a key, or of a section with all that is in it. */
 function merge(
   { keys, reload }: Setting<unknown>,
   name: string,

@@ -29,7 +29,7 @@ export interface Kind<T> {
   readonly type: string;
   /** The end of the sentence "must be …". */
   readonly allowed: string;
-  /** Whether null may stand there too; the program then sees undefined. */
+  /** Null may stand there too; the program then sees undefined. */
   readonly nullable?: true;
   /** The value as the program uses it, undefined when it is not allowed. */
   read(input: unknown, reading: Reading): T | undefined;
@@ -68,7 +68,6 @@ function textKind(
 }
 
 const CONTROL = /\p{Cc}/u;
-
 /** May be switched off with `null`. */
 export function orNull<T>(of: Kind<T>): Kind<T | undefined> {
   return { ...of, allowed: `${of.allowed}; or null`, nullable: true };
@@ -133,13 +132,12 @@ export const flag = kind(
   { types: ['boolean'] },
 );
 
-/** One word of a closed list. */
 export function choice<const T extends string>(...words: readonly T[]): Kind<T> {
   const allowed = `one of ${words.join(', ')}`;
   return kind('word', allowed, (text) => words.find((word) => word === text));
 }
 
-/** A file, read as its absolute path. Whether it is there is checked later. */
+/** Read as its absolute path. Whether it is there is checked later. */
 export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
   if (text.trim() === '' || CONTROL.test(text)) return undefined;
   const path = resolve(reading.folder, text);
@@ -159,7 +157,6 @@ export function secretText(min: number): Kind<string> {
 }
 
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*$/;
-
 /** An address to listen on. A name of digits and dots that is no address would only fail later. */
 export const listenHost = textKind(
   'host',
@@ -169,7 +166,6 @@ export const listenHost = textKind(
 );
 
 const NAMED_RANGES = ['loopback', 'linklocal', 'uniquelocal'];
-/** What proxy-addr takes, its names of well-known ranges included. */
 export const addressRange = textKind(
   'address range',
   `an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of ${NAMED_RANGES.join(', ')}`,
@@ -187,8 +183,6 @@ export const addressRange = textKind(
 
 /** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
 const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
-
-/** A name at another system: what Basic authentication can carry. */
 export const loginName = textKind(
   'user name',
   'a name without colon and control characters, not empty',
@@ -227,7 +221,6 @@ export function redisName(longest: number): Kind<string> {
   return textKind('text', allowed, (text) => text.length <= longest && /^[\w.-]+$/.test(text));
 }
 
-/** The project of the request path takes its place. */
 const PROJECT_PLACE = '{project}';
 const HTTP_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
 // A brace, or a dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
@@ -249,7 +242,6 @@ function isRedisUrl(text: string): boolean {
   return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
 }
 
-/** Its password is written as a mask. */
 const MASKED_URL: Partial<Kind<string>> = {
   hides: () => true,
   write: (url) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
@@ -304,7 +296,6 @@ const redisAddresses = oneOrMore(
   (url) => new URL(url).protocol,
 );
 
-/** Empty means no Redis. */
 export const redisUrls: Kind<readonly string[]> = {
   ...redisAddresses,
   read: (input, reading) => (textOf(input) === '' ? [] : redisAddresses.read(input, reading)),
@@ -312,7 +303,6 @@ export const redisUrls: Kind<readonly string[]> = {
 
 const DATABASE_URL =
   /^postgres(?:ql)?:\/\/[^/?#@:\\\s\p{Cc}]+(?::[^/?#@\\\s\p{Cc}]*)?@[^/?#@\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
-
 /** A query is refused because the PostgreSQL client would take options from it. */
 export const storageUrl = textKind(
   'URL',

@@ -22,7 +22,6 @@ export interface LoadOptions {
 }
 
 const LARGEST_FILE = 1024 * 1024;
-/** `text` is undefined where there is no file. */
 export type ReadConfig = ReturnType<typeof readConfig>;
 
 /** @throws ConfigError with one line for each mistake; secrets, and what came from the environment, stand in none */
@@ -94,10 +93,7 @@ export function createConfigFile({
   return {
     /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
-    /**
-     * For a process that runs: two readings in a row must agree. Many programs empty a file before they write it, and an
-     * empty one, or the first half of one, is often a configuration without a mistake.
-     */
+    /** For a process that runs: two readings must agree, since half a file is often one without a mistake. */
     async readAgain(): Promise<ReadConfig> {
       let before = attempt();
       for (let readings = 1; readings < MOST_READINGS; readings += 1) {

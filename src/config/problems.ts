@@ -9,7 +9,7 @@ export interface Problem {
 /** What stands in a message, and in the output of `check`, in place of a secret. */
 export const SECRET_MASK = '(a secret)';
 
-/** The configuration cannot be used. `message` holds one line for each mistake. */
+/** `message` holds one line for each mistake. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
@@ -32,7 +32,6 @@ function escapeUnprintable(text: string): string {
 }
 
 const LONGEST_SHOWN = 60;
-/** The beginning of a text in quotes. */
 export function quoteStart(text: string): string {
   const characters = [...text];
   const shown = characters.slice(0, LONGEST_SHOWN).join('');
@@ -64,10 +63,8 @@ function editDistance(from: string, to: string): number {
 
 /** People confuse the case, and hyphens with underscores. */
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
-
 /** Two letters exchanged are two edits; short words leave room for one. */
 const mostEdits = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
-/** The word that was probably meant. */
 function nearestWord(word: string, words: readonly string[]): string | undefined {
   const [near] = words
     .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))

@@ -111,7 +111,6 @@ export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
-/** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
@@ -155,7 +154,6 @@ function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | unde
   return refuse(reading, `must be ${kind.allowed} (got ${got})`);
 }
 
-/** Nothing after the colon means an empty mapping. */
 function mappingOf(input: unknown, allowed: string, reading: Reading): Values | undefined {
   const got = describeKind(input);
   if (got === 'nothing') return {};

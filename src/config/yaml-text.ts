@@ -43,11 +43,7 @@ const SYNTAX = 'this is not YAML';
 const DEEPEST = 16;
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
-/**
- * Reads one YAML 1.2 document of the core schema. References to the environment are replaced after parsing, in values
- * only, so a variable can never bring in YAML.
- * @param problems takes what is wrong; the result then counts for nothing
- */
+/** Reads one document of the core schema. References are replaced after parsing, so a variable brings in no YAML. */
 export function readYaml(text: string, environment: Environment, problems: Problem[]): unknown {
   const lineCounter = new LineCounter();
   const refuse = (offset: number | undefined, message: string, path: KeyPath = []): void => {
@@ -90,7 +86,6 @@ export function readYaml(text: string, environment: Environment, problems: Probl
   return problems.length === 0 ? document.toJS() : undefined;
 }
 
-/** @param nodes from the document to the node in question */
 function pathOf(nodes: readonly unknown[]): KeyPath {
   return nodes.flatMap((node, index): KeyPath => {
     const outer = nodes[index - 1];
@@ -107,7 +102,6 @@ const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
  * Replaces every reference in one scalar value. As in a shell, the default also takes the place of an empty variable.
  * What a variable holds is not looked at again. `$${` stands for the two characters `${`.
  * @param complain takes the rest of a sentence about the value; returns an empty text
- * @returns a string when the value holds no reference
  */
 function substitute(
   text: string,

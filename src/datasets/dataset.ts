@@ -48,10 +48,7 @@ const LONGEST_HERE = 64 * 1024;
 /** The source is run as it stands, and built: the thread's file ends as this one does. */
 const WORKER = new URL(`./document-worker${extname(import.meta.url)}`, import.meta.url);
 
-/**
- * Checks a document ({@link checkDocument}), a long one in a thread of its own, so that no request waits for it.
- * @param bytes are given away and must not be used any more; `document` of the result takes their place
- */
+/** A long document is checked in a thread, so that no request waits. `document` of the result takes the bytes' place. */
 export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
   if (bytes.length <= LONGEST_HERE) return { ...checkDocument(bytes), document: bytes };
   // Only a whole memory block can be transferred: a part of one would take its neighbours along.

@@ -16,8 +16,8 @@ const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
 const DEEPEST = 100_000;
 
 /**
- * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type. A field
- * of these that is repeated with another value is refused, since readers differ in which of the two they take.
+ * Checks a document whole: one JSON object (RFC 8259) that names its project, its name and its type. One of these that is
+ * repeated with another value is refused, since readers differ in which of the two they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
   /** By field: its value, where it can be one, or what is wrong with it. */
@@ -50,7 +50,6 @@ function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; pro
   return value.isWellFormed() ? { value } : { problem: 'must not hold halves of surrogate pairs' };
 }
 
-/** From the first byte to the one after the last. */
 type Span = Readonly<{ from: number; to: number }>;
 type OnField = (name: string, value: Span) => void;
 
@@ -93,7 +92,6 @@ export function scanJson(
 
 const mistake = (at: number, what: string) => new SyntaxError(what, { cause: at });
 
-/** @returns whether the text is an object */
 function scan(
   bytes: Uint8Array,
   start: number,

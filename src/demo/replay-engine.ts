@@ -23,7 +23,6 @@ export type ListedRecording = Omit<Recording, 'answer'> & {
   readonly answer: Omit<Recording['answer'], 'body'> & { readonly file: string };
 };
 
-/** The recordings that come with the program, and the file that lists them. */
 export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
 export const RECORDINGS_LIST: URL = new URL('recordings.json', RECORDINGS_FOLDER);
 const unzip = promisify(gunzip);

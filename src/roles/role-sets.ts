@@ -10,12 +10,10 @@ const REMEMBERED_FOR = 60_000;
 const PAUSE = 1_000;
 /** A query does not wait longer than this for the roles of its user (ms). */
 const DEADLINE = 200;
-/** There is one token, of all roles. */
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
 
 export type RoleSets = ReturnType<typeof createRoleSets>;
-/** Where roles are not known, no user shares by them. */
 export const NO_ROLE_SETS: RoleSets = {
   nameFor: async () => undefined,
   heldName: () => undefined,
@@ -83,8 +81,7 @@ export function createRoleSets(given: {
     heldName: (user: string): string | undefined =>
       isLookAlike(user) ? undefined : recall(user)?.name,
     /**
-     * A name for all users who have the same roles as this one now. Since the token is in it, an answer that was fetched
-     * under an earlier set is never found afterwards.
+     * A name for all users who have the same roles now; the token in it keeps answers of earlier sets from being found.
      * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never rejects
      */
     async nameFor(user: string): Promise<string | undefined> {

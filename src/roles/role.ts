@@ -25,7 +25,6 @@ export type RoleSummary = Omit<Role, 'contains'>;
 /** At most `limit` roles of the list behind the first `offset`, whose names contain a text without regard to case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
 type OfMember = 'done' | 'no-such-role' | 'other-name';
-
 /**
  * Port: where the roles are. What it is given was checked before; names are compared by {@link foldCase}. Each method is
  * atomic, what it reports as done outlives the process, and it rejects with `StorageUnavailable` when it cannot be used.
@@ -34,7 +33,6 @@ export interface RoleStore {
   /** The ids are consecutive: a role that could not be created takes none. */
   create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
   read(id: number): Promise<Role | undefined>;
-  /** Replaces name, description and members. */
   update(id: number, role: RoleInput): Promise<'done' | 'no-such-role' | 'name-taken'>;
   remove(id: number): Promise<'done' | 'no-such-role'>;
   /** `roleName` must be the one of `id`. */
@@ -94,7 +92,6 @@ const member = z.object(
 
 /** A body can hold millions of wrong members: to look at them takes seconds. */
 const ENOUGH_PROBLEMS = 100;
-
 function members(exactly?: number) {
   return z
     .array(z.unknown(), { error: orMissing('must be an array') })

@@ -47,10 +47,7 @@ const PIECE = 1024 * 1024;
 /** Any number, the same in all gateways: those that start at one time wait for each other by it. */
 const LOCK = 7_268_153_904;
 
-/**
- * Documents are kept in pieces, so that neither side holds one more than once in memory, and stored as they are: to
- * compress them costs more than it saves. `folded` is the name by `foldCase`.
- */
+/** Documents are stored as they are: to compress them costs more than it saves. `folded` is the name by `foldCase`. */
 const FIRST_MIGRATION = `
   CREATE TABLE mdx_gateway_storage (
     version integer NOT NULL,
@@ -352,9 +349,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
   return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
-/**
- * Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password.
- */
+/** Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password. */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
   const { code = '', message } = (away ? error.cause : error) as DatabaseError;
@@ -373,9 +368,8 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
 }
 
 /**
- * How connections are made. Nothing is left to the environment variables of libpq where the URL is silent. What
- * the server is told to end by itself is what this side has given up before: it frees locks and memory when this
- * process stands still or is gone without a farewell.
+ * Nothing is left to the environment variables of libpq where the URL is silent. What the server is told to end by itself
+ * this side has given up before: it frees locks and memory when this process stands still or is gone.
  * @throws Error when a PEM file cannot be read
  */
 function clientSettings(config: PostgresConfig): PoolConfig {

@@ -39,16 +39,11 @@ export interface Session {
   readonly dialect: Dialect;
   /**
    * Runs one statement, whose values stand as `?1`, `?2` … in its text.
-   * @param carries whether it carries a piece of a document: it then gets more time, and the time of the operation
-   *   begins anew after it, since the connection has proved alive
+   * @param carries a piece of a document: it gets more time, and the time of the operation begins anew after it
    * @throws StorageUnavailable `nothing-done`: what it is part of is undone
    */
   rows(text: string, values?: readonly Value[], carries?: boolean): Promise<readonly Row[]>;
-  /**
-   * Runs several statements that give nothing back, or one.
-   * @throws StorageUnavailable as {@link Session.rows}; `unknown` when `COMMIT` was sent, and it is not known what
-   *   became of it
-   */
+  /** Runs statements that give nothing back. @throws StorageUnavailable also `unknown`, of a `COMMIT` that was sent */
   script(text: string): Promise<void>;
 }
 
@@ -134,10 +129,7 @@ export async function perform<T>(session: Session, kind: Kind, work: Work<T>): P
   return result;
 }
 
-/**
- * Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. Well-formed text
- * only.
- */
+/** Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. */
 export const toBytes = (text: string): Buffer => Buffer.from(text);
 export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
 
@@ -165,11 +157,7 @@ export function only(rows: readonly Row[]): Row {
   return row;
 }
 
-/**
- * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction, also by several
- * gateways at once.
- * @throws OperatorError
- */
+/** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
 export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
   const { dialect } = session;
   const latest = dialect.migrations.length;
@@ -219,8 +207,8 @@ export async function insertDataset(
 }
 
 /**
- * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
- * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
+ * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
+ * so that changes are committed one after the other, and what a token stands for is of one moment.
  */
 export async function setRolesToken(session: Session, token: string): Promise<void> {
   await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);

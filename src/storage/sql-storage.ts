@@ -65,8 +65,7 @@ export function createSqlStorage(
     roles: createRoleStore(database, query, makeToken),
     datasets: createDatasetStore(database, query, parts.wallClock),
     /**
-     * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
-     * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
+     * Brings the schema up to date, as every method does when that was not done yet: a start learns early of troubles.
      * @throws StorageUnavailable when it may succeed later
      * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
      */
