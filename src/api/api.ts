@@ -43,10 +43,7 @@ export type ApiHandlers = Readonly<
 >;
 
 /** Largest body of a role request, and largest dataset document, in bytes. */
-export interface ApiLimits {
-  readonly body: number;
-  readonly dataset: number;
-}
+export type ApiLimits = Readonly<{ body: number; dataset: number }>;
 
 export interface ApiFront {
   readonly login: Login;

@@ -27,12 +27,10 @@ const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly s
   exportDataset: ['project', 'datasetType', 'datasetName'],
   importDataset: ['createType'],
 };
-
 /** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
 const SENT: ReadonlySet<string> = new Set(
   'content-type accept accept-language accept-encoding user-agent'.split(' '),
 );
-
 /** Bytes of the answer to a change: an id, or an error page. */
 const LONGEST_HELD = 1024 * 1024;
 /** The head of an answer as its client gets it. */

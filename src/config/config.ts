@@ -32,8 +32,7 @@ const listen = section(
     certificate: key(kinds.orNull(kinds.filePath), null, 'https'),
     /** A PEM file with the private key of that certificate, without a passphrase. */
     key: key(kinds.orNull(kinds.filePath), null, 'https'),
-    /** Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections
-     * says of one client address does not hold for them. */
+    /** Proxies whose X-Forwarded-For is believed; limits.connections takes none for one client. */
     trusted_proxies: list(kinds.addressRange, []),
   },
   ['hot_path'],
@@ -198,10 +197,9 @@ const storage = section({
 const limits = section({
   /** The largest request body, after its content coding is removed. */
   body: key(kinds.size('1KiB', '256MiB'), '10MiB'),
-  /** The largest dataset document that may be imported, after its content coding is removed. At
-   * most eight are received and written and eight are read and sent at one time; four of these 16
-   * may be there up to five times over for a while: datasets may take 32 times as much memory as
-   * this. One user gets at most two of these places. */
+  /** The largest dataset document, after its content coding is removed. At most eight are received
+   * and eight are sent at one time, four of these up to five times over in memory: datasets may take
+   * 32 times as much as this. One user gets at most two of these places. */
   dataset: key(kinds.size('1KiB', '256MiB'), '32MiB'),
   /** How many requests may be at the engine at one time. */
   concurrency: key(kinds.integer(1, 10_000), 64),

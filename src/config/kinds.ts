@@ -74,10 +74,7 @@ export function orNull<T>(of: Kind<T>): Kind<T | undefined> {
 }
 
 /** Whole numbers with a unit ('' for none). @param writes units in which they are written, the largest first */
-function amounts(
-  units: Readonly<Record<string, number>>,
-  writes: readonly string[] = Object.keys(units),
-) {
+function amounts(units: Readonly<Record<string, number>>, writes = Object.keys(units)) {
   return {
     /** @returns undefined when the text is no amount, or too large to be exact; 0 needs no unit */
     parse(text: string): number | undefined {
@@ -132,6 +129,7 @@ export const flag = kind(
   { types: ['boolean'] },
 );
 
+/** One word of a closed list. */
 export function choice<const T extends string>(...words: readonly T[]): Kind<T> {
   const allowed = `one of ${words.join(', ')}`;
   return kind('word', allowed, (text) => words.find((word) => word === text));
@@ -262,9 +260,8 @@ function oneOrMore(
       const urls = [input].flat().map((url) => one.read(url, reading));
       const right = urls.filter((url) => url !== undefined);
       const alike = new Set(right.map(traitOf)).size === 1;
-      return alike && new Set(right).size === urls.length && urls.length <= MOST_URLS
-        ? right
-        : undefined;
+      const differ = new Set(right).size === urls.length;
+      return alike && differ && urls.length <= MOST_URLS ? right : undefined;
     },
     write: (urls) => (urls.length > 1 ? urls.map(one.write) : one.write(urls[0] ?? '')),
   };

@@ -1,10 +1,7 @@
 /** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
 export type KeyPath = readonly (string | number)[];
 /** One mistake. `message` is the rest of a sentence that begins with the key. */
-export interface Problem {
-  readonly path: KeyPath;
-  readonly message: string;
-}
+export type Problem = Readonly<{ path: KeyPath; message: string }>;
 
 /** What stands in a message, and in the output of `check`, in place of a secret. */
 export const SECRET_MASK = '(a secret)';
@@ -32,6 +29,7 @@ function escapeUnprintable(text: string): string {
 }
 
 const LONGEST_SHOWN = 60;
+/** The beginning of a text in quotes. */
 export function quoteStart(text: string): string {
   const characters = [...text];
   const shown = characters.slice(0, LONGEST_SHOWN).join('');

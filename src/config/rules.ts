@@ -171,7 +171,7 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
   NOT_REGULAR: 'is no regular file, which alone can be read again',
 };
 
-/** Why a file cannot be read, as the rest of a sentence that begins with the file. */
+/** The rest of a sentence that begins with the file. */
 export function readErrorText(error: unknown): string {
   const { code = '' } = error as { readonly code?: string };
   return READ_ERRORS[code] ?? `cannot be read${code === '' ? '' : ` (${code})`}`;

@@ -63,10 +63,7 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
 const MAPPING = { type: 'mapping', allowed: '', fallback: {}, reload: 'reload' } as const;
 
 /** A mapping of known keys. @param withdrawn of former versions: they have no effect, and are told in a warning */
-export function section<K extends Settings>(
-  keys: K,
-  withdrawn: readonly string[] = [],
-): Section<K> {
+export function section<K extends Settings>(keys: K, withdrawn: string[] = []): Section<K> {
   const names = Object.keys(keys);
   return {
     ...MAPPING,
@@ -111,6 +108,7 @@ export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
+/** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
@@ -134,9 +132,7 @@ export function byName<T>(
     read(input, reading) {
       const members = Object.entries(mappingOf(input, type, reading) ?? {});
       const places = members.map(([name, value]) => [name, value, inside(reading, name)] as const);
-      return new Map(
-        places.map(([name, value, at]) => [readValue(kind, name, at), read(value, at)]),
-      );
+      return new Map(places.map(([name, one, at]) => [readValue(kind, name, at), read(one, at)]));
     },
     write: (members) => new Map([...members].map(([name, value]) => [name, write(value)])),
   };

@@ -16,9 +16,8 @@ export type DatasetSummary = Readonly<{
 }>;
 
 /**
- * Port: where the datasets are. What it is given was checked before. Project and name are compared code unit by code
- * unit. Each method is atomic, what it reports as done outlives the process, and it rejects with `StorageUnavailable`
- * when it cannot be used.
+ * Port: where the datasets are. Methods are atomic and durable; each rejects with `StorageUnavailable` when it cannot.
+ * Project and name are compared code unit by code unit.
  */
 export interface DatasetStore {
   /** The ids are consecutive: a dataset that could not be created takes none. */

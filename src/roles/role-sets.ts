@@ -8,16 +8,12 @@ const MAX_USERS = 10_000;
 const REMEMBERED_FOR = 60_000;
 /** A storage that failed is left alone for this long (ms), so that no query waits for it. */
 const PAUSE = 1_000;
-/** A query does not wait longer than this for the roles of its user (ms). */
+/** What a query waits for the roles of its user (ms); what comes later is remembered for the next one. */
 const DEADLINE = 200;
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
-
 export type RoleSets = ReturnType<typeof createRoleSets>;
-export const NO_ROLE_SETS: RoleSets = {
-  nameFor: async () => undefined,
-  heldName: () => undefined,
-};
+export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined, heldName: () => undefined };
 
 /**
  * Uses the role sets of users while the token under which they were read is the one of the roles. A token may be used for
@@ -89,7 +85,6 @@ export function createRoleSets(given: {
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      // What comes later is remembered for the next query.
       return inTime(read(user), DEADLINE, tooLate).catch((error: unknown) => {
         fail(error);
         return undefined;

@@ -20,22 +20,17 @@ export type RoleInput = Readonly<{
 
 /** With an id, a positive integer that is never given again. */
 export type Role = RoleInput & { readonly id: number };
-/** A role as it is listed. */
 export type RoleSummary = Omit<Role, 'contains'>;
 /** At most `limit` roles of the list behind the first `offset`, whose names contain a text without regard to case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
 type OfMember = 'done' | 'no-such-role' | 'other-name';
-/**
- * Port: where the roles are. What it is given was checked before; names are compared by {@link foldCase}. Each method is
- * atomic, what it reports as done outlives the process, and it rejects with `StorageUnavailable` when it cannot be used.
- */
+/** Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable` when it cannot. */
 export interface RoleStore {
   /** The ids are consecutive: a role that could not be created takes none. */
   create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
   read(id: number): Promise<Role | undefined>;
   update(id: number, role: RoleInput): Promise<'done' | 'no-such-role' | 'name-taken'>;
   remove(id: number): Promise<'done' | 'no-such-role'>;
-  /** `roleName` must be the one of `id`. */
   addMember(id: number, roleName: string, member: Member): Promise<OfMember | 'already-member'>;
   removeMember(id: number, roleName: string, member: Member): Promise<OfMember | 'not-a-member'>;
   /** Newest first. `total` counts all roles that match. */
@@ -59,6 +54,7 @@ const upTo = (longest: number) =>
 const isWithin = (text: string, longest: number) =>
   text.length <= longest || (text.length <= 2 * longest && [...text].length <= longest);
 const HALVES = 'halves of surrogate pairs';
+const NO_BREAKS = `must not hold control characters, line breaks or ${HALVES}`;
 const BREAKS = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 /** Not one that is blank, or drawn as nothing. */
 const VISIBLE = /[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u;
@@ -67,23 +63,18 @@ const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/u;
 const NO_BIDI =
   'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)';
 
-/** Text in one line that people can tell from its like when they see it. */
+/** One line that people can tell from its like. */
 function name(longest: number) {
   return upTo(longest)
     .refine((text) => text !== '', 'must not be empty')
     .refine((text) => text === text.trim(), 'must not begin or end with white space')
-    .refine(
-      (text) => !BREAKS.test(text),
-      `must not hold control characters, line breaks or ${HALVES}`,
-    )
+    .refine((text) => !BREAKS.test(text), NO_BREAKS)
     .refine((text) => !BIDI_CONTROLS.test(text), NO_BIDI)
     .refine((text) => text.trim() === '' || VISIBLE.test(text), 'must hold a visible character');
 }
 
-const description = upTo(LONGEST.description).refine(
-  (text) => text.isWellFormed(),
-  `must not hold ${HALVES}`,
-);
+const whole = (text: string) => text.isWellFormed();
+const description = upTo(LONGEST.description).refine(whole, `must not hold ${HALVES}`);
 
 const member = z.object(
   { type: z.literal('user', { error: orMissing('must be "user"') }), name: name(LONGEST.userName) },
@@ -125,21 +116,20 @@ export const roleBody = bodyOf({ description, contains: members() }).transform(
   },
 );
 
-/** Of add user and remove user; the description says nothing there. */
+/** Of add user and remove user, where the description says nothing. */
 export const membershipBody = bodyOf({
   description: description.optional(),
   contains: members(1),
 }).transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
 
-/** The largest integer that every client has (32 bits with a sign). */
-const LARGEST = 2_147_483_647;
+/** The largest integer that every client has. */
+const LARGEST = 2 ** 31 - 1;
 const ONCE = 'must be given exactly once';
 const isId = (text: string) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text));
 const MUST_BE_ID = `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`;
 
-export const roleIdPath = z.object({
-  roleId: z.string().refine(isId, MUST_BE_ID).transform(Number),
-});
+const roleId = z.string().refine(isId, MUST_BE_ID).transform(Number);
+export const roleIdPath = z.object({ roleId });
 
 function integer(smallest: number) {
   const isOne = (text: string) =>

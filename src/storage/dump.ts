@@ -55,9 +55,7 @@ const partLine = z.object({
 });
 
 /** @returns the lines as UTF-8, each with its end */
-export async function* toLines(
-  records: AsyncIterable<StorageRecord>,
-): AsyncGenerator<Buffer, void, undefined> {
+export async function* toLines(records: AsyncIterable<StorageRecord>) {
   const digest = createHash('sha256');
   for await (const record of records) {
     for (const value of valuesOf(record)) {
@@ -106,13 +104,11 @@ export async function* fromLines(
 }
 
 /** A line, as the object that it holds. */
-interface Line {
-  readonly number: number;
-  readonly value: Readonly<Record<string, unknown>>;
-}
+type Line = Readonly<{ number: number; value: Readonly<Record<string, unknown>> }>;
+type Lines = AsyncGenerator<Line, undefined>;
 
 /** The lines but the last, which is checked when it is reached. */
-async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
+async function* readLines(chunks: AsyncIterable<Uint8Array>): Lines {
   const digest = createHash('sha256');
   let number = 1;
   let ended = false;
@@ -155,10 +151,7 @@ function jsonIn(bytes: Buffer, number: number): unknown {
 }
 
 /** @param lines stands behind the line of the dataset, and is moved on behind its document */
-async function readDataset(
-  line: Line,
-  lines: AsyncGenerator<Line, undefined>,
-): Promise<StorageRecord> {
+async function readDataset(line: Line, lines: Lines): Promise<StorageRecord> {
   const { number } = line;
   const { id, lastModified, bytes, ...said } = read(line, datasetLine).dataset;
   const parts: Buffer[] = [];

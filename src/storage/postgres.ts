@@ -182,8 +182,7 @@ const POSTGRES: Dialect = {
 };
 
 /** The SQLSTATE that PostgreSQL answered with; '' for every other error. */
-const sqlState = (error: unknown): string =>
-  error instanceof DatabaseError ? (error.code ?? '') : '';
+const sqlState = (error: unknown) => (error instanceof DatabaseError && error.code) || '';
 
 const noAnswer = () => new Error('PostgreSQL did not answer in time.');
 

@@ -117,8 +117,7 @@ export interface Dialect {
 }
 
 /** Whether a result says that nothing is to be kept: a word other than `done`. */
-export const isRefusal = (result: unknown): boolean =>
-  typeof result === 'string' && result !== 'done';
+export const isRefusal = (result: unknown) => typeof result === 'string' && result !== 'done';
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
 export async function perform<T>(session: Session, kind: Kind, work: Work<T>): Promise<T> {

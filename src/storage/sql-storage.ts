@@ -2,7 +2,7 @@ import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
-import { ADMIN_ROLE, type RoleStore } from '../roles/role.ts';
+import { ADMIN_ROLE, type Role, type RoleStore } from '../roles/role.ts';
 import {
   foldedBytes,
   insertDataset,
@@ -290,10 +290,7 @@ async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<Stor
   yield { kind: 'head', roles, datasets, nextRoleId, nextDatasetId };
   const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
   for (let last: number | undefined = 0; last !== undefined;) {
-    const page: Awaited<ReturnType<typeof readRoles>> = await readRoles(session, which, [
-      last,
-      PAGE,
-    ]);
+    const page: readonly Role[] = await readRoles(session, which, [last, PAGE]);
     for (const role of page) yield { kind: 'role', role };
     last = page.at(-1)?.id;
   }
