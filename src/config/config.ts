@@ -32,7 +32,7 @@ const listen = section(
     certificate: key(kinds.orNull(kinds.filePath), null, 'https'),
     /** A PEM file with the private key of that certificate, without a passphrase. */
     key: key(kinds.orNull(kinds.filePath), null, 'https'),
-    /** Proxies whose X-Forwarded-For is believed; limits.connections takes none for one client. */
+    /** Proxies whose X-Forwarded-For is believed; limits.connections counts none as one client. */
     trusted_proxies: list(kinds.addressRange, []),
   },
   ['hot_path'],
@@ -213,8 +213,8 @@ const limits = section({
   /** How many more requests may wait for the engine, and how many for memory (in_flight). Further
    * ones are refused. One user gets at most three quarters of it. */
   queue: key(kinds.integer(0, 100_000), 256),
-  /** How many new projects and catalogs one user may name within an hour, at each process. Requests
-   * that name more pass the cache. Configured names, and those answered before, do not count. */
+  /** How many new projects and catalogs one user may name in an hour, at each process; what names
+   * more passes the cache. Configured names, and those answered without a Fault, do not count. */
   names_per_user: key(kinds.integer(1, 1_000_000), 1_000),
   /** How many connections may be open. Set it above the number of clients: a client loses a request
    * that it sends just when its connection is closed. At the limit idle ones are closed for new
