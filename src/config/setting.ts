@@ -9,7 +9,7 @@ export const REQUIRED = Symbol('required');
 /** A key that is not written takes its value from elsewhere, and is not there after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** All that is declared of one key. A section has the type `mapping`, and allows nothing else. */
+/** All that is declared of one key. A section has the type `mapping` and an empty `allowed`. */
 export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
   /** As an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;

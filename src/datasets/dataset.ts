@@ -16,7 +16,7 @@ export type DatasetSummary = Readonly<{
 }>;
 
 /**
- * Port: where the datasets are. Methods are atomic and durable; each rejects with `StorageUnavailable` when it cannot.
+ * Port: where the datasets are. Methods are atomic and durable; each rejects with `StorageUnavailable` when that is away.
  * Project and name are compared code unit by code unit.
  */
 export interface DatasetStore {

@@ -31,7 +31,6 @@ export function createRoleSets(given: {
   type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
-
   /** Of many queries that waited for one read, only the first reports its failure. */
   function fail(error: unknown): void {
     if (clock.now() < pausedUntil) return;

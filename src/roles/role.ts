@@ -17,14 +17,14 @@ export type RoleInput = Readonly<{
   description: string;
   contains: readonly Member[];
 }>;
-
 /** With an id, a positive integer that is never given again. */
 export type Role = RoleInput & { readonly id: number };
 export type RoleSummary = Omit<Role, 'contains'>;
 /** At most `limit` roles of the list behind the first `offset`, whose names contain a text without regard to case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
 type OfMember = 'done' | 'no-such-role' | 'other-name';
-/** Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable` when it cannot. */
+
+/** Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable` when that is away. */
 export interface RoleStore {
   /** The ids are consecutive: a role that could not be created takes none. */
   create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
@@ -63,7 +63,6 @@ const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/u;
 const NO_BIDI =
   'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)';
 
-/** One line that people can tell from its like. */
 function name(longest: number) {
   return upTo(longest)
     .refine((text) => text !== '', 'must not be empty')
