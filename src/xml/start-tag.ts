@@ -253,6 +253,8 @@ export class TagReader {
   /** Where the reading of the tag stands. */
   #index = 0;
   #attributes: Attribute[] = [];
+  /** Whether one of them declares a namespace, or has a prefix. */
+  #bindsNames = false;
 
   /**
    * Begins a document.
@@ -308,6 +310,7 @@ export class TagReader {
     const bytes = this.#bytes;
     this.#serial += 1;
     if (this.#attributes.length > 0) this.#attributes = [];
+    this.#bindsNames = false;
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
     let byte = bytes[this.#index];
@@ -323,7 +326,7 @@ export class TagReader {
     if (this.empty) this.#index += 1;
     if (bytes[this.#index] !== GREATER) throw malformed('a malformed tag');
     if (this.#resolve) {
-      if (this.#attributes.length > 0) this.#bind(depth);
+      if (this.#bindsNames) this.#bind(depth);
       if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
       this.uri = name.prefix.uri;
     }
@@ -418,6 +421,7 @@ export class TagReader {
     const name = this.#readName();
     if (name.lastTag === this.#serial) throw malformed(`two attributes ${name.local}`);
     name.lastTag = this.#serial;
+    this.#bindsNames ||= name.hasPrefix || name.declares;
     if (this.#skipWhite() !== EQUALS) throw malformed('an attribute without a value');
     this.#index += 1;
     const quote = this.#skipWhite();
