@@ -341,6 +341,7 @@ export class TagReader {
 
   /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
   attributes(): TagAttribute[] {
+    if (this.#attributes.length === 0) return [];
     return this.#attributes
       .filter(({ name }) => !name.declares)
       .map((attribute) => ({
