@@ -9,11 +9,10 @@ import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import { createFills } from './fill.ts';
 import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
+  createPartDigests,
   describeEpochs,
   describeParts,
   differingParts,
-  knownDigests,
-  partDigests,
   type KeyParts,
   type PartDigests,
   partTexts,
@@ -90,7 +89,7 @@ export function createQueryCache(parts: CacheParts) {
   const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
-  const known = knownDigests();
+  const partDigests = createPartDigests();
   const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
   const beginFill = createFills(parts, (ttl) => ttl * jitter());
 
@@ -110,7 +109,7 @@ export function createQueryCache(parts: CacheParts) {
   function nameOf(parts: KeyParts, captured: CapturedEpochs) {
     const texts = partTexts(parts, captured);
     const key = queryKey(parts, captured, texts);
-    return { key, digests: () => partDigests(captured, texts, known) };
+    return { key, digests: () => partDigests(captured, texts) };
   }
 
   /** False when the captured epochs went out of force before an answer began. */

@@ -1,5 +1,4 @@
-import { createHmac, hash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { hash } from 'node:crypto';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
@@ -7,7 +6,7 @@ import type { CapturedEpochs } from '../freshness/freshness.ts';
 import type { Scope } from './projects.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 4;
+const KEY_VERSION = 5;
 
 /**
  * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
@@ -94,10 +93,11 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 });
 
 /**
- * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43 characters of
- * base64url. The parts are encoded as one JSON array, in which no two different lists of parts look alike (lone
- * surrogates are escaped; no part that is there is null where it could be absent). Keyed with a secret of the
- * deployment, so that reading the Redis keys does not allow to test guesses of what was asked.
+ * The key of a cached answer: SHA-512/256 (FIPS 180-4) of all parts and of the epochs under which it is used, 43
+ * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of parts look alike
+ * (lone surrogates are escaped; no part that is there is null where it could be absent). A secret of the deployment
+ * stands in front, so that reading the Redis keys does not allow to test guesses of what was asked; what is known of
+ * such a digest does not allow to go on from it.
  * @param texts those of the parts, where they have been made already
  */
 export function queryKey(
@@ -106,16 +106,11 @@ export function queryKey(
   texts: PartTexts = partTexts(parts, epochs),
 ): string {
   const encoded = [KEY_VERSION, ...texts.map((text) => text ?? 'null')].join(',');
-  return createHmac('sha256', epochs.keySecret).update(`[${encoded}]`).digest('base64url');
+  return hash('sha512-256', `${epochs.keySecret}\0[${encoded}]`, 'base64url');
 }
 
 /** Of each digest: enough that no two parts in one memory meet by chance (bytes). */
 const DIGEST = 8;
-/** Longer parts are not remembered (characters). */
-const LONGEST_KNOWN = 512;
-const MOST_KNOWN = 1_000;
-export type KnownDigests = LRUCache<string, string>;
-export const knownDigests = (): KnownDigests => new LRUCache({ max: MOST_KNOWN });
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
@@ -127,20 +122,23 @@ export type PartDigests = string;
 
 /**
  * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
- * itself, so that neither a dump of the memory nor an explanation allows to test guesses.
- * @param known digests of short parts by what was digested: of most requests all parts but the statement come again
+ * itself, so that neither a dump of the memory nor an explanation allows to test guesses. Remembers the digests of the
+ * request before: of most requests all parts but the statement come again.
  */
-export function partDigests(
-  { keySecret }: CapturedEpochs,
-  texts: PartTexts,
-  known?: KnownDigests,
-): PartDigests {
-  const all = KEY_PARTS.map(([name], i) => {
-    const text = texts[i];
-    return text === undefined ? ABSENT : digest(keySecret, name, text, known);
-  });
-  // As one text: what was joined would keep a tree of texts alive.
-  return Buffer.from(all.join(''), 'latin1').toString('latin1');
+export function createPartDigests() {
+  let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
+
+  return ({ keySecret }: CapturedEpochs, texts: PartTexts): PartDigests => {
+    const known = before?.keySecret === keySecret ? before : undefined;
+    const digests = KEY_PARTS.map(([name], i) => {
+      const text = texts[i];
+      if (text === undefined) return ABSENT;
+      return text === known?.texts[i] ? (known.digests[i] as string) : digest(keySecret, name, text);
+    });
+    before = { keySecret, texts, digests };
+    // As one text: what was joined would keep a tree of texts alive.
+    return Buffer.from(digests.join(''), 'latin1').toString('latin1');
+  };
 }
 
 /** The parts that are there, with their digests as base64url. */
@@ -170,17 +168,9 @@ export function describeEpochs({
   return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }
 
-/**
- * Keyed by the secret in front, which is enough for a digest that is cut off. It never meets the HMAC of a key, whose
- * text begins with a block of its own.
- */
-function digest(keySecret: string, name: string, text: string, known?: KnownDigests): string {
-  const digested = `${keySecret}\0["${name}",${text}]`;
-  const found = known?.get(digested);
-  if (found !== undefined) return found;
-  const made = hash('sha256', digested, 'latin1').slice(0, DIGEST);
-  if (digested.length <= LONGEST_KNOWN) known?.set(digested, made);
-  return made;
+/** Keyed by the secret in front, which is enough for a digest that is cut off. */
+function digest(keySecret: string, name: string, text: string): string {
+  return hash('sha256', `${keySecret}\0["${name}",${text}]`, 'latin1').slice(0, DIGEST);
 }
 
 const digestAt = (digests: PartDigests, i: number) => digests.slice(i * DIGEST, (i + 1) * DIGEST);

@@ -277,11 +277,12 @@ const SINGLE = new Set(
 /** Header fields as `IncomingMessage.headers` has them; those of one name undici gives as a list. */
 function asNodeHas(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const joined: Record<string, string | string[] | undefined> = {};
-  for (const [name, given = ''] of Object.entries(headers)) {
-    const values = [given].flat().map(withoutBlanks);
-    if (name === 'set-cookie') joined[name] = values;
-    else if (SINGLE.has(name)) joined[name] = values[0];
-    else joined[name] = values.join(name === 'cookie' ? '; ' : ', ');
+  for (const name in headers) {
+    const given = headers[name] ?? '';
+    if (name === 'set-cookie') joined[name] = [given].flat().map(withoutBlanks);
+    else if (typeof given === 'string') joined[name] = withoutBlanks(given);
+    else if (SINGLE.has(name)) joined[name] = withoutBlanks(given[0] ?? '');
+    else joined[name] = given.map(withoutBlanks).join(name === 'cookie' ? '; ' : ', ');
   }
   return joined;
 }

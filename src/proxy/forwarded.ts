@@ -45,13 +45,13 @@ export function nameAsRead(name: string): string {
 }
 
 function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
-  const connection = (headers.connection ?? '').toLowerCase().split(',');
-  const listed = new Set(connection.map((name) => name.trim()));
+  const listed = headers.connection?.toLowerCase().split(/[\s,]+/) ?? [];
   const kept: Record<string, string | string[]> = {};
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name in headers) {
+    const value = headers[name];
     const read = nameAsRead(name);
     if (value === undefined || HOP_BY_HOP.has(read) || left.has(read)) continue;
-    if (!listed.has(name)) kept[name] = value;
+    if (!listed.includes(name)) kept[name] = value;
   }
   return kept;
 }

@@ -72,6 +72,7 @@ export interface RequestLimits {
 
 /** The request that http-proxy-middleware is given; it waits for the one that is sent. */
 class Forwarded extends IncomingMessage {
+  path = '';
   readonly sent = Promise.withResolvers<ClientRequest>();
 }
 
@@ -101,7 +102,7 @@ export function createUpstream(
   const cert = isSecure ? pem(server.certificate) : undefined;
   const tls = isSecure ? { ca: pem(server.ca), cert, key: pem(server.key) } : undefined;
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
-  const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? []);
+  const idle = () => Object.values(agent.freeSockets).flat() as Socket[];
 
   /**
    * http-proxy-middleware without its own parts that answer errors, copy headers and log. It is given a request and a
@@ -114,8 +115,11 @@ export function createUpstream(
     changeOrigin: true,
     selfHandleResponse: true,
     ejectPlugins: true,
+    // It parses the path of a request that has one, which no filter needs here.
+    pathFilter: () => true,
     plugins: [
       (events) => {
+        events.on('start', (request) => (request.url = request.path));
         events.on('proxyReq', (sent, request) => request.sent.resolve(sent));
         // How a request fails is heard from the request itself.
         events.on('error', () => {});
@@ -170,8 +174,8 @@ export function createUpstream(
       await settled();
       if (limits.signal?.aborted === true) throw new NotConnected(limits.signal.reason);
       const request = new Forwarded(NOWHERE);
-      const { path: url, body, ...rest } = asked;
-      Object.assign(request, { ...rest, url, complete: true });
+      const { body, ...head } = asked;
+      Object.assign(request, head, { complete: true });
       if (body !== undefined) request.push(body);
       request.push(null);
       void proxy(request, new ServerResponse(request), request.sent.reject);

@@ -193,9 +193,10 @@ interface Name {
   readonly declares: boolean;
   /** The number of the tag that had an attribute of this name last. */
   lastTag: number;
-  /** The name that came behind it last, which is nearly always the one that comes next. */
-  next: Name | undefined;
 }
+
+/** Names that are found by a sum over their bytes, a power of two; one that has the same sum as another takes its place. */
+const SUMS = 512;
 
 /**
  * Names, and bytes of them, that a reader may know and be kept for the next document: to learn the few dozen names of a
@@ -238,8 +239,7 @@ export class TagReader {
   #resolve = true;
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
-  /** The name that was read last. */
-  #last: Name | undefined;
+  readonly #bySum: (Name | undefined)[] = Array.from({ length: SUMS });
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
@@ -253,6 +253,8 @@ export class TagReader {
   /** Where the reading of the tag stands. */
   #index = 0;
   #attributes: Attribute[] = [];
+  /** Whether one of them declares a namespace, or has a prefix. */
+  #bindsNames = false;
 
   /**
    * Begins a document.
@@ -308,6 +310,7 @@ export class TagReader {
     const bytes = this.#bytes;
     this.#serial += 1;
     if (this.#attributes.length > 0) this.#attributes = [];
+    this.#bindsNames = false;
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
     let byte = bytes[this.#index];
@@ -323,7 +326,7 @@ export class TagReader {
     if (this.empty) this.#index += 1;
     if (bytes[this.#index] !== GREATER) throw malformed('a malformed tag');
     if (this.#resolve) {
-      if (this.#attributes.length > 0) this.#bind(depth);
+      if (this.#bindsNames) this.#bind(depth);
       if (name.prefix.uri === undefined) throw malformed(`an unbound prefix of ${name.local}`);
       this.uri = name.prefix.uri;
     }
@@ -338,6 +341,7 @@ export class TagReader {
 
   /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
   attributes(): TagAttribute[] {
+    if (this.#attributes.length === 0) return [];
     return this.#attributes
       .filter(({ name }) => !name.declares)
       .map((attribute) => ({
@@ -360,18 +364,15 @@ export class TagReader {
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
-    const next = this.#last?.next;
-    if (next !== undefined && startsWith(bytes, start, next.spelt)) {
-      const end = start + next.spelt.length;
-      if (end < bytes.length && inName[bytes[end] ?? 0] === 0) {
-        this.#index = end;
-        return (this.#last = next);
-      }
+    let [end, sum] = [start, 0];
+    for (let byte = bytes[end] ?? 0; inName[byte] === 1; byte = bytes[end] ?? 0) {
+      sum = (sum * 31 + byte) | 0;
+      end += 1;
     }
-    let end = start;
-    while (inName[bytes[end] ?? 0] === 1) end += 1;
     this.#index = end;
     if (end === bytes.length) throw malformed('no end');
+    const found = this.#bySum[sum & (SUMS - 1)];
+    if (found?.spelt.length === end - start && startsWith(bytes, start, found.spelt)) return found;
     const spelt = bytes.toString('latin1', start, end);
     let name = this.#names.get(spelt);
     if (name === undefined) {
@@ -382,8 +383,7 @@ export class TagReader {
         throw unread('too many names');
       }
     }
-    if (this.#last !== undefined) this.#last.next = name;
-    return (this.#last = name);
+    return (this.#bySum[sum & (SUMS - 1)] = name);
   }
 
   #newName(spelt: string): Name {
@@ -397,7 +397,6 @@ export class TagReader {
       local,
       declares: prefix === 'xmlns' || text === 'xmlns',
       lastTag: 0,
-      next: undefined,
     };
   }
 
@@ -423,6 +422,7 @@ export class TagReader {
     const name = this.#readName();
     if (name.lastTag === this.#serial) throw malformed(`two attributes ${name.local}`);
     name.lastTag = this.#serial;
+    this.#bindsNames ||= name.hasPrefix || name.declares;
     if (this.#skipWhite() !== EQUALS) throw malformed('an attribute without a value');
     this.#index += 1;
     const quote = this.#skipWhite();

@@ -2,10 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
 import {
+  createPartDigests,
   describeEpochs,
   describeParts,
   differingParts,
-  partDigests,
   partTexts,
   type KeyParts,
 } from '../../../../src/cache/key.ts';
@@ -15,6 +15,7 @@ import { codePoint } from '../../../support/code-point.ts';
 
 const EPOCHS: CapturedEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
 
+const partDigests = createPartDigests();
 const digestsOf = (parts: KeyParts, epochs = EPOCHS) =>
   partDigests(epochs, partTexts(parts, epochs));
 
