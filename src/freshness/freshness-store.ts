@@ -18,7 +18,7 @@ export interface Renewed {
   readonly lease: number;
   /** The same without this gateway; 0 when there is no other. */
   readonly others: number;
-  /** What keeps the tokens, see {@link FreshnessStore.incarnation}. */
+  /** See {@link FreshnessStore.incarnation}. */
   readonly incarnation: string;
 }
 
@@ -37,12 +37,12 @@ export interface Listener {
 }
 
 /**
- * Port: where tokens live. A token is random, never a counter: a lost token is only one purge more, while a counter
- * that restarts would make old entries reachable again.
+ * Port: where tokens and sessions live. A token is random, never a counter: a lost token is only one purge more, while a
+ * counter that restarts would make old entries reachable again.
  *
  * Each gateway uses what it reads for its own lease. The store notes that lease with every call, so that a renewal
- * knows for how long the old tokens may be used. Every method rejects when the store cannot be reached or does not
- * answer within its deadline; then nothing is known of what it did.
+ * knows for how long the old tokens may be used. Every method rejects when the store does not answer within its
+ * deadline; then nothing is known of what it did.
  */
 export interface FreshnessStore {
   /** Reads the tokens of the scopes, and makes those that are absent. */
@@ -58,9 +58,8 @@ export interface FreshnessStore {
   session(name: string, call: SessionCall): Promise<SessionReply>;
   /** Tells the other gateways to forget the scopes. Nothing depends on its arrival. */
   announce(announcement: Announcement): Promise<void>;
-  /** To be called once. Nothing is heard any more when the store is closed. */
+  /** To be called once. */
   listen(listener: Listener): void;
-  close(): Promise<void>;
 }
 
 /** What is noted of a session when it begins. */
@@ -68,15 +67,15 @@ export interface SessionData {
   /** Who began it, as the gateway knows the user. */
   readonly principal: string;
   /**
-   * What went before in the session and may shape its later answers (properties and catalog of its beginning),
-   * as a digest; '' where the engine keeps nothing. Equal profiles of clean sessions mean equal answers.
+   * A digest of what went before in the session and may shape its later answers (properties and catalog of its
+   * beginning); '' where the engine keeps nothing. Equal profiles of clean sessions mean equal answers.
    */
   readonly profile: string;
   /** The catalog in which it works where a request names none; null when none was named yet. */
   readonly catalog: string | null;
   /** The replica of the engine on which it lives (its URL). */
   readonly replica: string;
-  /** Engine and id exactly as they were when it began, as a digest: other spellings lead to it too. */
+  /** A digest of engine and id exactly as they were when it began: other spellings lead to it too. */
   readonly spelling: string;
   /** Wall clock (ms) when a request of it was last forwarded. */
   readonly forwardedAt: number;
@@ -84,10 +83,7 @@ export interface SessionData {
 
 /** What is known of one session of the engine. */
 export interface SessionRecord extends SessionData {
-  /**
-   * Its token, or that of all sessions, was renewed since this was noted: something outside the allow-list was sent in
-   * it, so that it is not known what its answers depend on.
-   */
+  /** Whether its token, or that of all sessions, was renewed since: what its answers depend on is not known. */
   readonly dirty: boolean;
   /** The token under which this was noted. */
   readonly version: string;
@@ -96,10 +92,7 @@ export interface SessionRecord extends SessionData {
 /** Brings the token under which the record stands then. */
 type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 
-/**
- * What can be asked of the record of a session. A record is clean as long as the tokens of its scope and of all
- * sessions are those under which it was noted.
- */
+/** What can be asked of the record of a session. */
 export type SessionCall =
   /**
    * A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails: its
@@ -110,8 +103,8 @@ export type SessionCall =
   | { readonly do: 'peek' }
   /**
    * The first half of a beginning: nothing is known of the session from now on, and a renewal until the second half
-   * counts. So a second half that is carried out late makes nothing clean. A name that is dirty stays so until it is
-   * ended, since an engine may give the id of an earlier session again.
+   * counts. So a second half that comes late makes nothing clean. A name that is dirty stays so until it is ended,
+   * since an engine may give the id of an earlier session again.
    */
   | Renewing<'claim'>
   /** The second half. Rejects when the claim is gone. */
@@ -131,7 +124,7 @@ export interface SessionReply {
   readonly record?: SessionRecord | undefined;
   /**
    * After a change: the longest lease (ms) under which another gateway may use what was; 0 when none has read it.
-   * Without a record it is not known who has read it: then the longest lease of any other gateway.
+   * Without a record it is not known who has: then the longest lease of any other gateway.
    */
   readonly lease: number;
 }

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 import { createLeaseCache } from '../common/leases.ts';
+import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 
-/** The tokens under which a look-up or a fill runs. Taken before the engine is asked, never after. */
+/** The tokens under which a look-up or a fill runs, taken before the engine is asked. */
 export interface CapturedEpochs {
   readonly scopes: readonly CacheScope[];
   readonly tokens: readonly string[];
@@ -20,10 +20,9 @@ export interface Renewal {
   readonly stands: () => Promise<boolean>;
 }
 
-/** What this gateway knows of the tokens of the query cache, and for how long it may use it. */
 export type Epochs = ReturnType<typeof createEpochs>;
 
-/** A renewal that the store did not confirm, and what waits for it. */
+/** A renewal that the store did not confirm. */
 interface Pending {
   readonly scopes: readonly CacheScope[];
   readonly purge: string;
@@ -32,20 +31,17 @@ interface Pending {
 
 /** Scopes that are remembered, a quarter of this; the others are read again. */
 const MAX_HELD = 40_000;
-/** Gateways that have forgotten are counted for so many purges, and so many of them. */
-const MAX_ANNOUNCED = 1_000;
-const MAX_GATEWAYS = 1_000;
+/** Gateways that have forgotten are counted for so many purges, and so many of them; so many wait for a renewal. */
+const MOST = 1_000;
 /** Between two tries of a renewal that is pending (ms). */
 const PAUSE = 500;
-/** So many are told that it is done, the latest. */
-const MAX_WAITING = 1_000;
 
 /**
- * The promise: a request that arrives after a purge was acknowledged is answered under the new tokens. It rests on one
- * sentence: a gateway uses a token for at most `lease` after it *sent* the read that brought it, and a purge waits
- * longer than that between the renewal and its answer. Announcements only make it faster; they never set a token, and a
- * reply to a read sent before a renewal of one of its scopes was known here is thrown away, since it may be the older.
- *
+ * What this gateway knows of the tokens of the query cache. The promise: a request that arrives after a purge was
+ * acknowledged is answered under the new tokens. It rests on one sentence: a gateway uses a token for at most `lease`
+ * after it *sent* the read that brought it, and a purge waits longer than that between the renewal and its answer.
+ * Announcements only make it faster; they never set a token, and a reply to a read sent before a renewal of one of its
+ * scopes was known here is thrown away, since it may be the older.
  * @param options.lease that of the questions that are asked now (ms)
  */
 export function createEpochs(options: {
@@ -57,26 +53,23 @@ export function createEpochs(options: {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
   /** Purges announced here → gateways that have forgotten. */
-  const forgotten = new LRUCache<string, Set<string>>({ max: MAX_ANNOUNCED });
-  /** By their scopes. Until it is confirmed this gateway uses nothing of them; others go on, so it is tried again. */
+  const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
+  /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
   const pending = new Map<string, Pending>();
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
-  /**
-   * The one that was read last. Redis may lose it, and then make another; for up to a lease gateways make keys from
-   * both. That costs misses only: no two keys of different secrets are equal, and each holds its tokens.
-   */
+  /** The one that was read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
 
   store.listen({
     renewed: known.forget,
     forgotten(purge, gateway) {
       const gateways = forgotten.get(purge);
-      if (gateways !== undefined && gateways.size < MAX_GATEWAYS) gateways.add(gateway);
+      if (gateways !== undefined && gateways.size < MOST) gateways.add(gateway);
     },
   });
 
-  const owed = () => [...new Set([...pending.values()].flatMap(({ scopes }) => scopes))];
+  const owed = () => [...new Set(pending.values().flatMap(({ scopes }) => scopes))];
   const isPending = (scopes: readonly CacheScope[]) =>
     pending.size > 0 && owed().some((scope) => scopes.includes(scope));
 
@@ -96,7 +89,7 @@ export function createEpochs(options: {
     known.forget(scopes);
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
-    // Not awaited: the lease counts from the reply, and nothing depends on the message.
+    // Not awaited: the lease counts from the reply.
     store.announce({ purge, scopes }).catch(onError);
     return {
       lease,
@@ -129,13 +122,13 @@ export function createEpochs(options: {
   }
 
   return {
-    /** The tokens of the scopes, if this gateway may use what it knows of them at this very moment. */
+    /** The tokens of the scopes, if this gateway may use them at this very moment. */
     held,
-    /** Reads the tokens. Undefined when they cannot be known, so that the cache must not be used. */
+    /** Reads the tokens. Undefined when they cannot be known: then the cache must not be used. */
     async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
-      return await known.readOnce(
+      return known.readOnce(
         scopes,
         () => store.read(scopes),
         (reading, since) => {
@@ -155,15 +148,13 @@ export function createEpochs(options: {
       return scopes.every((scope, i) => known.held(scope) === tokens[i]);
     },
     /**
-     * Gives the scopes new tokens. Resolves as soon as the store has confirmed it, in the turn in which the other
-     * gateways are told.
+     * Gives the scopes new tokens. Resolves in the turn in which the store has confirmed it and the others are told.
      * @param purge its id
-     * @throws when the store did not confirm it; whether it is then pending says the caller
+     * @throws when the store did not confirm it
      */
     renew,
     /**
-     * For what the store did not confirm: nothing is held or obtained of these scopes until it has, and it is tried
-     * again in the background.
+     * For what the store did not confirm: nothing of these scopes is used until it has, and it is tried again.
      * @returns never rejects; resolves when a renewal was confirmed that was sent afterwards, unless too many wait
      */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
@@ -172,7 +163,7 @@ export function createEpochs(options: {
       const one = pending.get(name) ?? { scopes, purge, waiting: [] };
       pending.set(name, one);
       one.waiting.push(resolve);
-      one.waiting.splice(0, one.waiting.length - MAX_WAITING);
+      one.waiting.splice(0, one.waiting.length - MOST);
       tryLater();
       return promise;
     },
@@ -180,10 +171,9 @@ export function createEpochs(options: {
     owed,
     /** Milliseconds since the oldest token in use was read; undefined when none is held. */
     age: known.age,
-    async close(): Promise<void> {
+    close(): void {
       closed = true;
       clearTimeout(timer);
-      await store.close();
     },
   };
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 import {
   SESSION_LIFE,
   type FreshnessStore,
@@ -11,14 +12,10 @@ import {
   type SessionRecord,
   type SessionReply,
 } from './freshness-store.ts';
-import { createOwnedTable } from '../common/owned-table.ts';
 
 /** Tokens of more projects than this are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
-/**
- * Of more sessions than this, or of more than a quarter of it by one user, those that were not asked for longest are
- * forgotten, and so unknown.
- */
+/** Of more sessions than this, or than a quarter of it by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
@@ -26,9 +23,6 @@ export interface Holder {
   readonly id: string;
   readonly lease: number;
 }
-
-/** So many leases a note of a holder counts. */
-const KEPT = 10;
 
 /** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
@@ -42,9 +36,9 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   return {
     /**
      * Notes that this holder uses what it reads now for `lease` milliseconds.
-     * @param kept for how long the note counts (ms); ten leases when left out, so that a change that comes late finds it
+     * @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it
      */
-    note(holder: string, lease: number, kept = lease * KEPT): void {
+    note(holder: string, lease: number, kept = lease * 10): void {
       sweep();
       // A holder whose lease was changed may use for the longer one what it read before.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
@@ -58,7 +52,7 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   };
 }
 
-/** A session. It outlasts its record, since others may use what they read of that. */
+/** It outlasts the record of its session, since others may use what they read of that. */
 interface Session {
   /** The token under which it was noted; undefined when it is over. */
   version: string | undefined;
@@ -74,12 +68,9 @@ interface Session {
   asked: number;
 }
 
-/** Tokens and sessions in the memory of one process, for itself or for several holders. */
-export type MemoryStore = ReturnType<typeof createMemoryStore>;
-
 /**
- * Holders are undefined where this process is alone: then no lease is waited for.
- *
+ * Tokens and sessions in the memory of one process: for itself alone, where no lease is waited for, or for several
+ * holders, each of which names itself in every call.
  * @param options.orphanLease for which holders of a process that has just died may still use what they read (ms)
  */
 export function createMemoryStore(options: {
@@ -90,14 +81,12 @@ export function createMemoryStore(options: {
 }) {
   const { newToken, keySecret, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
-  /** Those of the scopes that are not projects are asked for all the time; one that is lost is only one purge more. */
   const tokens = new LRUCache<Scope, string>({
     // With `max` it would take the memory for all of them at once.
     maxSize: MAX_PROJECTS,
     sizeCalculation: () => 1,
   });
   const sessions = createOwnedTable<Session>(MAX_SESSIONS);
-  /** All who asked for anything. */
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
@@ -142,19 +131,18 @@ export function createMemoryStore(options: {
   }
 
   return {
-    incarnation,
-    read(holder: Holder | undefined, scopes: readonly Scope[]): Reading {
+    incarnation: async () => incarnation,
+    async read(scopes: readonly Scope[], holder?: Holder): Promise<Reading> {
       note(holder);
       return { tokens: scopes.map(tokenOf), keySecret };
     },
-    renew(holder: Holder | undefined, scopes: readonly Scope[]): Renewed {
+    async renew(scopes: readonly Scope[], holder?: Holder): Promise<Renewed> {
       note(holder);
       // In this turn: what is read from now on gets the new ones.
       for (const scope of scopes) tokens.set(scope, newToken());
       return { lease: leases.longest(), others: leases.longest(holder?.id), incarnation };
     },
-    /** @throws Error when the claim of a beginning is gone */
-    session(holder: Holder | undefined, name: string, call: SessionCall): SessionReply {
+    async session(name: string, call: SessionCall, holder?: Holder): Promise<SessionReply> {
       note(holder);
       const session = sessionOf(name);
       switch (call.do) {
@@ -203,20 +191,9 @@ export function createMemoryStore(options: {
           return { lease: 0 };
       }
     },
-  };
-}
-
-/** The store of a process that is alone. */
-export function aloneStore(memory: MemoryStore): FreshnessStore {
-  return {
-    read: async (scopes) => memory.read(undefined, scopes),
-    renew: async (scopes) => memory.renew(undefined, scopes),
-    incarnation: async () => memory.incarnation,
-    session: async (name, call) => memory.session(undefined, name, call),
     async announce() {},
     listen() {},
-    async close() {},
-  };
+  } satisfies FreshnessStore;
 }
 
 function isSameWork(one: SessionData, other: SessionData): boolean {

@@ -211,7 +211,6 @@ export function createRedisFreshness(options: {
   const channel = key('forget');
   /** Where acknowledgements for a gateway are told. */
   const channelTo = (other: string) => key(`forgotten:${other}`);
-  let closed = false;
 
   const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
@@ -276,7 +275,7 @@ export function createRedisFreshness(options: {
       if (subscriber.status === 'ready') subscribe();
       subscriber.on('ready', subscribe);
       subscriber.on('message', (heardOn, message) => {
-        const told = closed ? undefined : readMessage(message);
+        const told = readMessage(message);
         if (told === undefined) return;
         const { purge, scopes, gateway: from } = told;
         if (heardOn === own) return listener.forgotten(purge, from);
@@ -286,9 +285,6 @@ export function createRedisFreshness(options: {
         const answer = JSON.stringify({ purge, gateway });
         epochs.publish(channelTo(from), answer).catch(options.onError);
       });
-    },
-    async close() {
-      closed = true;
     },
   };
 }

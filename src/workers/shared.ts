@@ -22,14 +22,11 @@ export const WRITE_DEADLINE = 500;
  * The service of tokens, sessions and purges. Its name holds a version: a worker that was started from newer sources
  * than its primary process finds no such service, and takes nothing for known.
  */
-const FRESHNESS = 'freshness 2';
+const FRESHNESS = 'freshness 3';
 /** The service that counts attempts to log in. */
 const LOGINS = 'logins';
 
-/**
- * The service at both ends by which nothing is answered: `renewed` tells all workers that scopes have new tokens,
- * `forgotten` tells the first that another has forgotten the old ones.
- */
+/** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
@@ -37,7 +34,6 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 /**
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics.
- *
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
  */
 export function createPrimary(options: {
@@ -45,12 +41,9 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
 }) {
-  const keySecret = options.newToken();
-  const { incarnation, ...memory } = createMemoryStore({ ...options, keySecret });
   const purges: string[] = [];
   const freshness = {
-    ...memory,
-    incarnation: () => incarnation,
+    ...createMemoryStore({ ...options, keySecret: options.newToken() }),
     purges: () => purges,
     addPurge(line: string, most: number) {
       purges.push(line);
@@ -81,7 +74,7 @@ export function createPrimary(options: {
 
 /**
  * Tokens, sessions and the log of purges, as a worker sees what the primary process keeps.
- * @param options.gateway names this worker. Random, and new with every store
+ * @param options.gateway names this worker; random
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
  * @param options.keySecret as configured; undefined: the one that the primary process has made
@@ -93,10 +86,9 @@ export function createWorkerStores(options: {
   longestLease: number;
   keySecret: string | undefined;
 }) {
-  const { link, gateway, lease, longestLease } = options;
-  let closed = false;
+  const { link, gateway, lease } = options;
   const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
-    link.call(FRESHNESS, method, [{ id: gateway, lease: lease() }, ...args], within) as Promise<T>;
+    link.call(FRESHNESS, method, [...args, { id: gateway, lease: lease() }], within) as Promise<T>;
 
   const freshness: FreshnessStore = {
     async read(scopes) {
@@ -106,7 +98,7 @@ export function createWorkerStores(options: {
     async renew(scopes) {
       const own = lease();
       const renewed = await ask<Renewed>('renew', [scopes]);
-      checkLease(renewed.lease, own, longestLease, 'the primary process');
+      checkLease(renewed.lease, own, options.longestLease, 'the primary process');
       return renewed;
     },
     incarnation: () => ask<string>('incarnation', []),
@@ -120,18 +112,13 @@ export function createWorkerStores(options: {
     listen(listener) {
       link.serve(NEWS, {
         renewed({ purge, scopes, gateway: to }: Told) {
-          if (closed) return;
           listener.renewed(scopes);
-          if (to === gateway) return;
-          link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
+          if (to !== gateway) link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
         },
         forgotten({ purge, gateway: other, to }: Forgotten) {
-          if (to === gateway && !closed) listener.forgotten(purge, other);
+          if (to === gateway) listener.forgotten(purge, other);
         },
       });
-    },
-    async close() {
-      closed = true;
     },
   };
   const purgeLines: PurgeLines = {
