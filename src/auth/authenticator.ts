@@ -14,10 +14,7 @@ import {
   UNCHARGED,
 } from './login-throttle.ts';
 
-/**
- * A client whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
- * checks logins, of the credentials.
- */
+/** A user whose credentials were checked, spelt as in the users file, or, where the engine checks, as in the credentials. */
 export interface Principal {
   readonly name: string;
 }
@@ -31,14 +28,11 @@ export type Login = (request: IncomingMessage) => Principal | Promise<Principal>
 /** A login that was checked a short time ago. */
 export interface RememberedLogin {
   readonly principal: Principal;
-  /**
-   * Whether it still stands for the header that it was remembered for: only as long as
-   * {@link Authenticator.authenticate} would answer that header with this principal and without a promise.
-   */
+  /** Whether its header would still be answered with this principal and without a promise. */
   counts(): boolean;
 }
 
-/** What a check of a password says: `unavailable`, which says nothing of it, when the one who knows cannot be asked. */
+/** `unavailable` says nothing of the password: the one who knows cannot be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked. */
@@ -49,35 +43,28 @@ export interface PasswordCheck {
   mayCheck(password: string): boolean;
   /** Compares with what {@link PasswordCheck.users} hold at the call. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
-  /** Those that may log in now. */
-  readonly users: CurrentUsers;
-  /** Stops watching, and ends what is still under way where that is possible. */
-  close(): void;
-}
-
-/** Tables and no functions, since every hit asks them; after a change they are others. */
-interface CurrentUsers {
-  readonly accounts: {
+  /** Those that may log in now, in tables, since every hit asks them. */
+  readonly users: {
     /**
-     * What right credentials of a name are compared with; undefined when no user has the name. Credentials that were
-     * verified count only while it is the same value, by identity.
+     * Of a name that is known here, what right credentials are compared with: verified ones count only while it is the
+     * same value, by identity. Only a name that it `has` may be told to an operator.
      */
-    get(name: string): unknown;
-    /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
-    has(name: string): boolean;
+    readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
+    /** Names of which another user's may differ in letter case or Unicode form only. */
+    readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
   };
-  /** Names of which another user's may differ in letter case or Unicode form only. */
-  readonly lookAlikes: { has(name: string): boolean };
+  /** Ends what is under way, where that is possible. */
+  close(): void;
 }
 
 /** What an authenticator needs, wherever passwords are checked. */
 export interface LoginOptions {
-  /** For how long verified credentials are believed without another check, in milliseconds; 0: never. */
+  /** For how long verified credentials are believed without another check (ms); 0: never. */
   readonly verifiedFor: number;
   readonly clock: Pick<Clock, 'now'>;
   /** Gives that many random bytes, fit for keys. */
   readonly random: (bytes: number) => Uint8Array;
-  /** Told what an operator should know; no event holds a password or a hash. Must not throw. */
+  /** No event holds a password or a hash. */
   readonly emit: Emit;
   /** Slows guessing. Default: a throttle of its own. */
   readonly askLeave?: AskLeave | undefined;
@@ -85,7 +72,6 @@ export interface LoginOptions {
 
 /** After a full line, room comes within a second or so. */
 const RETRY_WHEN_LINE_IS_FULL = 1;
-
 /** A password that changes twice during its check is refused; the client asks again. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
@@ -98,22 +84,13 @@ interface Attempt extends Credentials {
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /**
- * Checks HTTP Basic logins (RFC 7617), wherever passwords are checked: refuses what is malformed, remembers for
- * a short time what was right, and slows guessing. Requests that come at once with the same header from the same
- * client share one check and count as one attempt.
+ * Checks HTTP Basic logins (RFC 7617): refuses what is malformed, remembers for a short time what was right, and slows
+ * guessing. Requests that come at once with one header from one client share a check and count as one attempt.
  */
-export function createPasswordAuthenticator(
-  check: PasswordCheck,
-  {
-    verifiedFor,
-    clock,
-    random,
-    emit,
-    askLeave = leaveOf(createLoginThrottle({ clock })),
-  }: LoginOptions,
-) {
+export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
+  const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users } = check;
-  const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, users, clock });
+  const verified = createVerifiedCredentials({ ...options, secret: options.random(32), users });
   const inTurn = createCheckLine(check.atOnce);
   const flights = new Map<string, Promise<Principal>>();
   let closed = false;
@@ -121,8 +98,7 @@ export function createPasswordAuthenticator(
   /** The proof may change during a check: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
-    for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
-      if (closed) break;
+    for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES && !closed; count += 1) {
       const proof = users.accounts.get(name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
@@ -151,8 +127,7 @@ export function createPasswordAuthenticator(
       leave('succeeded');
       return { name };
     }
-    if (outcome === 'wrong') throw refusal(attempt, 'rejected');
-    leave('abandoned');
+    if (outcome !== 'wrong') leave('abandoned');
     if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
     // Nothing was refused, so that nothing is told as a refusal, and no other password is asked for.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
@@ -172,9 +147,8 @@ export function createPasswordAuthenticator(
 
   return {
     /**
-     * Checks the value of a request header `Authorization` (undefined when there is none).
-     * Answers without a promise when the credentials were verified a short time ago, because this stands on the path
-     * of every request.
+     * Checks the value of a request header `Authorization`; without a promise when it was verified a short time ago,
+     * because this stands on the path of every request.
      * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
      */
     authenticate(
@@ -198,18 +172,15 @@ export function createPasswordAuthenticator(
     },
 
     /**
-     * The login of a header `Authorization` that was verified a short time ago, for callers that see the same header many
-     * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
+     * The login of a header that was verified a short time ago, for callers that see it many times: it costs a digest
+     * once, and then a look at the clock each time. Undefined when the header must be checked.
      */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
 
-    /**
-     * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
-     * without regard to these, as roles do, cannot tell the two apart.
-     */
+    /** Whether what compares names without regard to case, as roles do, might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
 
-    /** Stops watching and forgets everything. */
+    /** Ends what is under way, and forgets everything. */
     async close(): Promise<void> {
       closed = true;
       check.close();
@@ -245,68 +216,58 @@ export interface Credentials {
 }
 
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
-
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
 
 /**
- * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8.
- *
- * Stricter than the npm package that takes it apart: the token is padded standard base64 and nothing else
- * (RFC 4648 §4), the bytes are valid UTF-8, the user name is not empty, and neither part holds a control
- * character. So one pair of name and password has one token, and what is compared is what was sent. Names
- * are kept as spelt: no trimming, no case folding, no Unicode normalisation. The password is everything
- * after the first colon.
+ * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8. Stricter than the npm package that takes it
+ * apart: the token is padded standard base64 (RFC 4648 §4), the bytes are valid UTF-8, the user name is not empty, and
+ * neither part holds a control character. So one pair of name and password has one token. Names are kept as spelt.
  * @returns undefined for another scheme, and for what cannot be read
  */
 export function parseBasicCredentials(authorization: string): Credentials | undefined {
   if (authorization.length > MAX_HEADER_LENGTH) return undefined;
   const token = BASIC.exec(authorization)?.[1];
-  if (token === undefined || !isExactUtf8(token)) return undefined;
+  if (token === undefined) return undefined;
+  const bytes = Buffer.from(token, 'base64');
+  // The decoder skips what it does not know; encoding again shows whether it skipped anything.
+  if (bytes.toString('base64') !== token || !isUtf8(bytes)) return undefined;
   const { name = '', pass: password = '' } = parse(authorization) ?? {};
   return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
 }
 
-/** Node's decoder skips what it does not know; encoding again shows whether it skipped anything. */
-function isExactUtf8(token: string): boolean {
-  const bytes = Buffer.from(token, 'base64');
-  return bytes.toString('base64') === token && isUtf8(bytes);
-}
-
 /**
  * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
- * scheme or its spaces, for none, and answer as to an anonymous client.
- * @returns undefined for what is no Basic credentials
+ * scheme or its spaces, for none. Undefined for what is no Basic credentials.
  */
 export function canonicalAuthorization(authorization = ''): string | undefined {
   const credentials = parseBasicCredentials(authorization);
   return credentials && basicAuthorization(credentials);
 }
 
+/** The header `Authorization` of these credentials. */
 export function basicAuthorization({ name, password }: Credentials): string {
   return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 }
 
-/** Entries that are kept; each is a few hundred bytes. */
-const MAX_VERIFIED = 10_000;
-
 /**
- * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs
- * from the check and is not extended by use. An entry counts only while its user has the very proof it was
- * compared with, so a user that was changed or removed in the users file is out at once.
+ * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs from the
+ * check and is not extended by use. An entry counts only while its user has the very proof it was compared with, so a
+ * user that was changed or removed is out at once.
+ * @param secret random bytes of this process, so that a digest is worth nothing anywhere else
+ * @param max the longest unused entry makes room; each is a few hundred bytes
  */
-export function createVerifiedCredentials(options: {
-  /** Random bytes of this process, so that a digest is worth nothing anywhere else. */
+export function createVerifiedCredentials({
+  secret,
+  verifiedFor,
+  users,
+  clock,
+  max = 10_000,
+}: Pick<LoginOptions, 'verifiedFor' | 'clock'> & {
   readonly secret: Uint8Array;
-  /** For how long credentials are believed without a check, in milliseconds. 0: nothing is kept at all. */
-  readonly verifiedFor: number;
-  /** See {@link PasswordCheck.users}. */
-  readonly users: { readonly accounts: { get(name: string): unknown } };
-  readonly clock: Pick<Clock, 'now'>;
-  /** The longest unused entry makes room. */
+  readonly users: { readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get'> };
   readonly max?: number;
 }) {
-  const { secret, verifiedFor, users, clock, max = MAX_VERIFIED } = options;
   const entries = new LRUCache<string, RememberedLogin & { readonly proof: unknown }>({ max });
   const key = Buffer.from(secret).toString('base64');
 
@@ -317,23 +278,17 @@ export function createVerifiedCredentials(options: {
 
   return {
     /**
-     * SHA-256 of the secret and the exact header value: what stands here instead of the password. An HMAC, which takes
-     * five times as long (3 µs), guards digests that others see and could extend; these never leave the process.
+     * SHA-256 of the secret and the exact header value: what stands here instead of the password. An HMAC, which is
+     * slower, guards digests that others see and could extend; these never leave the process.
      */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
-
     /** The login of these credentials, if they were verified less than `verifiedFor` ago. */
     find(digest: string): RememberedLogin | undefined {
       const entry = entries.get(digest);
       return entry?.counts() ? entry : undefined;
     },
-
-    /**
-     * Whether these credentials were right when they were last compared, with the proof that the user still
-     * has. Time does not matter. Not a login: it only says that this is no guess.
-     */
+    /** Whether these credentials, at any time, were right by the proof that the user still has: they are no guess. */
     wasRight: (digest: string) => current(digest) !== undefined,
-
     /** Keeps credentials that were found right by comparing them with this proof, `at` that time. */
     remember(digest: string, name: string, proof: unknown, at: number): void {
       if (verifiedFor <= 0) return;
@@ -345,31 +300,27 @@ export function createVerifiedCredentials(options: {
       });
       entries.set(digest, entry);
     },
-
     /** Forgets credentials that turned out wrong. */
     forget: (digest: string) => void entries.delete(digest),
     clear: () => entries.clear(),
   };
 }
 
-/** How many wait by default. Comparisons of cost 10, two at one time: the last of them waits about two seconds. */
-const CHECKS_WAITING = 64;
-
 /**
  * Keeps a flood of logins from taking every thread, or every place at an engine.
  * @param atOnce checks that run at one time
- * @param waiting checks that may wait
+ * @param waiting checks that may wait; comparisons of cost 10, two at one time, let the last of 64 wait two seconds
  */
-export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
+export function createCheckLine(atOnce: number, waiting = 64) {
   const preferredLine: (() => void)[] = [];
   const commonLine: (() => void)[] = [];
   let running = 0;
 
   /**
    * Runs a check when it is its turn.
-   * @param preferred goes before all that are not, and finds room in a full line: for credentials that
-   * were right before, so that a flood of guesses does not put out those who work.
-   * @returns undefined, at once, when the line is full; otherwise what the check says.
+   * @param preferred goes before all that are not, and finds room in a full line: for credentials that were right
+   *   before, so that a flood of guesses does not put out those who work
+   * @returns undefined, at once, when the line is full; otherwise what the check says
    */
   return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
     if (running < atOnce) running += 1;
@@ -388,8 +339,7 @@ export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
 export type Permissions = ReturnType<typeof createPermissions>;
 
 /**
- * What a principal may do beyond querying and reading, which every known user may. Names count exactly as spelt, like
- * those of the users file: letter case matters, and nothing is trimmed or normalised.
+ * What a principal may do beyond querying and reading. Names count exactly as spelt, like those of the users file.
  * @param lists `auth.admins` and `auth.purgers`
  * @param controlling `cache.client_control`
  */
@@ -398,7 +348,7 @@ export function createPermissions(
   controlling: 'nobody' | 'purgers' | 'everybody',
 ) {
   const administering = new Set(admins);
-  const purging = new Set([...admins, ...purgers]);
+  const purging = administering.union(new Set(purgers));
   return {
     /** Change roles and datasets, and purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),

@@ -3,32 +3,23 @@ import { isIPv6, SocketAddress } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 
-/**
- * How many failures are let through: `burst` at once, and one more every `refill` milliseconds. Ten in a minute for one
- * user name from one client, a hundred in a minute for all names from one client.
- */
+/** How many failures are let through: `burst` at once, and one more every `refill` milliseconds. */
 const THROTTLE_LIMITS = {
   user: { burst: 10, refill: 6_000 },
   client: { burst: 100, refill: 600 },
 };
 
-/** Buckets kept of each kind; the longest unused makes room. */
-const MAX_BUCKETS = 10_000;
-
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
 /**
- * Slows the guessing of passwords. Failures are counted by user and client together and by client alone,
- * never by user alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such
- * a user exists.
+ * Slows the guessing of passwords. Failures are counted by user and client together and by client alone, never by user
+ * alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such a user exists.
+ * @param max buckets kept of each kind; the longest unused makes room
  */
 export function createLoginThrottle({
   clock,
-  max = MAX_BUCKETS,
-}: {
-  readonly clock: Pick<Clock, 'now'>;
-  readonly max?: number;
-}) {
+  max,
+}: Readonly<{ clock: Pick<Clock, 'now'>; max?: number }>) {
   const users = createBuckets(THROTTLE_LIMITS.user, clock, max);
   const clients = createBuckets(THROTTLE_LIMITS.client, clock, max);
 
@@ -41,9 +32,9 @@ export function createLoginThrottle({
 
   return {
     /**
-     * Asks leave for one attempt, and charges it in the same step: attempts under way count as failed until
-     * they are known not to be, or a thousand guesses sent at once would all pass.
-     * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged.
+     * Asks leave for one attempt, and charges it in the same step: attempts under way count as failed until they are
+     * known not to be, or a thousand guesses sent at once would all pass.
+     * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged
      */
     admit(name: string, clientAddress: string): number {
       const [user, client] = bucketsOf(name, clientAddress);
@@ -67,9 +58,8 @@ export function createLoginThrottle({
 }
 
 /**
- * What counts as one client for throttling: an IPv4 address, also when it is written as IPv4-mapped IPv6
- * (RFC 4291 §2.5.5.2), or the /64 network of an IPv6 address, because a single host commonly has all of its
- * addresses (RFC 6177 §2). Anything else counts as the text that it is.
+ * What counts as one client: an IPv4 address, also when it is written as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), or the
+ * /64 network of an IPv6 address, of which a host commonly has all (RFC 6177 §2). Anything else is the text that it is.
  */
 export function clientNetwork(address: string): string {
   const plain = address.replace(/%.*$/s, '');
@@ -78,9 +68,7 @@ export function clientNetwork(address: string): string {
   const { address: canonical } = new SocketAddress({ address: plain, family: 'ipv6' });
   const mapped = /^::ffff:(\d+\.[\d.]+)$/.exec(canonical)?.[1];
   if (mapped !== undefined) return mapped;
-  const [left = [], right = []] = canonical
-    .split('::')
-    .map((half) => half.split(':').filter((group) => group !== ''));
+  const [left = [], right = []] = canonical.split('::').map((half) => half.match(/[^:]+/g) ?? []);
   const zeros = Array.from({ length: 8 - left.length - right.length }, () => '0');
   return `${[...left, ...zeros, ...right].slice(0, 4).join(':')}::/64`;
 }
@@ -89,7 +77,7 @@ export function clientNetwork(address: string): string {
 function createBuckets(
   { burst, refill }: { readonly burst: number; readonly refill: number },
   clock: Pick<Clock, 'now'>,
-  max: number,
+  max = 10_000,
 ) {
   const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
   return (key: string) => {
@@ -108,16 +96,15 @@ function createBuckets(
   };
 }
 
-/** Is told what became of an attempt that was charged. What becomes of others, as of a wrong one, changes nothing. */
+/** Is told what became of an attempt that was charged. A wrong one changes nothing. */
 type Settle = (how: 'succeeded' | 'abandoned') => void;
 
 /** Of an attempt that is not counted. */
 export const UNCHARGED: Settle = () => {};
 
 /**
- * Port: asks leave for one attempt, here or in another process, and charges it in the same step. Never rejects.
- * @returns what is told to the one that charged it; or the seconds after which it makes sense to ask again: then
- *   nothing was charged, and nothing is given back
+ * Port: asks leave for one attempt, here or in another process. Never rejects.
+ * @returns see {@link LoginThrottle.admit}; where it was charged, what is told how it ended
  */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 

@@ -9,28 +9,21 @@ import {
   createPasswordAuthenticator,
   type Authenticator,
   type LoginOptions,
+  type PasswordCheck,
 } from './authenticator.ts';
 
 /** bcrypt reads this many bytes of a password and no more. */
 export const MAX_PASSWORD_BYTES = 72;
-
 /** Below 4 there is no bcrypt; one comparison of cost 15 already takes seconds. */
 const MIN_COST = 4;
 const MAX_COST = 15;
-
-/** Largest users file, in bytes: over ten thousand users. */
+/** Over ten thousand users. */
 const MAX_FILE_BYTES = 1024 * 1024;
-
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
-
 const PROBLEMS_SHOWN = 10;
-
-/** How often the file is read, in milliseconds. A change counts when two readings in a row show it. */
+/** How often the file is read (ms). */
 const POLL_INTERVAL = 1000;
-
-/** Half of the default thread pool of libuv: files and DNS names need the other half. */
-const COMPARISONS_AT_ONCE = 2;
 
 /** Where the users come from. */
 interface UsersFile {
@@ -38,53 +31,46 @@ interface UsersFile {
   readonly file: string;
   /** Reads the whole file; rejects when it cannot. Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
-  /** Waits until the next reading; rejects when the signal aborts. Default: so long that few readings are made. */
+  /** Waits until the next reading; rejects when the signal aborts. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Checks HTTP Basic logins (RFC 7617) against a password file that it follows.
- *
- * An unknown user costs one comparison, like a wrong password, and gets the same answer. Passwords of more than
- * 72 bytes are refused as malformed: bcrypt would not look at the rest.
- *
- * @param options.compare Default: bcrypt, on the thread pool. Rejects when it cannot tell
- * @throws {UsersFileError} when the users file cannot be used at the start.
+ * Checks HTTP Basic logins (RFC 7617) against a password file that it follows. An unknown user costs one comparison,
+ * like a wrong password, and gets the same answer.
+ * @param options.compare default: bcrypt, on the thread pool. Rejects when it cannot tell
+ * @throws {UsersFileError} when the users file cannot be used at the start
  */
-export async function createFileAuthenticator({
-  compare = comparePassword,
-  ...options
-}: LoginOptions &
-  UsersFile & { readonly compare?: typeof comparePassword }): Promise<Authenticator> {
+export async function createFileAuthenticator(
+  options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
+): Promise<Authenticator> {
+  const { compare = comparePassword, random } = options;
   const { users, close } = await followUsers(options);
-  const check = {
-    atOnce: COMPARISONS_AT_ONCE,
+  const check: PasswordCheck = {
+    // Half of the default thread pool of libuv: files and DNS names need the other half.
+    atOnce: 2,
     mayCheck: isComparable,
-    async check({ name, password }: { readonly name: string; readonly password: string }) {
+    async check({ name, password }) {
       const account = users.accounts.get(name);
       // Made for every login, so that no time tells whether it is used.
-      const decoy = createDecoyHash(users.commonCost, options.random);
+      const decoy = createDecoyHash(users.commonCost, random);
       const isRight = await compare(password, account?.hash ?? decoy);
       return isRight && account !== undefined ? 'right' : 'wrong';
     },
     users,
     close,
-  } as const;
+  };
   return createPasswordAuthenticator(check, options);
 }
 
 /**
- * Reads the users file and follows its changes.
- *
- * It reads the content each time instead of asking the system to watch. File notifications are lost when an
- * editor renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems;
- * size and times can be equal after a change, since all bcrypt lines of one user have one length. The file
- * is small. Two readings in a row must agree before a change counts, so neither a half-written file nor a
- * moment without one is taken for the operator's will.
- *
- * @param options.emit - told of every change, and of a file that went missing or turned wrong; must not throw.
- * @returns those that may log in now: one object, whose parts are replaced.
- * @throws {UsersFileError} when the file cannot be used at the start.
+ * Reads the users file and follows its changes. It reads the content each time: notifications are lost when an editor
+ * renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems, and size and times
+ * can be equal after a change. Two readings in a row must agree before a change counts, so that neither a half-written
+ * file nor a moment without one is taken for the operator's will.
+ * @param options.emit told of every change, and of a file that went missing or turned wrong
+ * @returns those that may log in now: one object, whose parts are replaced
+ * @throws {UsersFileError} when the file cannot be used at the start
  */
 export async function followUsers({
   file,
@@ -131,18 +117,16 @@ export async function followUsers({
       try {
         Object.assign(users, usersOf(reading, users));
       } catch (error) {
-        const problem = error instanceof Error ? error.message : String(error);
-        emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+        // It throws nothing else.
+        const { message } = error as UsersFileError;
+        emit({ type: 'warning', message: `keeping the current users: ${message}` });
       }
     }
   }
   follow().catch(() => {});
 
-  return {
-    users,
-    /** Stops reading. A reading that is under way changes nothing any more. */
-    close: () => closing.abort(),
-  };
+  /** A reading that is under way changes nothing any more. */
+  return { users, close: () => closing.abort() };
 }
 
 /** By a timer that does not keep the process alive. */
@@ -173,15 +157,11 @@ interface Users {
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them. UTF-8, with or without a byte order mark; line ends
- * are LF or CRLF; blank lines and lines that begin with `#` are skipped. Names are kept as spelt: letter
- * case and the Unicode form count.
- *
- * The file is taken as a whole or not at all.
- *
- * @param file - its path, for messages.
- * @param before - the accounts so far: one whose line says the same stays the object that it is.
- * @throws {UsersFileError} with every problem, up to ten, that was found.
+ * Reads lines `name:hash` as `htpasswd -B` writes them, as a whole or not at all. UTF-8, with or without a byte order
+ * mark; line ends are LF or CRLF; blank lines and lines that begin with `#` are skipped. Names are kept as spelt.
+ * @param file its path, for messages
+ * @param before the accounts so far: one whose line says the same stays the object that it is
+ * @throws {UsersFileError} with every problem, up to ten, that was found
  */
 export function parseUsers(
   bytes: Uint8Array,
@@ -215,13 +195,12 @@ export function parseUsers(
     ([cost, alike], [other, others]) => others.length - alike.length || other - cost,
   );
   // Each is a principal of its own; the author of the lines likely meant one.
-  const twins = [...Map.groupBy(accounts.keys(), formOf).values()].filter(
-    ({ length }) => length > 1,
-  );
-  const warnings = twins.map(
-    (names) =>
-      `lines ${names.map((name) => lineOf.get(name)).join(' and ')}: users whose names differ only in letter case or Unicode form`,
-  );
+  const alike = Map.groupBy(accounts.keys(), formOf).values();
+  const twins = [...alike.filter(({ length }) => length > 1)];
+  const warnings = twins.map((names) => {
+    const lines = names.map((name) => lineOf.get(name)).join(' and ');
+    return `lines ${lines}: users whose names differ only in letter case or Unicode form`;
+  });
   if (costs.length > 1) {
     // An unknown name costs a comparison of the common cost.
     const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
@@ -273,12 +252,10 @@ function unreadable(file: string, cause: unknown): UsersFileError {
 }
 
 /**
- * `$2a$`, `$2b$` or `$2y$`, the cost, 22 characters of salt, 31 of digest. The last character of salt and
- * digest carries 2 and 4 bits, so few characters are possible there; with any other the comparison, which
- * writes the hash anew and compares text, could never succeed.
+ * `$2a$`, `$2b$` or `$2y$`, the cost, 22 characters of salt, 31 of digest. The last of salt and digest carries 2 and 4
+ * bits; with other characters there the comparison, which writes the hash anew and compares text, could never succeed.
  */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
-
 const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
 /** The cost of a bcrypt hash, or undefined when the text is none. The cost may lie outside of the limits. */
@@ -287,34 +264,22 @@ export function bcryptCost(text: string): number | undefined {
   return cost === undefined ? undefined : Number(cost);
 }
 
-/**
- * Whether bcrypt can tell this password from every other. It cannot if it is longer than 72 bytes of UTF-8,
- * because the rest is not read, nor if it holds a NUL, where other programs stop reading.
- */
+/** Whether bcrypt can tell this password from every other: the rest is not read, and some programs stop at a NUL. */
 export function isComparable(password: string): boolean {
   return Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
 }
 
 /**
- * Compares on the thread pool of libuv; false for a wrong password. `$2y$`, which htpasswd and PHP write, is the
- * algorithm that the library knows as `$2b$`; under its own name the library answers false.
+ * Compares on the thread pool of libuv. `$2y$`, which htpasswd and PHP write, is the algorithm that the library knows
+ * as `$2b$`; under its own name the library answers false.
  */
 export function comparePassword(password: string, given: string): Promise<boolean> {
-  return compareByBcrypt(
-    password,
-    given.replace(/^\$2y/, () => '$2b'),
-  );
+  return compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 }
 
-/**
- * A hash that no known password has, for the comparison that an unknown user name must cost.
- *
- * @param cost - bcrypt cost, so that the comparison takes as long as that of a real user.
- * @param random - gives that many random bytes.
- */
+/** A hash that no known password has, for the comparison that an unknown user name must cost. */
 export function createDecoyHash(cost: number, random: (bytes: number) => Uint8Array): string {
   const characters = Array.from(random(53), (byte) => ALPHABET[byte & 0x3f]);
-  characters[21] = '.';
-  characters[52] = '.';
+  characters[21] = characters[52] = '.';
   return `$2b$${String(cost).padStart(2, '0')}$${characters.join('')}`;
 }
