@@ -199,9 +199,8 @@ export function unauthenticated(): GatewayError {
 }
 
 /** @param retryAfter seconds after which the client may try again */
-export function throttled(retryAfter: number): GatewayError {
-  return new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
-}
+export const throttled = (retryAfter: number): GatewayError =>
+  new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
@@ -246,9 +245,8 @@ export function canonicalAuthorization(authorization = ''): string | undefined {
 }
 
 /** The header `Authorization` of these credentials. */
-export function basicAuthorization({ name, password }: Credentials): string {
-  return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
-}
+export const basicAuthorization = ({ name, password }: Credentials): string =>
+  `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
 /**
  * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs from the

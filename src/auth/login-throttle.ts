@@ -109,6 +109,7 @@ export const UNCHARGED: Settle = () => {};
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
 /** What one throttle says. */
-export function leaveOf(throttle: LoginThrottle): AskLeave {
-  return async (...attempt) => throttle.admit(...attempt) || ((how) => throttle[how](...attempt));
-}
+export const leaveOf =
+  (throttle: LoginThrottle): AskLeave =>
+  async (...attempt) =>
+    throttle.admit(...attempt) || ((how) => throttle[how](...attempt));

@@ -130,9 +130,8 @@ export async function followUsers({
 }
 
 /** By a timer that does not keep the process alive. */
-function betweenReadings(signal: AbortSignal): Promise<void> {
-  return sleep(POLL_INTERVAL, undefined, { ref: false, signal });
-}
+const betweenReadings = (signal: AbortSignal): Promise<void> =>
+  sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
 /** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
 async function readUsersFile(file: string): Promise<Uint8Array> {
@@ -229,9 +228,7 @@ function problemOf(name: string, given: string | undefined): string | undefined 
 }
 
 /** A form that also takes letters of other widths and styles for the same. */
-function formOf(name: string): string {
-  return foldCase(foldCase(name).normalize('NFKC'));
-}
+const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[]): UsersFileError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
@@ -265,17 +262,15 @@ export function bcryptCost(text: string): number | undefined {
 }
 
 /** Whether bcrypt can tell this password from every other: the rest is not read, and some programs stop at a NUL. */
-export function isComparable(password: string): boolean {
-  return Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
-}
+export const isComparable = (password: string): boolean =>
+  Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
 
 /**
  * Compares on the thread pool of libuv. `$2y$`, which htpasswd and PHP write, is the algorithm that the library knows
  * as `$2b$`; under its own name the library answers false.
  */
-export function comparePassword(password: string, given: string): Promise<boolean> {
-  return compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
-}
+export const comparePassword = (password: string, given: string): Promise<boolean> =>
+  compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 
 /** A hash that no known password has, for the comparison that an unknown user name must cost. */
 export function createDecoyHash(cost: number, random: (bytes: number) => Uint8Array): string {

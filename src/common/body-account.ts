@@ -152,9 +152,8 @@ export function createBodyAccount(
     for (const held of [own, user, requests]) held[where] += more;
   }
 
-  function hasSmallRoom(user: User, more: number): boolean {
-    return requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
-  }
+  const hasSmallRoom = (user: User, more: number): boolean =>
+    requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
 
   function hasRoom(user: User, more: number): boolean {
     const own = part(OF_REQUESTS - OF_SMALL);
@@ -296,10 +295,9 @@ export function createBodyAccount(
   };
 }
 
-function overloaded(message: string): GatewayError {
-  return new GatewayError('overloaded', message, {
+const overloaded = (message: string): GatewayError =>
+  new GatewayError('overloaded', message, {
     retryAfter: 5,
     // The rest of the body is not read.
     headers: { connection: 'close' },
   });
-}

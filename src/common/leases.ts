@@ -16,9 +16,7 @@ interface Lease extends LeaseStart {
   readonly length: number;
 }
 
-export function leaseStart(clock: Clock): LeaseStart {
-  return { now: clock.now(), wall: clock.wall() };
-}
+export const leaseStart = (clock: Clock): LeaseStart => ({ now: clock.now(), wall: clock.wall() });
 
 /**
  * Whether a lease of `length` milliseconds still holds. It has run out when either clock says so, or when the

@@ -70,9 +70,8 @@ export function createSealer(secret: string) {
   };
 }
 
-function derivedKey(secret: string, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32));
-}
+const derivedKey = (secret: string, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32));
 
 function encrypt(key: Buffer, nonce: Buffer, plain: Buffer, context: Buffer | string): Buffer {
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG });

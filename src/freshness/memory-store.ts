@@ -96,9 +96,8 @@ export function createMemoryStore(options: {
     return token;
   }
 
-  function isDirty({ version, era, renewed }: Session): boolean {
-    return version !== undefined && (renewed || era !== tokenOf('sessions'));
-  }
+  const isDirty = ({ version, era, renewed }: Session): boolean =>
+    version !== undefined && (renewed || era !== tokenOf('sessions'));
 
   function sessionOf(name: string): Session | undefined {
     const session = sessions.get(name);
@@ -196,6 +195,5 @@ export function createMemoryStore(options: {
   } satisfies FreshnessStore;
 }
 
-function isSameWork(one: SessionData, other: SessionData): boolean {
-  return one.catalog === other.catalog && one.profile === other.profile;
-}
+const isSameWork = (one: SessionData, other: SessionData): boolean =>
+  one.catalog === other.catalog && one.profile === other.profile;

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
+import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
@@ -28,29 +28,23 @@ export interface ExplainQuestion {
 export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
 
 /**
- * `POST /admin/explain`, for administrators. It tells when a user has asked something and which sessions are
- * known, so that it is forbidden to those who may only purge.
- * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and
- *   `bad-request` for a query that is not understood
+ * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
+ * @param options.maxBody largest XMLA request in bytes
+ * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and `bad-request`
+ *   for a query that is not understood
  */
-export function createExplainHandler({
-  explain,
-  maxBody,
-  ...admission
-}: Admission & {
-  explain: ExplainXmla;
-  /** Largest XMLA request in bytes. */
-  maxBody: number;
-}): RequestHandler {
+export function createExplainHandler(
+  options: Admission & { explain: ExplainXmla; maxBody: number },
+): RequestHandler {
   return async (request, response) => {
-    const administrator = await admit(request, admission);
+    const administrator = await admit(request, options);
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     const { project, user } = readExplainQuery(request);
     const principal = user === undefined ? administrator : { name: user };
     const headers = xmlaHeaders(request.headers);
-    const body = await readBody(request, maxBody);
-    const explained = await explain({ headers, body, project, principal });
+    const body = await readBody(request, options.maxBody);
+    const explained = await options.explain({ headers, body, project, principal });
     sendPretty(response, { project, user: principal.name, ...explained });
   };
 }
@@ -79,17 +73,11 @@ const XMLA_HEADER = /^(?:content-type|soapaction|user-agent|x-as-sessionid|x-as-
 
 function xmlaHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const taken = Object.entries(headers).filter(([name]) => XMLA_HEADER.test(name));
-  return { ...Object.fromEntries(taken), accept: xmlaAccept(headers.accept) };
-}
-
-/**
- * The explanation is JSON, and programs such as curl say that they take anything, so that neither says what the
- * XMLA request would accept.
- */
-function xmlaAccept(header = ''): string | undefined {
-  const ranges = header.split(',').filter((range) => !/^\s*application\/json\s*(;|$)/i.test(range));
-  const isOpen = ranges.every((range) => /^\s*(\*\/\*)?\s*(;|$)/.test(range));
-  return isOpen ? undefined : ranges.join(',').trim();
+  // The explanation is JSON, and curl says that it takes anything: neither speaks of the XMLA request.
+  const ranges = (headers.accept ?? '').split(',');
+  const ofXmla = ranges.filter((range) => !/^\s*application\/json\s*(;|$)/i.test(range));
+  const isOpen = ofXmla.every((range) => /^\s*(\*\/\*)?\s*(;|$)/.test(range));
+  return { ...Object.fromEntries(taken), accept: isOpen ? undefined : ofXmla.join(',').trim() };
 }
 
 /** How many are told when the request does not say how many, and the most. */
@@ -100,23 +88,19 @@ const LIMITS = { usual: 100, most: 1000 } as const;
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, and `bad-request` for a query that is
  *   not understood
  */
-export function createPurgesHandler({
-  purgeLog,
-  ...admission
-}: Admission & { purgeLog: Pick<PurgeLog, 'latest'> }): RequestHandler {
+export function createPurgesHandler(
+  options: Admission & { purgeLog: Pick<PurgeLog, 'latest'> },
+): RequestHandler {
   return async (request, response) => {
-    await admit(request, admission);
+    await admit(request, options);
     const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
     if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
       throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
     }
-    const { complete, purges } = await purgeLog.latest(Number(limit));
-    sendPretty(response, { complete, purges: purges.map(purgeJson) });
+    const { complete, purges } = await options.purgeLog.latest(Number(limit));
+    const told = purges.map(({ id, at, ...record }) => ({ id, at: new Date(at), ...record }));
+    sendPretty(response, { complete, purges: told });
   };
-}
-
-function purgeJson({ id, at, ...record }: PurgeRecord) {
-  return { id, at: new Date(at), ...record };
 }
 
 /** What is needed to know administrators. */
@@ -125,11 +109,7 @@ interface Admission {
   permissions: Permissions;
 }
 
-/** @throws what the login throws; GatewayError `identity-refused`, `forbidden` for all but administrators */
-async function admit(
-  request: IncomingMessage,
-  { login, permissions }: Admission,
-): Promise<Principal> {
+async function admit(request: IncomingMessage, { login, permissions }: Admission) {
   const principal = await login(request);
   refuseDelegation(request.headers, '');
   if (permissions.mayAdminister(principal)) return principal;
@@ -152,9 +132,8 @@ function readQuery<Name extends string>(
   return Object.fromEntries(given) as Partial<Record<Name, string>>;
 }
 
-function refused(why: string): GatewayError {
-  return new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
-}
+const refused = (why: string) =>
+  new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
 
 function sendPretty(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);

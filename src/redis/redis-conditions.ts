@@ -145,9 +145,7 @@ async function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
  * own must be more than half of all servers.
  * @param known replicas of the master, also those that are away
  */
-export function neededReplicas(known: number): number {
-  return Math.max(1, Math.ceil(known / 2));
-}
+export const neededReplicas = (known: number): number => Math.max(1, Math.ceil(known / 2));
 
 /**
  * What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. Sentinels

@@ -226,9 +226,8 @@ export function connectRedis(
 }
 
 /** The servers behind a client. */
-export function nodesOf(client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] {
-  return 'nodes' in client ? client.nodes(role) : [client];
-}
+export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] =>
+  'nodes' in client ? client.nodes(role) : [client];
 
 /** Whether commands can be sent now, to whatever server they may go. */
 function isReady(client: RedisClient): boolean {
@@ -238,9 +237,8 @@ function isReady(client: RedisClient): boolean {
 }
 
 /** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */
-export function isDeadline(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Command timed out';
-}
+export const isDeadline = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'Command timed out';
 
 const sentinelAddresses = ({ url }: RedisTarget) =>
   url.map((text) => readAddress(text, SENTINEL_PORT));

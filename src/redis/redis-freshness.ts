@@ -292,9 +292,8 @@ export function createRedisFreshness(options: {
 const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: false } as const;
 
 /** JSON, so that every text comes back as it was, and equal ones are equal bytes for the script. */
-function textOf({ principal, replica, spelling, catalog, profile }: SessionData): string {
-  return JSON.stringify({ principal, replica, spelling, catalog, profile });
-}
+const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData): string =>
+  JSON.stringify({ principal, replica, spelling, catalog, profile });
 
 /**
  * The lease alone where there is no record, or one that does not open: it was noted with another key. Throws for
@@ -331,6 +330,5 @@ function readMessage(
   }
 }
 
-function isStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
-}
+const isStrings = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');

@@ -122,6 +122,5 @@ export function createLink(channel: Channel, other: string) {
   };
 }
 
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

@@ -113,7 +113,8 @@ export function createWorkerStores(options: {
       link.serve(NEWS, {
         renewed({ purge, scopes, gateway: to }: Told) {
           listener.renewed(scopes);
-          if (to !== gateway) link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
+          if (to !== gateway)
+            link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
         },
         forgotten({ purge, gateway: other, to }: Forgotten) {
           if (to === gateway) listener.forgotten(purge, other);
