@@ -19,9 +19,8 @@ export function createGate(places: number) {
     };
   }
 
-  /** {@link enter} without a promise, where there is a place now; undefined where there is none. */
+  /** {@link enter} without a promise, where there is a place now, and so none waits; undefined where there is none. */
   function tryEnter(): (() => void) | undefined {
-    // None waits then.
     if (inside >= places) return undefined;
     inside += 1;
     return entered();
@@ -29,10 +28,7 @@ export function createGate(places: number) {
 
   return {
     tryEnter,
-    /**
-     * Resolves, when there is a place, to the function that gives it back. Rejects with the signal's reason when that
-     * aborts first.
-     */
+    /** Resolves, when there is a place, to what gives it back. Rejects with the reason of the signal. */
     async enter(signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
       const now = tryEnter();
@@ -52,7 +48,7 @@ export interface Waiting {
 }
 
 /**
- * Waits in a queue until it is let in; leaves it when the signal aborts, or after so many milliseconds.
+ * Waits in a queue until it is let in, and leaves it when the signal aborts, or after so many milliseconds.
  * @param given what else is known of it
  * @returns rejects with the signal's reason, or with the error of one that came too late
  */
@@ -83,16 +79,13 @@ export function waitIn<T extends object>(
 
 /** Requests may always have this part of the limit, whatever else is under way. */
 const OF_REQUESTS = 1 / 4;
-/** Of that quarter, this part of the limit is kept for small requests, so that they need not wait behind large ones. */
+/** This part of the limit, out of that quarter, is kept for small requests. */
 const OF_SMALL = 1 / 16;
 /** The longest body that is small (bytes). Hardly any query is longer. */
 const SMALL = 64 * 1024;
 /** What one user gets at most, of room and of the queue. */
 const OF_ONE = 3 / 4;
-/**
- * How long one request may wait for room, all its waits together (ms). Programs give up after a minute or so, and what
- * has come of its body lies in memory all the while. It is longer than it takes to break off a slow client.
- */
+/** How long a request may wait for room, all its waits together (ms): longer than it takes to break off a slow client. */
 const LONGEST_WAIT = 30_000;
 
 /** Bytes of requests: in the part for small ones, and outside. */
@@ -102,13 +95,8 @@ interface Held {
 }
 interface User extends Held {
   requests: number;
-  /** In their order; with the room that they want. */
-  readonly queue: Set<Waiting & Wish>;
-}
-interface Wish {
-  /** What its request has already. */
-  readonly own: Held;
-  readonly bytes: number;
+  /** In their order; with what they have already, and the room that they want. */
+  readonly queue: Set<Waiting & { readonly own: Held; readonly bytes: number }>;
 }
 
 /** What one body takes of the account. */
@@ -118,17 +106,12 @@ export type RequestShare = ReturnType<BodyAccount['request']>;
 export type BodyAccount = ReturnType<typeof createBodyAccount>;
 
 /**
- * The memory that bodies under way take, beside tier 1.
+ * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and in tier 1 is never
+ * more than both limits together, and what reading one request takes. What tier 1 drops while it is sent moves here.
  *
- * It is a ceiling: what is counted here and in tier 1 is never more than both limits together, and what reading one
- * request takes. What tier 1 drops while it is sent moves to this account, which may then hold more than its own limit.
- *
- * Requests of one user wait in their order, and users have their turns, so that no user waits for what another one
- * queues. No user can take all room alone, or all of the queue.
- *
- * Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait with
- * a part of their body in memory do not wait for each other: there is always one that gets on.
- *
+ * Requests of one user wait in their order, and users have their turns. No user can take all room alone, or all of the
+ * queue. Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait
+ * with a part of their body in memory do not wait for each other.
  * @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait
  */
 export function createBodyAccount(
@@ -152,7 +135,7 @@ export function createBodyAccount(
     for (const held of [own, user, requests]) held[where] += more;
   }
 
-  const hasSmallRoom = (user: User, more: number): boolean =>
+  const hasSmallRoom = (user: User, more: number) =>
     requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
 
   function hasRoom(user: User, more: number): boolean {
@@ -200,11 +183,9 @@ export function createBodyAccount(
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
       const since = performance.now();
-      await waitIn(user.queue, { own, bytes }, signal, {
-        after: patience,
-        error: () => overloaded('No memory came free in time; try again.'),
-        gaveUp: serve,
-      });
+      const error = () => overloaded('No memory came free in time; try again.');
+      const late = { after: patience, error, gaveUp: serve };
+      await waitIn(user.queue, { own, bytes }, signal, late);
       patience -= performance.now() - since;
     }
 
@@ -219,9 +200,8 @@ export function createBodyAccount(
 
     return {
       /**
-       * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is.
-       * Rejects with GatewayError `overloaded` when too many wait already or it has waited too long, and with the
-       * signal's reason when that aborts.
+       * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is. Rejects with
+       * GatewayError `overloaded` when too many wait already or it has waited too long, and with the signal's reason.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);

@@ -1,4 +1,4 @@
-/** Time, handed to what needs it, so that a test can hold it still. */
+/** Time, so that a test can hold it still. */
 export interface Clock {
   /** Milliseconds of a clock that never steps back; its zero means nothing. */
   now(): number;

@@ -1,9 +1,7 @@
 /**
- * What engines differ in, one row for each kind: everything else treats all engines alike. To add a kind,
- * fill in its row after reading what each column means; `generic` takes the safe side of each.
+ * What engines differ in, one row for each kind: everything else treats all engines alike. `generic` takes the safe side
+ * of each column.
  */
-
-const SECOND = 1_000;
 
 /** Ways in which engines tell an error as data, beside the elements and `#ERR:`, which count for all of them. */
 export type ErrorAsData =
@@ -14,17 +12,14 @@ export type ErrorAsData =
 
 export interface EngineTraits {
   /**
-   * What becomes of a session that this gateway does not know, or that another principal began. `pass`: it goes
-   * to the engine and past the cache, since the engine checks owners itself or keeps nothing in a session.
-   * `refuse`: it is answered with the Fault for unknown sessions, so that the client begins anew.
+   * What becomes of a session that is not known here, or that another principal began. `pass`: it goes to the engine and
+   * past the cache, since the engine checks owners itself or keeps nothing in a session. `refuse`: it is answered with
+   * the Fault for unknown sessions, so that the client begins anew.
    */
   readonly strangeSessions: 'pass' | 'refuse';
   /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
-  /**
-   * Whether what a session is begun with (its properties), and the first catalog that is named in it, go on to count
-   * for later requests, so that they belong in their keys.
-   */
+  /** Whether properties and first catalog of a session go on to count for later requests, and so for their keys. */
   readonly keepsProperties: boolean;
   /** Milliseconds without a request after which the engine drops a session; undefined when it never does. */
   readonly sessionIdle: number | undefined;
@@ -62,7 +57,7 @@ export const ENGINE_KINDS = {
   },
   emondrian: {
     ...GENERIC,
-    sessionIdle: 3_600 * SECOND,
+    sessionIdle: 3_600_000,
     readsUserAgent: false,
     errorsAsData: ['java-exception'],
     successHeader: undefined,
@@ -80,7 +75,7 @@ export const ENGINE_KINDS = {
     strangeSessions: 'pass',
     checksSessionOwner: true,
     // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
-    sessionIdle: 2_700 * SECOND,
+    sessionIdle: 2_700_000,
     readsUserAgent: false,
     errorsAsData: [],
     successHeader: undefined,

@@ -19,15 +19,15 @@ abstract class AnsweredError<Reason extends GatewayReason | ApiReason> extends E
   readonly status: number;
   /** Headers that belong to the answer, such as Allow and Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly faultCode: string | undefined;
-  readonly details: Readonly<Record<string, unknown>>;
+  readonly faultCode: ErrorOptions['faultCode'];
+  readonly details: ErrorOptions['details'];
 
   constructor(reason: Reason, message: string, options: ErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.reason = reason;
     [this.status] = WORDS[reason];
     this.faultCode = options.faultCode;
-    this.details = options.details ?? {};
+    this.details = options.details;
     this.headers = {
       ...options.headers,
       ...(options.retryAfter !== undefined && { 'retry-after': String(options.retryAfter) }),

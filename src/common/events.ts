@@ -1,18 +1,12 @@
-import type {
-  ApiReason,
-  BypassReason,
-  GatewayReason,
-  HitSource,
-  RefusalReason,
-} from './reasons.ts';
+import type * as reasons from './reasons.ts';
 
 /** How an XMLA request ended, in the words of the header Cache-Status. */
 export type Outcome =
-  | { readonly kind: 'hit'; readonly detail: HitSource }
+  | { readonly kind: 'hit'; readonly detail: reasons.HitSource }
   /** `detail` is set when the answer was not stored, `stored` when that was known. */
-  | { readonly kind: 'miss'; readonly detail?: RefusalReason; readonly stored?: boolean }
-  | { readonly kind: 'bypass'; readonly detail: BypassReason }
-  | { readonly kind: 'gateway'; readonly detail: GatewayReason };
+  | { readonly kind: 'miss'; readonly detail?: reasons.RefusalReason; readonly stored?: boolean }
+  | { readonly kind: 'bypass'; readonly detail: reasons.BypassReason }
+  | { readonly kind: 'gateway'; readonly detail: reasons.GatewayReason };
 
 /** What the engine took for one request, in milliseconds. */
 export interface EngineTimes {
@@ -27,17 +21,14 @@ export interface EngineTimes {
 /** What a change made stale in the query cache. */
 export type Stale = { readonly project: string } | 'everything';
 
-/**
- * What is known of the change: it will be made (`before`), it was made (`after`), or it is not known whether it was
- * made, or will be made yet (`unknown`).
- */
+/** What is known of the change: whether it will be made, was made, or may be one of the two. */
 export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
  * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
- * replica answers from it any more, as an acknowledgement must. What is unknown is dropped again later.
+ * replica answers from it any more. What is unknown is dropped again later.
  * @param principal who makes the change; for the log
- * @param cause what changed it; `change`, of a dataset, when it is not said
+ * @param cause `change`, of a dataset, when it is not said
  * @returns false when that could not be done; it then stays owed
  */
 export type Invalidate = (
@@ -47,24 +38,17 @@ export type Invalidate = (
   cause?: PurgeCause,
 ) => Promise<boolean>;
 
-/**
- * Why something was purged: a user called clearCache, which may be repeated after a while, changed datasets, or sent
- * a statement to the engine.
- */
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
+/** A user called clearCache, which may be repeated after a while, changed datasets, or sent a statement to the engine. */
 export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
 
-/**
- * What became of a purge. `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did
- * not confirm it.
- */
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
+/** `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
 /**
- * Why a connection was closed before its client did: it was unused, and limits.connections were open; all were
- * busy, and it waited for its client to send or to read; its address had too many whose first head was unfinished; it was
- * new, and all others were busy.
+ * Why a connection was closed before its client did. At limits.connections: it was unused; all were busy, and it waited
+ * for its client; it was new, and all others were busy (`busy`). Its address had too many with an unfinished head.
  */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
@@ -102,17 +86,13 @@ export type GatewayEvent =
       /** False when the client went away or the engine broke off before the end. */
       readonly complete: boolean;
     }
-  | {
-      readonly type: 'engine-answered';
-      readonly project: string;
-      readonly milliseconds: number;
-    }
+  | { readonly type: 'engine-answered'; readonly project: string; readonly milliseconds: number }
   | {
       readonly type: 'engine-failed';
       readonly project: string;
       /** Its URL as configured, where a replica was called by itself, such as to clear its cache. */
       readonly replica?: string;
-      readonly reason: GatewayReason;
+      readonly reason: reasons.GatewayReason;
       readonly error: unknown;
     }
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
@@ -121,7 +101,11 @@ export type GatewayEvent =
    * for it and asked the engine by itself.
    */
   | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
-  | { readonly type: 'not-stored'; readonly project: string; readonly reason: RefusalReason }
+  | {
+      readonly type: 'not-stored';
+      readonly project: string;
+      readonly reason: reasons.RefusalReason;
+    }
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
       readonly type: 'purged';
@@ -152,7 +136,7 @@ export type GatewayEvent =
       /** Whether the operation changes roles or datasets. */
       readonly changes: boolean;
       readonly status: number;
-      readonly reason: ApiReason | GatewayReason | undefined;
+      readonly reason: reasons.ApiReason | reasons.GatewayReason | undefined;
       /** What is behind the reason, as far as it was not told as `internal-error`. */
       readonly error: unknown;
       readonly milliseconds: number;

@@ -4,24 +4,17 @@ import { createOwnedTable } from './owned-table.ts';
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
 
+export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
+
+/** One that was told to the store with the question that it began with; its length in milliseconds. */
+type Lease = LeaseStart & { readonly length: number };
+
 /** The moment from which a lease is counted, by both clocks. */
-export interface LeaseStart {
-  readonly now: number;
-  readonly wall: number;
-}
-
-/** A lease that was told to the store with the question that it began with. */
-interface Lease extends LeaseStart {
-  /** Milliseconds. */
-  readonly length: number;
-}
-
-export const leaseStart = (clock: Clock): LeaseStart => ({ now: clock.now(), wall: clock.wall() });
+export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
 
 /**
- * Whether a lease of `length` milliseconds still holds. It has run out when either clock says so, or when the
- * wall clock stepped back: the monotonic clock may stand still while a machine sleeps, and the wall clock may
- * be set.
+ * Whether a lease of `length` milliseconds still holds: by both clocks, and the wall clock has not stepped back. The
+ * monotonic clock may stand still while a machine sleeps, and the wall clock may be set.
  */
 export function leaseHolds(start: LeaseStart, length: number, clock: Clock): boolean {
   const wall = clock.wall();
@@ -40,7 +33,6 @@ interface Entry<V> {
 /**
  * What a gateway has read of a store that others change too, and for how long it may use it: for at most a lease after
  * the question was *sent*. A change waits longer than that between the store's word and its own answer.
- *
  * @param options.max of so many values at most, and of a quarter of them by one owner; the others are read again
  * @param options.ownerOf whose a value is
  * @param options.onError told of every question that failed
@@ -67,10 +59,7 @@ export function createLeaseCache<V>(options: {
   function watch(names: readonly string[]) {
     const watched = { names, overtaken: false };
     watches.add(watched);
-    return {
-      overtaken: () => watched.overtaken,
-      stop: () => void watches.delete(watched),
-    };
+    return { overtaken: () => watched.overtaken, stop: () => void watches.delete(watched) };
   }
 
   async function read<R, T>(
@@ -136,7 +125,7 @@ export function createLeaseCache<V>(options: {
       const entry = entries.get(name);
       if (entry !== undefined) entry.value = change(entry.value);
     },
-    /** Nothing of it may be used any more, and the reply to a question that is under way is worthless. */
+    /** Nothing of it may be used any more; the reply to a question that is under way is worthless. */
     forget(names: readonly string[] | 'all'): void {
       const isOne = (name: string) => names === 'all' || names.includes(name);
       for (const one of watches) one.overtaken ||= one.names.some(isOne);
@@ -147,12 +136,12 @@ export function createLeaseCache<V>(options: {
     drop: entries.delete,
     /** Milliseconds since the oldest value in use was asked for; undefined when none is held. */
     age(): number | undefined {
-      const inUse = [...entries.values()].filter(holds);
-      const since = inUse.reduce(
-        (oldest, one) => Math.min(oldest, one.since?.now ?? oldest),
+      const starts = entries.values().map((entry) => (holds(entry) ? entry.since?.now : undefined));
+      const oldest = starts.reduce<number>(
+        (first, now = Infinity) => Math.min(first, now),
         Infinity,
       );
-      return inUse.length === 0 ? undefined : clock.now() - since;
+      return oldest === Infinity ? undefined : clock.now() - oldest;
     },
   };
 }

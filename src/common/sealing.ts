@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 /**
- * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
- * context only, so that one value cannot be put in the place of another.
+ * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that context
+ * only, so that one value cannot be put in the place of another.
  */
 export type Sealer = ReturnType<typeof createSealer>;
 
@@ -21,18 +21,14 @@ const TAG = 16;
 
 /**
  * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret: one for `seal`, two for
- * `sealText`. Sealed bytes are nonce, ciphertext, tag (28 bytes more than the plain ones); sealed texts are the same
- * in base64url.
+ * `sealText`. Sealed bytes are nonce, ciphertext, tag; sealed texts are the same in base64url.
  *
  * `seal` draws 96 random bits for each message. Two messages under one nonce would show how they differ and let others
- * forge, so not more than 2^32 messages should be sealed under one secret (there, the odds of two are 2^-33): at a
- * hundred a second that is more than a year.
+ * forge: not more than 2^32 should be sealed under one secret, which at a hundred a second is more than a year.
  *
- * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. A reader of two
- * sealed texts of one context therefore knows whether they are equal, and a reader who sees one later knows whether it
- * has changed back; nothing more. It is for short texts that Redis itself must compare.
- *
- * @param secret the text of the configuration; it should have 128 bits of chance in it, since it is not stretched
+ * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. So a reader of two
+ * sealed texts of one context knows whether they are equal. It is for short texts that Redis itself must compare.
+ * @param secret should have 128 bits of chance in it, since it is not stretched
  */
 export function createSealer(secret: string) {
   const sealKey = derivedKey(secret, 'seal');
@@ -56,8 +52,7 @@ export function createSealer(secret: string) {
     open: (sealed: Buffer, context: Buffer | string) => decrypt(sealKey, sealed, context),
     /** Equal texts of one context give equal sealed texts, for those who only compare them. */
     sealText(text: string, context: string): string {
-      if (!text.isWellFormed())
-        throw new RangeError('a text with half a surrogate pair has no UTF-8');
+      if (!text.isWellFormed()) throw new RangeError('half a surrogate pair has no UTF-8');
       const sealed = encrypt(textKey, textNonce(text, context), Buffer.from(text), context);
       return sealed.toString('base64url');
     },

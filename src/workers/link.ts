@@ -1,10 +1,10 @@
 import { Socket } from 'node:net';
 import { inTime } from '../common/clock.ts';
 
-/** What is called over a link. Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
+/** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** The subset that both ends of the channel between two processes have: `process`, and a `ChildProcess`. */
+/** What `process` and a `ChildProcess` have. */
 export interface Channel {
   /** Undefined once the channel is closed. */
   send?(
@@ -24,13 +24,13 @@ type Message =
 /** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
 const MAX_UNSENT = 1_000;
 
-/**
- * One end of the channel between the primary process and one worker. Both ends are alike. Calls and what is told arrive
- * in the order in which they were sent, or not at all.
- */
 export type Link = ReturnType<typeof createLink>;
 
-/** @param other names the other end in errors: `the primary process` */
+/**
+ * One end of the channel between the primary process and one worker; both are alike. What is sent arrives in order, or
+ * not at all.
+ * @param other names the other end in errors: `the primary process`
+ */
 export function createLink(channel: Channel, other: string) {
   const services = new Map<string, Service>();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
@@ -99,11 +99,10 @@ export function createLink(channel: Channel, other: string) {
       const answered = Promise.withResolvers<unknown>();
       waiting.set(id, answered);
       send({ kind: 'call', id, service, method, args }, answered.reject, connection);
-      const late = () =>
-        new Error(`${other} did not answer ${service}.${method} within ${within} ms`);
+      const late = `${other} did not answer ${service}.${method} within ${within} ms`;
       try {
         if (within === Infinity) return await answered.promise;
-        return await inTime(answered.promise, within, late);
+        return await inTime(answered.promise, within, () => new Error(late));
       } finally {
         waiting.delete(id);
       }
@@ -122,5 +121,6 @@ export function createLink(channel: Channel, other: string) {
   };
 }
 
+/** What an error says. */
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
