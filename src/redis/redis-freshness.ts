@@ -183,24 +183,24 @@ export function createRedisFreshness(options: {
   namespace: string;
   /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
   sealer: Sealer;
-  /** Milliseconds for which this gateway uses what it reads now. */
+  /** For how long this gateway uses what it reads now (ms). */
   lease: () => number;
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
-  /** Milliseconds after which the token of a project that no request asks for is dropped. */
+  /** After how long the token of a project that no request asks for is dropped (ms). */
   unusedAfter: () => number;
   /** The same of a session. */
   life?: number;
   newToken: () => string;
-  /** The configured secret of the keys; undefined: the one in Redis. */
+  /** As configured; undefined: the one in Redis. */
   keySecret: string | undefined;
   onError: (error: unknown) => void;
 }): FreshnessStore & {
   /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
-  probe(): Promise<void>;
+  probe(): Promise<unknown>;
 } {
   const { run, sealer, lease, longestLease, newToken } = options;
-  /** Names this gateway. New with every store: two must never share it. */
+  /** Names this gateway: no two may share it. */
   const gateway = newToken();
   /** Used if there is none in Redis yet. */
   const freshSecret = newToken();
@@ -214,15 +214,14 @@ export function createRedisFreshness(options: {
 
   const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
-  /** What the script answers: the incarnation, the longest lease, that of all others, the secret, and the tokens. */
-  async function tokens(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
+  async function ask(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
       [...caller(mode), freshSecret, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
-    const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
-    return { incarnation, longest: Number(longest), others: Number(others), secret, read };
+    const [incarnation = '', longest, others, secret = '', ...tokens] = reply as string[];
+    return { incarnation, lease: Number(longest), others: Number(others), secret, tokens };
   }
 
   async function askSession(name: string, call: SessionCall): Promise<SessionReply> {
@@ -242,32 +241,24 @@ export function createRedisFreshness(options: {
 
   return {
     async read(scopes) {
-      const { secret, read } = await run(() => tokens('read', scopes, reader));
-      return { tokens: read, keySecret: keySecret ?? secret };
+      const { secret, tokens } = await run(() => ask('read', scopes, reader));
+      return { tokens, keySecret: keySecret ?? secret };
     },
-    async probe() {
-      await tokens('read', [], reader);
-    },
+    probe: () => ask('read', [], reader),
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
       const own = lease();
-      const { incarnation, longest, others } = await tokens('renew', scopes);
-      return {
-        incarnation,
-        others,
-        lease: checkLease(longest, own, longestLease, key('leases')),
-      };
+      const renewed = await ask('renew', scopes);
+      checkLease(renewed.lease, own, longestLease, key('leases'));
+      return renewed;
     },
     // On the connection of the renewals: what one server is told first, it does first.
-    async incarnation() {
-      return (await tokens('read', [])).incarnation;
-    },
+    incarnation: async () => (await ask('read', [])).incarnation,
     // A statement that makes a session dirty waits for it, so it always tries.
     session: (name, call) =>
       call.do === 'renew' ? askSession(name, call) : run(() => askSession(name, call)),
     async announce({ purge, scopes }) {
-      const message = JSON.stringify({ purge, scopes, gateway });
-      await epochs.publish(channel, message);
+      await epochs.publish(channel, JSON.stringify({ purge, scopes, gateway }));
     },
     listen(listener) {
       const own = channelTo(gateway);
@@ -295,10 +286,7 @@ const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: f
 const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData): string =>
   JSON.stringify({ principal, replica, spelling, catalog, profile });
 
-/**
- * The lease alone where there is no record, or one that does not open: it was noted with another key. Throws for
- * what no gateway of this version has written.
- */
+/** The lease alone where there is no record, or one that does not open: it was noted with another key. */
 function readReply(
   [lease, dirty, sealed, version = '', at]: readonly string[],
   open: (text: string) => string | undefined,
@@ -316,15 +304,13 @@ function readReply(
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */
-function readMessage(
-  message: string,
-): { purge: string; gateway: string; scopes?: readonly CacheScope[] } | undefined {
+function readMessage(message: string) {
   try {
     const { purge, gateway, scopes } = JSON.parse(message) as Record<string, unknown>;
     if (typeof purge !== 'string' || typeof gateway !== 'string') return undefined;
     if (!ID.test(purge) || !ID.test(gateway)) return undefined;
     // What is no name of a scope is forgotten without harm.
-    return { purge, gateway, ...(isStrings(scopes) && { scopes: scopes as CacheScope[] }) };
+    return { purge, gateway, scopes: isStrings(scopes) ? (scopes as CacheScope[]) : undefined };
   } catch {
     return undefined;
   }
