@@ -121,7 +121,6 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const wasRight = verified.wasRight(digest);
     const leave = wasRight ? UNCHARGED : await askLeave(name, address);
     if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
-
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
       leave('succeeded');
@@ -159,27 +158,22 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
       if (remembered !== undefined) return remembered.principal;
-
       const credentials = parseBasicCredentials(authorization);
       if (credentials === undefined) throw unauthenticated();
       const attempt: Attempt = { ...credentials, digest, address };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed');
-
       const key = `${digest} ${clientNetwork(address)}`;
       const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
       flights.set(key, flight);
       return flight;
     },
-
     /**
      * The login of a header that was verified a short time ago, for callers that see it many times: it costs a digest
      * once, and then a look at the clock each time. Undefined when the header must be checked.
      */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
-
     /** Whether what compares names without regard to case, as roles do, might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
-
     /** Ends what is under way, and forgets everything. */
     async close(): Promise<void> {
       closed = true;

@@ -98,7 +98,6 @@ function createBuckets(
 
 /** Is told what became of an attempt that was charged. A wrong one changes nothing. */
 type Settle = (how: 'succeeded' | 'abandoned') => void;
-
 /** Of an attempt that is not counted. */
 export const UNCHARGED: Settle = () => {};
 

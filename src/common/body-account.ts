@@ -179,7 +179,6 @@ export function createBodyAccount(
     user.requests += 1;
     const own: Held = { small: 0, large: 0 };
     let patience = LONGEST_WAIT;
-
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
       const since = performance.now();
@@ -188,7 +187,6 @@ export function createBodyAccount(
       await waitIn(user.queue, { own, bytes }, signal, late);
       patience -= performance.now() - since;
     }
-
     /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {
       const less = Math.max(0, own.small + own.large - left);
@@ -197,7 +195,6 @@ export function createBodyAccount(
       take(own, user, 'small', ofLarge - less);
       serve();
     }
-
     return {
       /**
        * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is. Rejects with

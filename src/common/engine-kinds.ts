@@ -84,5 +84,4 @@ export const ENGINE_KINDS = {
 
 /** Which engine stands behind the gateway. */
 export type EngineKind = keyof typeof ENGINE_KINDS;
-
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];

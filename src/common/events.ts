@@ -1,12 +1,12 @@
-import type * as reasons from './reasons.ts';
+import type * as words from './reasons.ts';
 
 /** How an XMLA request ended, in the words of the header Cache-Status. */
 export type Outcome =
-  | { readonly kind: 'hit'; readonly detail: reasons.HitSource }
+  | { readonly kind: 'hit'; readonly detail: words.HitSource }
   /** `detail` is set when the answer was not stored, `stored` when that was known. */
-  | { readonly kind: 'miss'; readonly detail?: reasons.RefusalReason; readonly stored?: boolean }
-  | { readonly kind: 'bypass'; readonly detail: reasons.BypassReason }
-  | { readonly kind: 'gateway'; readonly detail: reasons.GatewayReason };
+  | { readonly kind: 'miss'; readonly detail?: words.RefusalReason; readonly stored?: boolean }
+  | { readonly kind: 'bypass'; readonly detail: words.BypassReason }
+  | { readonly kind: 'gateway'; readonly detail: words.GatewayReason };
 
 /** What the engine took for one request, in milliseconds. */
 export interface EngineTimes {
@@ -20,7 +20,6 @@ export interface EngineTimes {
 
 /** What a change made stale in the query cache. */
 export type Stale = { readonly project: string } | 'everything';
-
 /** What is known of the change: whether it will be made, was made, or may be one of the two. */
 export type ChangeState = 'before' | 'after' | 'unknown';
 
@@ -41,7 +40,6 @@ export type Invalidate = (
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
 /** A user called clearCache, which may be repeated after a while, changed datasets, or sent a statement to the engine. */
 export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
-
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
@@ -92,7 +90,7 @@ export type GatewayEvent =
       readonly project: string;
       /** Its URL as configured, where a replica was called by itself, such as to clear its cache. */
       readonly replica?: string;
-      readonly reason: reasons.GatewayReason;
+      readonly reason: words.GatewayReason;
       readonly error: unknown;
     }
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
@@ -104,7 +102,7 @@ export type GatewayEvent =
   | {
       readonly type: 'not-stored';
       readonly project: string;
-      readonly reason: reasons.RefusalReason;
+      readonly reason: words.RefusalReason;
     }
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
@@ -136,7 +134,7 @@ export type GatewayEvent =
       /** Whether the operation changes roles or datasets. */
       readonly changes: boolean;
       readonly status: number;
-      readonly reason: reasons.ApiReason | reasons.GatewayReason | undefined;
+      readonly reason: words.ApiReason | words.GatewayReason | undefined;
       /** What is behind the reason, as far as it was not told as `internal-error`. */
       readonly error: unknown;
       readonly milliseconds: number;

@@ -11,7 +11,6 @@ export function foldCase(text: string): string {
 }
 
 const ASCII = /^[\0-\x7f]*$/;
-
 /** The most bytes of UTF-8 that the name of a project, a catalog or a cube may have, as it is and folded. */
 export const LONGEST_NAME = 255;
 

@@ -3,12 +3,9 @@ import { createOwnedTable } from './owned-table.ts';
 
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
-
 export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
-
 /** One that was told to the store with the question that it began with; its length in milliseconds. */
 type Lease = LeaseStart & { readonly length: number };
-
 /** The moment from which a lease is counted, by both clocks. */
 export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
 

@@ -1,6 +1,5 @@
 /** What of the query cache may go stale, see `cache/projects.ts`. */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
-
 /** What goes stale as one, and has one token. `sessions` are all sessions that were begun before its renewal. */
 export type Scope = CacheScope | 'sessions';
 

@@ -5,11 +5,8 @@ import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 
 /** The shapes in which an error can be told, one for each protocol. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
-
 export const PLAIN_TEXT = 'text/plain; charset=utf-8';
-
 type Headers = Readonly<Record<string, string>>;
-
 /** What a client may be told. */
 export type AnsweredError = GatewayError | ApiError;
 

@@ -278,7 +278,6 @@ export function createConnections(
 
 /** Its first head has not come whole. */
 const isHeadless = ({ response }: Connection): boolean => response === undefined;
-
 const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;
 
 const endsOf = ({ localAddress, remoteAddress, remotePort }: Socket): string =>

@@ -16,7 +16,6 @@ const WINDOW = 10_000;
 const HASTE = 640 * 1024;
 /** Deflate, gzip and zlib make bytes shorter by no more than this: the longest match takes two bits. */
 const BEST_COMPRESSION = 1032;
-
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
 
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */

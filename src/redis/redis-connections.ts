@@ -42,13 +42,10 @@ const HEARTBEAT = 2_000;
 const DISCOVERY_DEADLINE = 1_000;
 /** Between two looks whether connections are ready. */
 const POLL = 5;
-
 /** Servers that want TLS, or a certificate, say nothing else. */
 const ENDED = 'the connection was ended before it was ready';
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
-
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
-
 export type RedisConnections = ReturnType<typeof connectRedis>;
 
 /**

@@ -15,7 +15,6 @@ import type { RunAtRedis } from './redis-health.ts';
 
 /** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-
 /** What stands in names of channels and in receipts: nothing else than ids that gateways make. */
 const ID = /^[\w-]{1,100}$/;
 

@@ -23,7 +23,6 @@ type Message =
 
 /** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
 const MAX_UNSENT = 1_000;
-
 export type Link = ReturnType<typeof createLink>;
 
 /**

@@ -8,7 +8,6 @@ const METRICS = 'metrics';
 const REPORT_WITHIN = 500;
 /** For those of all (ms). */
 const PAGE_WITHIN = 2_000;
-
 /** The metrics of one worker, as prom-client tells them, in a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 

@@ -21,7 +21,6 @@ export interface WorkerProcess {
 export const WORKER = 'worker';
 /** The service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
-
 /** Behind a worker that lived for less the next one waits, longer each time (ms). */
 const STEADY = 30_000;
 const FIRST_PAUSE = 1_000;

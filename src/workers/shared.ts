@@ -25,7 +25,6 @@ export const WRITE_DEADLINE = 500;
 const FRESHNESS = 'freshness 3';
 /** The service that counts attempts to log in. */
 const LOGINS = 'logins';
-
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
