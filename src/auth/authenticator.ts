@@ -19,60 +19,49 @@ export interface Principal {
   readonly name: string;
 }
 
-/**
- * Who sends this request; without a promise where that was checked a short time ago.
- * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` when the engine checks logins
- */
+/** @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks */
 export type Login = (request: IncomingMessage) => Principal | Promise<Principal>;
 
-/** A login that was checked a short time ago. */
 export interface RememberedLogin {
   readonly principal: Principal;
   /** Whether its header would still be answered with this principal and without a promise. */
   counts(): boolean;
 }
 
-/** `unavailable` says nothing of the password: the one who knows cannot be asked. */
+/** `unavailable`: the one who knows could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
-/** Port: where passwords are checked. */
+/** Port: where passwords are checked, `atOnce` at one time. */
 export interface PasswordCheck {
-  /** How many checks may run at one time. */
   readonly atOnce: number;
-  /** False for a password that cannot be checked for certain; such a login is malformed. */
+  /** False: it cannot be checked for certain, so that the login is malformed. */
   mayCheck(password: string): boolean;
-  /** Compares with what {@link PasswordCheck.users} hold at the call. Rejects when the check itself failed. */
+  /** With the users of the moment in which it is called. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
   /** Those that may log in now, in tables, since every hit asks them. */
   readonly users: {
-    /**
-     * Of a name that is known here, what right credentials are compared with: verified ones count only while it is the
-     * same value, by identity. Only a name that it `has` may be told to an operator.
-     */
+    /** What right credentials are compared with: verified ones count while it is the same object. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
     /** Names of which another user's may differ in letter case or Unicode form only. */
     readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
   };
-  /** Ends what is under way, where that is possible. */
   close(): void;
 }
 
-/** What an authenticator needs, wherever passwords are checked. */
 export interface LoginOptions {
   /** For how long verified credentials are believed without another check (ms); 0: never. */
   readonly verifiedFor: number;
   readonly clock: Pick<Clock, 'now'>;
-  /** Gives that many random bytes, fit for keys. */
+  /** Bytes, fit for keys. */
   readonly random: (bytes: number) => Uint8Array;
-  /** No event holds a password or a hash. */
   readonly emit: Emit;
-  /** Slows guessing. Default: a throttle of its own. */
+  /** Default: a throttle of its own. */
   readonly askLeave?: AskLeave | undefined;
 }
 
-/** After a full line, room comes within a second or so. */
+/** Seconds. */
 const RETRY_WHEN_LINE_IS_FULL = 1;
-/** A password that changes twice during its check is refused; the client asks again. */
+/** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
 interface Attempt extends Credentials {
@@ -84,8 +73,8 @@ interface Attempt extends Credentials {
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /**
- * Checks HTTP Basic logins (RFC 7617): refuses what is malformed, remembers for a short time what was right, and slows
- * guessing. Requests that come at once with one header from one client share a check and count as one attempt.
+ * Checks HTTP Basic logins (RFC 7617), slows guessing, and remembers for a short time what was right. Requests that
+ * come at once with one header from one client share a check, and are one attempt.
  */
 export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
@@ -95,7 +84,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const flights = new Map<string, Promise<Principal>>();
   let closed = false;
 
-  /** The proof may change during a check: what counts is the one that the user has at the end. */
+  /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES && !closed; count += 1) {
@@ -108,7 +97,6 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       });
       if (closed || users.accounts.get(name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, name, proof, at);
-      // From now on they are a guess like any other.
       if (outcome === 'wrong') verified.forget(digest);
       return outcome;
     }
@@ -117,7 +105,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   async function login(attempt: Attempt): Promise<Principal> {
     const { name, digest, address } = attempt;
-    // Credentials that were right before are no guess, and must work while others guess.
+    // They must work while others guess.
     const wasRight = verified.wasRight(digest);
     const leave = wasRight ? UNCHARGED : await askLeave(name, address);
     if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
@@ -128,7 +116,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     }
     if (outcome !== 'wrong') leave('abandoned');
     if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
-    // Nothing was refused, so that nothing is told as a refusal, and no other password is asked for.
+    // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
   }
@@ -146,8 +134,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   return {
     /**
-     * Checks the value of a request header `Authorization`; without a promise when it was verified a short time ago,
-     * because this stands on the path of every request.
+     * Without a promise where the header `Authorization` was verified a short time ago: every request comes here.
      * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
      */
     authenticate(
@@ -167,14 +154,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       flights.set(key, flight);
       return flight;
     },
-    /**
-     * The login of a header that was verified a short time ago, for callers that see it many times: it costs a digest
-     * once, and then a look at the clock each time. Undefined when the header must be checked.
-     */
+    /** The login of a header that was verified a short time ago; that it counts is asked without a digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
-    /** Whether what compares names without regard to case, as roles do, might take this one for another user's. */
+    /** Whether what compares names without regard to case might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
-    /** Ends what is under way, and forgets everything. */
     async close(): Promise<void> {
       closed = true;
       check.close();
@@ -192,17 +175,17 @@ export function unauthenticated(): GatewayError {
   });
 }
 
-/** @param retryAfter seconds after which the client may try again */
+/** The error for too many failures. @param retryAfter seconds */
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
 
-/** Longest header value that is read, in characters. */
+/** Characters. */
 export const MAX_HEADER_LENGTH = 4096;
 
-/** Well-formed credentials, exactly as they were sent. */
+/** As they were sent. */
 export interface Credentials {
   readonly name: string;
   readonly password: string;
@@ -213,10 +196,9 @@ const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 const CONTROL = /\p{Cc}/u;
 
 /**
- * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8. Stricter than the npm package that takes it
- * apart: the token is padded standard base64 (RFC 4648 §4), the bytes are valid UTF-8, the user name is not empty, and
- * neither part holds a control character. So one pair of name and password has one token. Names are kept as spelt.
- * @returns undefined for another scheme, and for what cannot be read
+ * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8; undefined for what is none. Stricter than
+ * the npm package: the token is padded standard base64 (RFC 4648 §4), the user name is not empty, and neither part
+ * holds a control character. So one pair of name and password has one token.
  */
 export function parseBasicCredentials(authorization: string): Credentials | undefined {
   if (authorization.length > MAX_HEADER_LENGTH) return undefined;
@@ -229,10 +211,7 @@ export function parseBasicCredentials(authorization: string): Credentials | unde
   return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
 }
 
-/**
- * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
- * scheme or its spaces, for none. Undefined for what is no Basic credentials.
- */
+/** Basic credentials in the spelling that every server reads, whose scheme and spaces some take strictly. */
 export function canonicalAuthorization(authorization = ''): string | undefined {
   const credentials = parseBasicCredentials(authorization);
   return credentials && basicAuthorization(credentials);
@@ -243,11 +222,9 @@ export const basicAuthorization = ({ name, password }: Credentials): string =>
   `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
 /**
- * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs from the
- * check and is not extended by use. An entry counts only while its user has the very proof it was compared with, so a
- * user that was changed or removed is out at once.
+ * Remembers verified credentials under a keyed digest. The time runs from the check and is not extended by use, and an
+ * entry counts only while its user has the very proof that it was compared with.
  * @param secret random bytes of this process, so that a digest is worth nothing anywhere else
- * @param max the longest unused entry makes room; each is a few hundred bytes
  */
 export function createVerifiedCredentials({
   secret,
@@ -269,19 +246,16 @@ export function createVerifiedCredentials({
   };
 
   return {
-    /**
-     * SHA-256 of the secret and the exact header value: what stands here instead of the password. An HMAC, which is
-     * slower, guards digests that others see and could extend; these never leave the process.
-     */
+    /** Of the secret and the header value, which do not stand here. It needs no HMAC, since it is never shown. */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
-    /** The login of these credentials, if they were verified less than `verifiedFor` ago. */
+    /** If they were verified less than `verifiedFor` ago. */
     find(digest: string): RememberedLogin | undefined {
       const entry = entries.get(digest);
       return entry?.counts() ? entry : undefined;
     },
-    /** Whether these credentials, at any time, were right by the proof that the user still has: they are no guess. */
+    /** Whether they were right, at any time, by the proof that the user still has: no guess. */
     wasRight: (digest: string) => current(digest) !== undefined,
-    /** Keeps credentials that were found right by comparing them with this proof, `at` that time. */
+    /** Keeps what was found right by comparing it with this proof, `at` that time. */
     remember(digest: string, name: string, proof: unknown, at: number): void {
       if (verifiedFor <= 0) return;
       const entry = Object.freeze({
@@ -292,7 +266,6 @@ export function createVerifiedCredentials({
       });
       entries.set(digest, entry);
     },
-    /** Forgets credentials that turned out wrong. */
     forget: (digest: string) => void entries.delete(digest),
     clear: () => entries.clear(),
   };
@@ -300,8 +273,7 @@ export function createVerifiedCredentials({
 
 /**
  * Keeps a flood of logins from taking every thread, or every place at an engine.
- * @param atOnce checks that run at one time
- * @param waiting checks that may wait; comparisons of cost 10, two at one time, let the last of 64 wait two seconds
+ * @param waiting so many may wait: comparisons of cost 10 let the last of 64 wait two seconds
  */
 export function createCheckLine(atOnce: number, waiting = 64) {
   const preferredLine: (() => void)[] = [];
@@ -309,9 +281,7 @@ export function createCheckLine(atOnce: number, waiting = 64) {
   let running = 0;
 
   /**
-   * Runs a check when it is its turn.
-   * @param preferred goes before all that are not, and finds room in a full line: for credentials that were right
-   *   before, so that a flood of guesses does not put out those who work
+   * @param preferred of credentials that were right before: goes before others, also into a full line
    * @returns undefined, at once, when the line is full; otherwise what the check says
    */
   return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
@@ -331,8 +301,7 @@ export function createCheckLine(atOnce: number, waiting = 64) {
 export type Permissions = ReturnType<typeof createPermissions>;
 
 /**
- * What a principal may do beyond querying and reading. Names count exactly as spelt, like those of the users file.
- * @param lists `auth.admins` and `auth.purgers`
+ * What a principal may do beyond querying and reading. Names count exactly as spelt.
  * @param controlling `cache.client_control`
  */
 export function createPermissions(
@@ -344,7 +313,6 @@ export function createPermissions(
   return {
     /** Change roles and datasets, and purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),
-    /** Purge the cache. Every administrator may. */
     mayPurge: ({ name }: Principal) => purging.has(name),
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>

@@ -8,11 +8,7 @@ import {
   type PasswordCheck,
 } from './authenticator.ts';
 
-/**
- * Port: tries a login at the engine.
- * @param authorization a header Authorization of Basic credentials (RFC 7617)
- * @returns `unavailable` when the engine did not say; it may reject, which means the same
- */
+/** Port: tries a header Authorization at the engine. Where it rejects, the engine did not say. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,
@@ -26,10 +22,7 @@ const CHECKED_FOR = 3_600_000;
 const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
-/**
- * Checks logins by trying them at the engine. Names are those of the credentials, exactly as sent: where the engine
- * takes `admin` and `ADMIN` for one user, they are two here.
- */
+/** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
 export function createEngineAuthenticator(
   options: LoginOptions & { readonly tryLogin: TryLogin },
 ): Authenticator {
@@ -53,8 +46,8 @@ export function createEngineAuthenticator(
   };
 
   /**
-   * Whether the engine checks logins at all: one that accepts everything would let every client in under any name. So
-   * before an acceptance counts, credentials that were made up must have been rejected. Callers share a test.
+   * One that accepts everything would let every client in under any name. So before an acceptance
+   * counts, credentials that were made up must have been rejected. Callers share a test.
    */
   const checksLogins = async (): Promise<boolean> => {
     if (clock.now() < checkedUntil) return true;
@@ -63,7 +56,6 @@ export function createEngineAuthenticator(
   };
 
   const check: PasswordCheck = {
-    // The engine has queries to answer.
     atOnce: 8,
     // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
     mayCheck: (password) => password !== '',
@@ -75,7 +67,7 @@ export function createEngineAuthenticator(
       return 'right';
     },
     users: {
-      // What an engine knows of its users it does not tell.
+      // It does not tell what it knows of its users.
       accounts: { get: () => 'engine', has: (name) => known.has(name) },
       lookAlikes: { has: () => true },
     },

@@ -3,7 +3,7 @@ import { isIPv6, SocketAddress } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 
-/** How many failures are let through: `burst` at once, and one more every `refill` milliseconds. */
+/** Failures that are let through: `burst` at once, and one more every `refill` milliseconds. */
 const THROTTLE_LIMITS = {
   user: { burst: 10, refill: 6_000 },
   client: { burst: 100, refill: 600 },
@@ -12,9 +12,8 @@ const THROTTLE_LIMITS = {
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
 /**
- * Slows the guessing of passwords. Failures are counted by user and client together and by client alone, never by user
- * alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such a user exists.
- * @param max buckets kept of each kind; the longest unused makes room
+ * Slows the guessing of passwords. Failures are counted by user and client together and by client
+ * alone, never by user alone: no client can lock a user out from elsewhere.
  */
 export function createLoginThrottle({
   clock,
@@ -32,8 +31,7 @@ export function createLoginThrottle({
 
   return {
     /**
-     * Asks leave for one attempt, and charges it in the same step: attempts under way count as failed until they are
-     * known not to be, or a thousand guesses sent at once would all pass.
+     * Charges an attempt: those under way count as failed, or a thousand sent at once would all pass.
      * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged
      */
     admit(name: string, clientAddress: string): number {
@@ -44,13 +42,13 @@ export function createLoginThrottle({
       client.add(-1);
       return 0;
     },
-    /** The attempt was right: forgets the failures of this user from this client. */
+    /** Forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
       const [user, client] = bucketsOf(name, clientAddress);
       user.add(THROTTLE_LIMITS.user.burst);
       client.add(1);
     },
-    /** The attempt came to nothing, without telling whether it was right: it is given back. */
+    /** The attempt did not tell whether it was right: it is given back. */
     abandoned(name: string, clientAddress: string): void {
       for (const bucket of bucketsOf(name, clientAddress)) bucket.add(1);
     },
@@ -58,8 +56,8 @@ export function createLoginThrottle({
 }
 
 /**
- * What counts as one client: an IPv4 address, also when it is written as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), or the
- * /64 network of an IPv6 address, of which a host commonly has all (RFC 6177 §2). Anything else is the text that it is.
+ * What counts as one client: an IPv4 address, also when mapped to IPv6 (RFC 4291 §2.5.5.2), or the /64 network of an
+ * IPv6 address, of which a host commonly has all (RFC 6177 §2). Anything else is the text that it is.
  */
 export function clientNetwork(address: string): string {
   const plain = address.replace(/%.*$/s, '');
@@ -85,7 +83,7 @@ function createBuckets(
     const known = buckets.get(key);
     const tokens = known === undefined ? burst : known.tokens + (at - known.at) / refill;
     return {
-      /** Milliseconds until there is a token; 0 when there is one. */
+      /** Milliseconds until there is a token. */
       wait: (): number => Math.max(0, (1 - tokens) * refill),
       add(count: number): void {
         const left = Math.min(burst, tokens) + count;
@@ -96,18 +94,14 @@ function createBuckets(
   };
 }
 
-/** Is told what became of an attempt that was charged. A wrong one changes nothing. */
+/** How an attempt that was charged ended; for a wrong one it is not called. */
 type Settle = (how: 'succeeded' | 'abandoned') => void;
-/** Of an attempt that is not counted. */
 export const UNCHARGED: Settle = () => {};
 
-/**
- * Port: asks leave for one attempt, here or in another process. Never rejects.
- * @returns see {@link LoginThrottle.admit}; where it was charged, what is told how it ended
- */
+/** Port: see {@link LoginThrottle.admit}, here or in another process. Never rejects. */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
-/** What one throttle says. */
+/** Of a throttle in this process. */
 export const leaveOf =
   (throttle: LoginThrottle): AskLeave =>
   async (...attempt) =>

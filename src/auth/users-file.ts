@@ -22,23 +22,21 @@ const MAX_FILE_BYTES = 1024 * 1024;
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
 const PROBLEMS_SHOWN = 10;
-/** How often the file is read (ms). */
+/** Milliseconds. */
 const POLL_INTERVAL = 1000;
 
-/** Where the users come from. */
 interface UsersFile {
   /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
-  /** Reads the whole file; rejects when it cannot. Default: from the file system. */
+  /** Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
-  /** Waits until the next reading; rejects when the signal aborts. */
+  /** Until the next reading; rejects when the signal aborts. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Checks HTTP Basic logins (RFC 7617) against a password file that it follows. An unknown user costs one comparison,
- * like a wrong password, and gets the same answer.
- * @param options.compare default: bcrypt, on the thread pool. Rejects when it cannot tell
+ * Checks HTTP Basic logins (RFC 7617) against a password file that it follows. An unknown user
+ * costs one comparison, like a wrong password, and gets the same answer.
  * @throws {UsersFileError} when the users file cannot be used at the start
  */
 export async function createFileAuthenticator(
@@ -64,11 +62,9 @@ export async function createFileAuthenticator(
 }
 
 /**
- * Reads the users file and follows its changes. It reads the content each time: notifications are lost when an editor
- * renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems, and size and times
- * can be equal after a change. Two readings in a row must agree before a change counts, so that neither a half-written
- * file nor a moment without one is taken for the operator's will.
- * @param options.emit told of every change, and of a file that went missing or turned wrong
+ * Reads the users file and follows its changes, by its content: notifications are lost when an editor renames over the
+ * file, when Kubernetes swaps the symlink of a secret, and on network file systems. Two readings in a row must agree
+ * before a change counts, so that a half-written file does not.
  * @returns those that may log in now: one object, whose parts are replaced
  * @throws {UsersFileError} when the file cannot be used at the start
  */
@@ -78,7 +74,7 @@ export async function followUsers({
   pause = betweenReadings,
   emit,
 }: UsersFile & { readonly emit: Emit }) {
-  /** One reading: `print` is equal for equal content, or for the same failure. */
+  /** `print` is equal for equal content, or for the same failure. */
   const observe = async () => {
     try {
       const bytes = await read(file);
@@ -97,13 +93,13 @@ export async function followUsers({
 
   const first = await observe();
   const users = usersOf(first);
-  /** The reading that was acted upon last, and one that differs from it and was seen once. */
+  /** The print that was acted upon last, and one that differs from it and was seen once. */
   let settled = first.print;
   let unconfirmed: string | undefined;
   const closing = new AbortController();
   const { signal } = closing;
 
-  /** One after the other: a file system that hangs must not gather readings. Ends with an error when it is closed. */
+  /** One after the other: a file system that hangs must not gather readings. */
   async function follow(): Promise<never> {
     while (true) {
       await pause(signal);
@@ -117,7 +113,6 @@ export async function followUsers({
       try {
         Object.assign(users, usersOf(reading, users));
       } catch (error) {
-        // It throws nothing else.
         const { message } = error as UsersFileError;
         emit({ type: 'warning', message: `keeping the current users: ${message}` });
       }
@@ -125,15 +120,14 @@ export async function followUsers({
   }
   follow().catch(() => {});
 
-  /** A reading that is under way changes nothing any more. */
   return { users, close: () => closing.abort() };
 }
 
-/** By a timer that does not keep the process alive. */
+/** Keeps no process alive. */
 const betweenReadings = (signal: AbortSignal): Promise<void> =>
   sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
-/** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
+/** Opening a pipe or a device could wait for ever. */
 async function readUsersFile(file: string): Promise<Uint8Array> {
   const state = await stat(file);
   if (!state.isFile()) throw new Error('it is not a regular file');
@@ -142,25 +136,23 @@ async function readUsersFile(file: string): Promise<Uint8Array> {
 }
 
 interface Users {
-  /** By the exact spelling of the name: another object as soon as the password changes, or the user was gone in between. */
+  /** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
   readonly accounts: ReadonlyMap<string, { readonly hash: string }>;
-  /** The cost that most hashes have; of two equally frequent ones the higher. */
+  /** That of most hashes; of two equally frequent ones the higher. */
   readonly commonCost: number;
   /** Names that differ from another one in letter case or Unicode form only. */
   readonly lookAlikes: ReadonlySet<string>;
-  /** What is allowed but likely a mistake, by line number. */
   readonly warnings: readonly string[];
 }
 
-/** A users file that cannot be used. The message names file and lines, never a hash or any other content. */
+/** The message names file and lines, never a hash or any other content. */
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them, as a whole or not at all. UTF-8, with or without a byte order
- * mark; line ends are LF or CRLF; blank lines and lines that begin with `#` are skipped. Names are kept as spelt.
- * @param file its path, for messages
+ * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole or not at all; skips
+ * blank lines and those that begin with `#`.
  * @param before the accounts so far: one whose line says the same stays the object that it is
- * @throws {UsersFileError} with every problem, up to ten, that was found
+ * @throws {UsersFileError} with every problem, up to ten
  */
 export function parseUsers(
   bytes: Uint8Array,
@@ -210,7 +202,6 @@ export function parseUsers(
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
 }
 
-/** Why a line cannot be taken. */
 function problemOf(name: string, given: string | undefined): string | undefined {
   if (given === undefined) return 'there is no colon';
   if (name === '') return 'the user name is empty';
@@ -227,7 +218,7 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
 
-/** A form that also takes letters of other widths and styles for the same. */
+/** Also letters of other widths and styles are the same. */
 const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[]): UsersFileError {
@@ -249,26 +240,23 @@ function unreadable(file: string, cause: unknown): UsersFileError {
 }
 
 /**
- * `$2a$`, `$2b$` or `$2y$`, the cost, 22 characters of salt, 31 of digest. The last of salt and digest carries 2 and 4
- * bits; with other characters there the comparison, which writes the hash anew and compares text, could never succeed.
+ * The cost, 22 characters of salt, 31 of digest, whose last ones carry 2 and 4 bits: with other characters there the
+ * comparison, which writes the hash anew and compares text, could never succeed.
  */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
 const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** The cost of a bcrypt hash, or undefined when the text is none. The cost may lie outside of the limits. */
+/** Undefined where the text is no bcrypt hash. The cost may lie outside of the limits. */
 export function bcryptCost(text: string): number | undefined {
   const cost = BCRYPT.exec(text)?.[1];
   return cost === undefined ? undefined : Number(cost);
 }
 
-/** Whether bcrypt can tell this password from every other: the rest is not read, and some programs stop at a NUL. */
+/** Whether bcrypt can tell this password from every other: some programs stop at a NUL. */
 export const isComparable = (password: string): boolean =>
   Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
 
-/**
- * Compares on the thread pool of libuv. `$2y$`, which htpasswd and PHP write, is the algorithm that the library knows
- * as `$2b$`; under its own name the library answers false.
- */
+/** On the thread pool of libuv. `$2y$`, of htpasswd and PHP, is what the library calls `$2b$`. */
 export const comparePassword = (password: string, given: string): Promise<boolean> =>
   compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 

@@ -19,7 +19,7 @@ export function createGate(places: number) {
     };
   }
 
-  /** {@link enter} without a promise, where there is a place now, and so none waits; undefined where there is none. */
+  /** {@link enter} without a promise; undefined where there is no place. */
   function tryEnter(): (() => void) | undefined {
     if (inside >= places) return undefined;
     inside += 1;
@@ -28,7 +28,7 @@ export function createGate(places: number) {
 
   return {
     tryEnter,
-    /** Resolves, when there is a place, to what gives it back. Rejects with the reason of the signal. */
+    /** Resolves to what gives the place back. Rejects with the reason of the signal. */
     async enter(signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
       const now = tryEnter();
@@ -36,19 +36,17 @@ export function createGate(places: number) {
       await waitIn(queue, {}, signal);
       return entered();
     },
-    /** How many are in, and how many wait. */
     usage: () => ({ inside, waiting: queue.size }),
   };
 }
 
-/** Stands in a queue. */
 export interface Waiting {
   /** Lets it go on. */
   readonly enter: () => void;
 }
 
 /**
- * Waits in a queue until it is let in, and leaves it when the signal aborts, or after so many milliseconds.
+ * Waits in a queue until it is let in, and leaves it when the signal aborts, or too late.
  * @param given what else is known of it
  * @returns rejects with the signal's reason, or with the error of one that came too late
  */
@@ -85,7 +83,7 @@ const OF_SMALL = 1 / 16;
 const SMALL = 64 * 1024;
 /** What one user gets at most, of room and of the queue. */
 const OF_ONE = 3 / 4;
-/** How long a request may wait for room, all its waits together (ms): longer than it takes to break off a slow client. */
+/** How long a request may wait for room in all (ms): longer than it takes to break off a slow client. */
 const LONGEST_WAIT = 30_000;
 
 /** Bytes of requests: in the part for small ones, and outside. */
@@ -95,11 +93,10 @@ interface Held {
 }
 interface User extends Held {
   requests: number;
-  /** In their order; with what they have already, and the room that they want. */
+  /** In their order; what they have already, and the room that they want. */
   readonly queue: Set<Waiting & { readonly own: Held; readonly bytes: number }>;
 }
 
-/** What one body takes of the account. */
 export type Share = ReturnType<BodyAccount['open']>;
 /** What the body of one request takes. */
 export type RequestShare = ReturnType<BodyAccount['request']>;
@@ -144,7 +141,7 @@ export function createBodyAccount(
     return fitsOwn || (total() + more <= part(1 - OF_SMALL) && fitsUser(user, more));
   }
 
-  /** Makes it the one that may go beyond the limit, where it needs that and there is none. */
+  /** Makes it the one that may go beyond the limit, if there is none. */
   function isLetIn(own: Held, user: User, more: number): boolean {
     if (hasRoom(user, more)) return true;
     beyond ??= { own, user };
@@ -165,7 +162,7 @@ export function createBodyAccount(
     }
   }
 
-  /** @throws GatewayError `overloaded` when one more request of the user may not wait */
+  /** @throws GatewayError `overloaded` */
   function refuseCrowd({ queue: own }: User): void {
     const { queue } = limits();
     if (waiting() >= queue) throw overloaded('Too many requests wait for memory; try again.');
@@ -197,8 +194,8 @@ export function createBodyAccount(
     }
     return {
       /**
-       * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is. Rejects with
-       * GatewayError `overloaded` when too many wait already or it has waited too long, and with the signal's reason.
+       * Takes room; undefined when there is some, else it resolves when there is. Rejects with GatewayError
+       * `overloaded` when too many wait already or it has waited too long, and with the signal's reason.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
@@ -222,7 +219,7 @@ export function createBodyAccount(
         if (beyond?.own === own) return waiting() > 0;
         return [...users.values()].some((other) => {
           const next = other.queue.values().find((one) => one.own !== own);
-          // Where it is the part of another user that is used up, what this one gives back is of no use.
+          // Where another user has no part left, what this one gives back is of no use.
           return next !== undefined && (other === user || fitsUser(other, next.bytes));
         });
       },
@@ -232,7 +229,6 @@ export function createBodyAccount(
   /** For what can be done without. */
   function open(use: 'fill' | 'value') {
     let own = 0;
-    /** Gives so many bytes back. */
     function shrink(less: number): void {
       const given = Math.min(less, own);
       own -= given;
@@ -240,7 +236,7 @@ export function createBodyAccount(
       serve();
     }
     return {
-      /** Takes room for so many bytes more. False when there is none: then nothing has changed. */
+      /** Takes room for so many bytes more, if there is some. */
       grow(more: number): boolean {
         const fits = ofOthers() + more <= part(1 - OF_REQUESTS);
         if (!fits || total() + more > part(1 - OF_SMALL)) return false;
@@ -249,7 +245,7 @@ export function createBodyAccount(
         return true;
       },
       shrink,
-      /** Gives everything back; calling it twice does no harm. */
+      /** Calling it twice does no harm. */
       release: () => shrink(own),
     };
   }
@@ -258,12 +254,11 @@ export function createBodyAccount(
     /** @param announced how long its body is, as far as it says so (bytes) */
     request,
     open,
-    /** Counts what is in memory already, or no longer (a negative number of bytes), whether there is room or not. */
+    /** Counts what is in memory anyway, or no longer (a negative number of bytes). */
     countSending(more: number): void {
       others.sending += more;
       if (more < 0) serve();
     },
-    /** Bytes now and the limit, and how many requests wait for room. */
     usage: () => ({
       bytes: { request: requests.small + requests.large, ...others },
       limit: limits().in_flight,

@@ -1,9 +1,6 @@
-/**
- * What engines differ in, one row for each kind: everything else treats all engines alike. `generic` takes the safe side
- * of each column.
- */
+/** What engines differ in, one row for each kind: everything else treats all engines alike. */
 
-/** Ways in which engines tell an error as data, beside the elements and `#ERR:`, which count for all of them. */
+/** Ways in which engines tell an error as data, beside the elements and `#ERR:` of all of them. */
 export type ErrorAsData =
   /** The message of a Java exception as a value. */
   | 'java-exception'
@@ -12,20 +9,18 @@ export type ErrorAsData =
 
 export interface EngineTraits {
   /**
-   * What becomes of a session that is not known here, or that another principal began. `pass`: it goes to the engine and
-   * past the cache, since the engine checks owners itself or keeps nothing in a session. `refuse`: it is answered with
-   * the Fault for unknown sessions, so that the client begins anew.
+   * What becomes of a session that is not known here, or that another principal began. `pass`: it goes to the engine
+   * and past the cache. `refuse`: the client begins anew, told by the Fault for unknown sessions.
    */
   readonly strangeSessions: 'pass' | 'refuse';
   /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
   /** Whether properties and first catalog of a session go on to count for later requests, and so for their keys. */
   readonly keepsProperties: boolean;
-  /** Milliseconds without a request after which the engine drops a session; undefined when it never does. */
+  /** Milliseconds without a request after which the engine drops a session; undefined: never. */
   readonly sessionIdle: number | undefined;
-  /** Discover request types that must reach the engine each time, whatever the list of all engines says. */
+  /** Discover request types that must reach the engine each time. */
   readonly forwardedDiscovers: readonly string[];
-  /** Whether answers depend on the kind of the client program. */
   readonly readsUserAgent: boolean;
   readonly errorsAsData: readonly ErrorAsData[];
   /** The header by which the engine says `true` or `false` of an answer with status 200. */
@@ -44,7 +39,7 @@ const GENERIC: EngineTraits = {
   successHeader: 'success',
 };
 
-/** Each row says what is known for certain to be otherwise than in the first. */
+/** What is known for certain to be otherwise. */
 export const ENGINE_KINDS = {
   generic: GENERIC,
   mondrian: {
@@ -82,6 +77,5 @@ export const ENGINE_KINDS = {
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
 
-/** Which engine stands behind the gateway. */
 export type EngineKind = keyof typeof ENGINE_KINDS;
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];

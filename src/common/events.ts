@@ -8,25 +8,24 @@ export type Outcome =
   | { readonly kind: 'bypass'; readonly detail: words.BypassReason }
   | { readonly kind: 'gateway'; readonly detail: words.GatewayReason };
 
-/** What the engine took for one request, in milliseconds. */
+/** What the engine took for one request (ms). */
 export interface EngineTimes {
-  /** Waited for a place at the engine, before its first byte was handed to it. */
+  /** For a place at the engine. */
   readonly waited: number;
   /** From then to the head of its answer. */
   readonly first: number;
-  /** And to its end; undefined where none came. */
+  /** And to its end, if one came. */
   readonly last: number | undefined;
 }
 
 /** What a change made stale in the query cache. */
 export type Stale = { readonly project: string } | 'everything';
-/** What is known of the change: whether it will be made, was made, or may be one of the two. */
+/** Whether a change will be made, was made, or may be one of the two. */
 export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
  * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
  * replica answers from it any more. What is unknown is dropped again later.
- * @param principal who makes the change; for the log
  * @param cause `change`, of a dataset, when it is not said
  * @returns false when that could not be done; it then stays owed
  */
@@ -38,21 +37,22 @@ export type Invalidate = (
 ) => Promise<boolean>;
 
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
-/** A user called clearCache, which may be repeated after a while, changed datasets, or sent a statement to the engine. */
+/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine. */
 export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
-/** `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did not confirm it. */
+/** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
 /**
- * Why a connection was closed before its client did. At limits.connections: it was unused; all were busy, and it waited
- * for its client; it was new, and all others were busy (`busy`). Its address had too many with an unfinished head.
+ * Why a connection was closed before its client did. At limits.connections: it was unused; all were busy, and it
+ * waited for its client; it was new, and all others were busy (`busy`). Its address had too many with an unfinished
+ * head.
  */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
 /**
- * Everything that the gateway has to tell. Log and metrics subscribe; nothing else reports by itself.
- * Times are milliseconds, sizes bytes. `project` is the name in the request path, '' without one.
+ * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
+ * is the name in the request path, '' without one.
  */
 export type GatewayEvent =
   | {
@@ -60,12 +60,11 @@ export type GatewayEvent =
       readonly type: 'xmla-answered';
       readonly id: string;
       readonly principal: string;
-      /** Of the client, as its connection or a trusted proxy names it. */
+      /** As its connection or a trusted proxy names it. */
       readonly address: string;
-      /** The class of the client program, `other` for one that is not known; '' where it names none. */
+      /** Its class; `other` for one that is not known, '' where it names none. */
       readonly program: string;
       readonly project: string;
-      /** Those that the request names. */
       readonly catalogs: readonly string[];
       /** `?`: its answer may hold data of cubes that it does not name. */
       readonly cubes: readonly string[] | '?';
@@ -77,7 +76,7 @@ export type GatewayEvent =
       readonly status: number;
       readonly bytes: number;
       readonly milliseconds: number;
-      /** Of a query for which the engine was asked; undefined for all others. */
+      /** Where the engine was asked for a query. */
       readonly engine: EngineTimes | undefined;
       /** For a hit: what the engine needed for this answer when it was asked. */
       readonly saved: number;
@@ -88,16 +87,13 @@ export type GatewayEvent =
   | {
       readonly type: 'engine-failed';
       readonly project: string;
-      /** Its URL as configured, where a replica was called by itself, such as to clear its cache. */
+      /** Its URL as configured, where a replica was called by itself. */
       readonly replica?: string;
       readonly reason: words.GatewayReason;
       readonly error: unknown;
     }
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
-  /**
-   * A gateway met others that ask for the same slow query: it `led`, `joined` the one that led, or `gave-up` waiting
-   * for it and asked the engine by itself.
-   */
+  /** With others that ask for the same slow query; `gave-up` waiting for them. */
   | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
   | {
       readonly type: 'not-stored';
@@ -107,19 +103,17 @@ export type GatewayEvent =
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
       readonly type: 'purged';
-      /** Those that shared a run have one. */
       readonly id: string;
       readonly scope: Stale;
       readonly principal: string;
       readonly cause: PurgeCause;
       readonly result: PurgeResult;
-      /** Gateways that told that they have forgotten the old epochs, this one included. */
+      /** Gateways that told that they forgot the old epochs, this one included. */
       readonly replicas: number;
-      /** What of the time was waited until no replica could still use the old epochs. */
+      /** Until no replica could use the old epochs. */
       readonly waited: number;
-      /** Calls of the engine's own clear operation. */
       readonly engine_calls: number;
-      /** Of a purge that Redis did not confirm: why it did not, without secrets. */
+      /** Of one that Redis did not confirm; without secrets. */
       readonly why?: string;
       readonly milliseconds: number;
     }
@@ -131,11 +125,10 @@ export type GatewayEvent =
       readonly principal: string;
       /** In the words of the table of operations; '' when the request asks for none. */
       readonly operation: string;
-      /** Whether the operation changes roles or datasets. */
       readonly changes: boolean;
       readonly status: number;
       readonly reason: words.ApiReason | words.GatewayReason | undefined;
-      /** What is behind the reason, as far as it was not told as `internal-error`. */
+      /** What is behind the reason, unless it was told as `internal-error`. */
       readonly error: unknown;
       readonly milliseconds: number;
     }
@@ -158,12 +151,11 @@ export type GatewayEvent =
   | {
       readonly type: 'redis-state';
       readonly state: 'down';
-      /** The cause, in one sentence without secrets. */
+      /** In one sentence without secrets. */
       readonly why: string;
       /** Such as ECONNREFUSED or WRONGPASS. */
       readonly code: string | undefined;
     }
-  /** Entries in Redis that no request could reach any more were dropped. */
   | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
   /** A value in Redis that does not check out; it was taken for a miss. */
   | { readonly type: 'entry-rejected'; readonly why: string }

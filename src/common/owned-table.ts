@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that
- * has more than a quarter of the table; else of all. So no owner drops what others use by taking ever more.
- * @param max of all sizes together: places, where `sizeOf` is left out
- * @param sizeOf the bytes that a value takes with its name
+ * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where
+ * that has more than a quarter of the table; else of all. So no owner drops what others use.
+ * @param max of all sizes, or of the number where `sizeOf`, the bytes of a value with its name, is left out
  */
 export function createOwnedTable<V>(
   max: number,

@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 /**
- * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that context
- * only, so that one value cannot be put in the place of another.
+ * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that only,
+ * so that one value cannot be put in the place of another.
  */
 export type Sealer = ReturnType<typeof createSealer>;
 
@@ -20,14 +20,10 @@ const NONCE = 12;
 const TAG = 16;
 
 /**
- * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret: one for `seal`, two for
- * `sealText`. Sealed bytes are nonce, ciphertext, tag; sealed texts are the same in base64url.
- *
- * `seal` draws 96 random bits for each message. Two messages under one nonce would show how they differ and let others
- * forge: not more than 2^32 should be sealed under one secret, which at a hundred a second is more than a year.
- *
- * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. So a reader of two
- * sealed texts of one context knows whether they are equal. It is for short texts that Redis itself must compare.
+ * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed bytes are nonce,
+ * ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random bits for each message: under one
+ * secret not more than 2^32 should be sealed, which at a hundred a second is more than a year. `sealText` makes its
+ * nonce of the text, by HMAC-SHA-256 over context and text, so that Redis can compare two sealed texts.
  * @param secret should have 128 bits of chance in it, since it is not stretched
  */
 export function createSealer(secret: string) {
@@ -45,7 +41,6 @@ export function createSealer(secret: string) {
 
   return {
     kind: CIPHER as typeof CIPHER | 'none',
-    /** A new random nonce every time. */
     seal: (plain: Buffer, context: Buffer | string) =>
       encrypt(sealKey, randomBytes(NONCE), plain, context),
     /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */

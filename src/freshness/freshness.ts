@@ -10,39 +10,36 @@ export interface CapturedEpochs {
   readonly keySecret: string;
 }
 
-/** New tokens that the store has confirmed. */
 export interface Renewal {
-  /** What has to pass from the confirmation until no gateway uses the old ones (milliseconds). */
+  /** From the confirmation until no gateway uses the old tokens (ms). */
   readonly lease: number;
   /** Gateways that have told so far that they forgot the old ones, this one included. */
   readonly replicas: () => number;
-  /** Whether what confirmed it is still what keeps the tokens. Rejects when that cannot be known. */
+  /** Whether what confirmed it still keeps the tokens. Rejects when that cannot be known. */
   readonly stands: () => Promise<boolean>;
 }
 
 export type Epochs = ReturnType<typeof createEpochs>;
 
-/** A renewal that the store did not confirm. */
 interface Pending {
   readonly scopes: readonly CacheScope[];
   readonly purge: string;
   readonly waiting: ((renewal: Renewal) => void)[];
 }
 
-/** Scopes that are remembered, a quarter of this; the others are read again. */
+/** A quarter of this many are remembered. */
 const MAX_HELD = 40_000;
-/** Gateways that have forgotten are counted for so many purges, and so many of them; so many wait for a renewal. */
+/** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
 const MOST = 1_000;
-/** Between two tries of a renewal that is pending (ms). */
+/** Between two tries (ms). */
 const PAUSE = 500;
 
 /**
  * What this gateway knows of the tokens of the query cache. The promise: a request that arrives after a purge was
  * acknowledged is answered under the new tokens. It rests on one sentence: a gateway uses a token for at most `lease`
  * after it *sent* the read that brought it, and a purge waits longer than that between the renewal and its answer.
- * Announcements only make it faster; they never set a token, and a reply to a read sent before a renewal of one of its
- * scopes was known here is thrown away, since it may be the older.
- * @param options.lease that of the questions that are asked now (ms)
+ * Announcements only make it faster; they never set a token, and a reply to a read sent before a renewal was known
+ * here is thrown away, since it may be the older.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
@@ -58,7 +55,7 @@ export function createEpochs(options: {
   const pending = new Map<string, Pending>();
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
-  /** The one that was read last. Where Redis loses it and makes another, keys of the two never meet. */
+  /** As read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
 
   store.listen({
@@ -122,9 +119,9 @@ export function createEpochs(options: {
   }
 
   return {
-    /** The tokens of the scopes, if this gateway may use them at this very moment. */
+    /** If they may be used at this very moment. */
     held,
-    /** Reads the tokens. Undefined when they cannot be known: then the cache must not be used. */
+    /** Undefined when they cannot be known: then the cache must not be used. */
     async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
@@ -142,20 +139,16 @@ export function createEpochs(options: {
         },
       );
     },
-    /** Whether the captured tokens are still the ones in force, as far as this gateway may know. */
+    /** As far as this gateway may know. */
     areCurrent({ scopes, tokens, keySecret: captured }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
       return scopes.every((scope, i) => known.held(scope) === tokens[i]);
     },
-    /**
-     * Gives the scopes new tokens. Resolves in the turn in which the store has confirmed it and the others are told.
-     * @param purge its id
-     * @throws when the store did not confirm it
-     */
+    /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,
     /**
-     * For what the store did not confirm: nothing of these scopes is used until it has, and it is tried again.
-     * @returns never rejects; resolves when a renewal was confirmed that was sent afterwards, unless too many wait
+     * Nothing of these scopes is used until the store has confirmed a renewal, which is tried again. Never rejects;
+     * may stay unresolved where too many wait.
      */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
@@ -169,7 +162,7 @@ export function createEpochs(options: {
     },
     /** Scopes whose renewal is pending. */
     owed,
-    /** Milliseconds since the oldest token in use was read; undefined when none is held. */
+    /** Milliseconds since the oldest token in use was read. */
     age: known.age,
     close(): void {
       closed = true;

@@ -13,9 +13,9 @@ import {
   type SessionReply,
 } from './freshness-store.ts';
 
-/** Tokens of more projects than this are forgotten, the least used first; that purges those projects. */
+/** Tokens of more projects are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
-/** Of more sessions than this, or than a quarter of it by one user, the least used are forgotten. */
+/** Of more sessions, or than a quarter of it by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
@@ -34,16 +34,13 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   }
 
   return {
-    /**
-     * Notes that this holder uses what it reads now for `lease` milliseconds.
-     * @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it
-     */
+    /** @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it */
     note(holder: string, lease: number, kept = lease * 10): void {
       sweep();
       // A holder whose lease was changed may use for the longer one what it read before.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
     },
-    /** The longest lease of all holders but this one (ms); 0 where there is none. */
+    /** Of all holders but this one (ms). */
     longest(but?: string): number {
       sweep();
       const others = notes.values().filter(({ holder }) => holder !== but);
@@ -58,20 +55,19 @@ interface Session {
   version: string | undefined;
   /** That of all sessions at that time. */
   readonly era: string;
-  /** Whether its own token was renewed since. */
   renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
   /** Who may use it as clean. */
   readonly holders: ReturnType<typeof createLeaseNotes>;
-  /** When it was last asked for, by the clock that never steps back. */
+  /** By the clock that never steps back. */
   asked: number;
 }
 
 /**
  * Tokens and sessions in the memory of one process: for itself alone, where no lease is waited for, or for several
  * holders, each of which names itself in every call.
- * @param options.orphanLease for which holders of a process that has just died may still use what they read (ms)
+ * @param options.orphanLease for which those of a process that has just died may still use what they read (ms)
  */
 export function createMemoryStore(options: {
   newToken: () => string;
@@ -111,7 +107,7 @@ export function createMemoryStore(options: {
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
 
-  /** The record as it is now, which this holder uses from now on if it is clean. */
+  /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder | undefined, lease = 0) {
     const record = recordOf(session);
     if (session === undefined || record === undefined) return { lease };

@@ -11,27 +11,23 @@ import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
 export interface ExplainQuestion {
-  /** Those of its headers that an XMLA request is understood by. */
+  /** Those that an XMLA request is understood by. */
   readonly headers: IncomingHttpHeaders;
   /** Without content coding. */
   readonly body: Buffer;
   /** As of the path /mdx/xmla/{project}, decoded. */
   readonly project: string | undefined;
-  /** Who would send it. */
   readonly principal: Principal;
 }
 
 /**
- * Port: what would become of an XMLA request if it came now, in the order of a reader. Asks no engine, and changes
- * nothing: no entry, no session, no metric.
+ * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing, not even a metric.
  */
 export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
 
 /**
  * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
- * @param options.maxBody largest XMLA request in bytes
- * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and `bad-request`
- *   for a query that is not understood
+ * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
 export function createExplainHandler(
   options: Admission & { explain: ExplainXmla; maxBody: number },
@@ -80,13 +76,12 @@ function xmlaHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   return { ...Object.fromEntries(taken), accept: isOpen ? undefined : ofXmla.join(',').trim() };
 }
 
-/** How many are told when the request does not say how many, and the most. */
+/** Without `limit`, and at most. */
 const LIMITS = { usual: 100, most: 1000 } as const;
 
 /**
  * `GET /admin/purges`, for administrators: the latest purges, the newest first.
- * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, and `bad-request` for a query that is
- *   not understood
+ * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
 export function createPurgesHandler(
   options: Admission & { purgeLog: Pick<PurgeLog, 'latest'> },
@@ -103,7 +98,6 @@ export function createPurgesHandler(
   };
 }
 
-/** What is needed to know administrators. */
 interface Admission {
   login: Login;
   permissions: Permissions;

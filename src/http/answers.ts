@@ -3,17 +3,13 @@ import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 
-/** The shapes in which an error can be told, one for each protocol. */
+/** One for each protocol. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
 export const PLAIN_TEXT = 'text/plain; charset=utf-8';
 type Headers = Readonly<Record<string, string>>;
-/** What a client may be told. */
 export type AnsweredError = GatewayError | ApiError;
 
-/**
- * Whatever was thrown, as something that a client may be told; a failure of the gateway itself goes to the log.
- * @param id ties the answer to the log
- */
+/** Whatever was thrown, for a client; a failure of the gateway itself goes to the log under the id. */
 export const asAnsweredError = (error: unknown, id: string, emit: Emit): AnsweredError =>
   error instanceof ApiError ? error : asGatewayError(error, id, emit);
 

@@ -77,8 +77,8 @@ const clearedText = (project: string | undefined): string =>
 const RETRY_AFTER = 5;
 
 /**
- * What was done of a purge, and what was not. No text holds the words that a script looks for after a purge, and that
- * of a purge which Redis did not confirm says nowhere "cleared".
+ * No text holds the words that a script looks for after a purge, and that of a purge which Redis did not confirm says
+ * nowhere "cleared".
  */
 function purgeFailure(
   stale: Stale,

@@ -33,9 +33,8 @@ interface Connection {
   began: number;
   /** Where HTTP is spoken; none while TLS is negotiated. */
   http?: Socket;
-  /** To the latest request; null when it is over, so that it is not kept. None before the first one. */
+  /** To the latest request; null when it is over. None before the first one. */
   response?: ServerResponse | null;
-  /** Requests that have begun and are not over. */
   unfinished: number;
   /** An answered request that is still being sent. */
   unread?: IncomingMessage | undefined;
@@ -46,7 +45,6 @@ interface Connection {
 interface Address {
   readonly name: unknown;
   open: number;
-  /** Those without a request. */
   unused: number;
 }
 
@@ -81,7 +79,7 @@ export function createConnections(
   const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
   const isSecure = 'setSecureContext' in server;
   const open = new Set<Connection>();
-  /** Those without a request, the longest unused first. */
+  /** The longest unused first. */
   const unused = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
@@ -123,7 +121,7 @@ export function createConnections(
     closeHeadless(address);
   }
 
-  /** @param http the secure socket upon one that was admitted */
+  /** Upon one that was admitted. */
   function startSecurely(http: Socket): void {
     const ends = endsOf(http);
     const connection = negotiating.get(ends);
@@ -188,9 +186,8 @@ export function createConnections(
   }
 
   /**
-   * One whose client has not sent its whole request, or not read what was answered: of the address that has most of
-   * them, the newest.
-   * @param own the address of the new one, which counts
+   * One that waits for its client to send or to read: of the address that has most of them, that of the new one
+   * included, the newest.
    */
   function findStalled(own: Address | undefined): Connection | undefined {
     const counts = new Map([[own, 1]]);
@@ -247,8 +244,8 @@ export function createConnections(
 
   return {
     /**
-     * Told of each request as soon as its head is whole. False when its connection has had its last answer: then it must
-     * not be carried out (RFC 9112 §9.6).
+     * Told of each whole head. False when its connection has had its last answer: it must not be carried out (RFC 9112
+     * §9.6).
      */
     begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
@@ -262,7 +259,7 @@ export function createConnections(
       if (closing) response.setHeader('connection', 'close');
       return true;
     },
-    /** From now on every answer is the last of its connection, and little time is given behind it. */
+    /** From now on every answer is the last of its connection. */
     close(): void {
       closing = true;
       for (const { response, unread, http } of open) {
@@ -276,7 +273,6 @@ export function createConnections(
   };
 }
 
-/** Its first head has not come whole. */
 const isHeadless = ({ response }: Connection): boolean => response === undefined;
 const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;
 
@@ -290,7 +286,7 @@ function destroyAfter(milliseconds: number, socket: Socket): void {
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
 
-/** The same answer to a head of which Node.js does not say that it has too many headers. */
+/** Of which Node.js does not say that it has too many headers. */
 export function refuseLongHead(response: ServerResponse): void {
   sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
 }

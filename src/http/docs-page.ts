@@ -30,7 +30,7 @@ export function openApiPage(): RequestHandler {
   });
 }
 
-/** The same for people, by Swagger UI: the page and what it loads, to be mounted at /docs. */
+/** The same for people, by Swagger UI, to be mounted at /docs. */
 export function docsPages(): Router {
   const router = express.Router({ caseSensitive: true });
   const files = {
@@ -47,8 +47,7 @@ export function docsPages(): Router {
 }
 
 /**
- * Content that does not change while the gateway runs; it is made when it is first asked for.
- * @param type a media type, or the end of the name of a file
+ * What does not change; made when it is first asked for. @param type a media type, or the end of the name of a file
  */
 function page(type: string, make: () => Promise<Buffer>): RequestHandler {
   let body: Buffer | undefined;

@@ -36,9 +36,8 @@ interface ReadOptions {
   readonly room?: RequestShare;
   /** How many bytes must come in each ten seconds, also while none waits for memory. */
   readonly pace?: number;
-  /** Aborted when the client goes away. */
   readonly signal?: AbortSignal;
-  /** The body, where it was taken already; it has no content coding. */
+  /** Where it was taken already; without content coding. */
   readonly taken?: Buffer | undefined;
 }
 
@@ -48,8 +47,7 @@ export async function readBody(...given: Parameters<typeof receiveBody>): Promis
 }
 
 /**
- * Puts a body together that has come whole, and removes its content coding; to be called once. Then it is up to three
- * times in memory, before that once.
+ * Puts a body together that has come whole, and removes its content coding; to be called once.
  * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
  */
 export type ReceivedBody = () => Buffer | Promise<Buffer>;
@@ -129,8 +127,8 @@ export async function receiveBody(
 const NEVER = new AbortController().signal;
 
 /**
- * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. What the
- * request itself waits is not held against it; the account sees to it that this is never long.
+ * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. Waits of
+ * the request itself do not count.
  */
 function watchPace(
   request: IncomingMessage,
@@ -140,7 +138,6 @@ function watchPace(
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
   const looks = setInterval(look, WINDOW);
-  /** When the present wait began. */
   let waitsSince: number | undefined;
   /** What the request waited (ms), and what came (bytes), since the last look. */
   let waited = 0;
@@ -182,7 +179,6 @@ function watchPace(
   };
 }
 
-/** @param size of all together */
 async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
   const whole = Buffer.allocUnsafe(size);
   let copied = 0;

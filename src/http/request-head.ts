@@ -9,9 +9,8 @@ import { GatewayError } from '../common/errors.ts';
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
- * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: with
- * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none).
- * @returns `bad-request`; undefined for a clear one
+ * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: no
+ * Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none).
  */
 export function unclearHead({
   httpVersion,
@@ -33,9 +32,8 @@ function mistakeInHosts(hosts: readonly string[], httpVersion: string): string |
 
 /**
  * Why a request that does something must not be believed, though its credentials are right: browsers add remembered
- * Basic credentials also to what another site makes them send, and fetch links ahead of a click. Programs say none of
+ * Basic credentials also to what another site makes them send, and fetch links ahead of a click; programs say none of
  * this. Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
- * @returns undefined when nothing speaks against it
  */
 export function forgery(headers: IncomingHttpHeaders): string | undefined {
   const site = headers['sec-fetch-site'];
@@ -59,14 +57,9 @@ function isOwnOrigin(page: string, host: string | undefined): boolean {
   return URL.parse(`${own.protocol}//${host}`)?.host === own.host;
 }
 
-/** Asks a server to act for another user. */
 const DELEGATION = 'execute_as_user_id';
 
-/**
- * Refuses a request that asks for the rights of another user, in a header or in the query, however it is spelt.
- * @param search what follows the `?`; '' without one
- * @throws GatewayError `identity-refused`
- */
+/** In a header or in the query, however it is spelt. @throws GatewayError `identity-refused` */
 export function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
   const named = Object.keys(headers).some(isDelegation);
   if (!named && (search === '' || !namesParameter(search, DELEGATION))) return;
@@ -78,8 +71,8 @@ const isDelegation = (name: string): boolean =>
   name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
 /**
- * The client programs that engines tell apart by the beginning of User-Agent (MDX for Kylin does). The engine is sent
- * the class itself, so that an answer cannot depend on anything finer than what is in the key.
+ * Those that engines tell apart (MDX for Kylin does). The engine is sent the class, which is in the key, and nothing
+ * finer.
  */
 const USER_AGENT_CLASS =
   /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
@@ -91,7 +84,7 @@ export function clientProgram(header = ''): string {
   return text === '' || USER_AGENT_CLASS.test(program) ? program : 'other';
 }
 
-/** The User-Agent to forward; undefined when the client sent none. */
+/** The User-Agent to forward. */
 export function userAgentClass(header: string | undefined): string | undefined {
   const program = clientProgram(header);
   if (program === '') return undefined;

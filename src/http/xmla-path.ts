@@ -2,7 +2,6 @@ import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
 /** Where an XMLA request is addressed to, read from its target. */
 export interface XmlaAddress {
-  /** Decoded once. */
   readonly project: string | undefined;
   /** What follows the `?`. */
   readonly search: string;
@@ -24,9 +23,8 @@ const PREFIX = '/mdx/xmla';
 const CLEAR = 'clearCache';
 
 /**
- * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form). Percent-encoding is removed once,
- * segment by segment, so that a `%2F` belongs to the project's name.
- * @returns undefined when the path is not below /mdx/xmla
+ * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form), decoded once, segment by segment, so that a
+ * `%2F` belongs to the project's name. Undefined when it is not below /mdx/xmla.
  */
 export function readXmlaPath(target: string): XmlaPath | undefined {
   const originForm = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');

@@ -26,9 +26,8 @@ const MAX_UNSENT = 1_000;
 export type Link = ReturnType<typeof createLink>;
 
 /**
- * One end of the channel between the primary process and one worker; both are alike. What is sent arrives in order, or
- * not at all.
- * @param other names the other end in errors: `the primary process`
+ * One end of the channel between the primary process and one worker. What is sent arrives in order, or not at all.
+ * @param other names the other end in errors
  */
 export function createLink(channel: Channel, other: string) {
   const services = new Map<string, Service>();
@@ -81,10 +80,9 @@ export function createLink(channel: Channel, other: string) {
 
   return {
     /**
-     * @param within milliseconds after which it is given up (Infinity: never); the other end may do it all the same
+     * @param within ms, may be Infinity; the other end may do it later
      * @param connection a copy of it goes along; the caller closes its own
-     * @returns what the method answered, not checked
-     * @throws when the other end does not answer in time, has no such method, or failed, and when the link is closed
+     * @returns what the method answered, not checked; rejects when it is late, failed, or the link is closed
      */
     async call(
       service: string,
@@ -106,9 +104,9 @@ export function createLink(channel: Channel, other: string) {
         waiting.delete(id);
       }
     },
-    /** Serves the other end from now on. What a method throws reaches the caller as its message. */
+    /** What a method throws reaches the caller as its message. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
-    /** Calls a method and waits for nothing: nothing may depend on its arrival. */
+    /** Nothing may depend on its arrival. */
     tell(service: string, method: string, ...args: readonly unknown[]): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },

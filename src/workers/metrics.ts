@@ -8,12 +8,12 @@ const METRICS = 'metrics';
 const REPORT_WITHIN = 500;
 /** For those of all (ms). */
 const PAGE_WITHIN = 2_000;
-/** The metrics of one worker, as prom-client tells them, in a form that outlives JSON. */
+/** In a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
- * The metrics of all workers, in the primary process. Counters and histograms are sums over all workers that ever told
- * theirs, so that they never go back; gauges are of the workers that answered.
+ * The metrics of all workers. Counters and histograms are sums over all that ever told theirs, so that they never go
+ * back; gauges are of those that answered.
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
 export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => () => void {
@@ -41,7 +41,7 @@ export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => 
     return sumOf([...reports, await gone]).metrics();
   }
 
-  // Concurrent callers share a page: it is made at the cost of all workers.
+  // Concurrent callers share a page: it costs all workers.
   const page = () => (running ??= collect().finally(() => (running = undefined)));
 
   return (link) => {

@@ -3,20 +3,19 @@ import type { Clock } from '../common/clock.ts';
 import type { createLog } from '../observability/log.ts';
 import { messageOf, type Link } from './link.ts';
 
-/** One worker process, as the primary process sees it. */
+/** As the primary process sees it. */
 export interface WorkerProcess {
   readonly id: number;
   readonly pid: number | undefined;
   readonly link: Link;
-  /** Ends it at once. */
   kill(): void;
   /** Its exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
 }
 
 /**
- * The service of a worker: `start` with the text of a configuration and how many workers run, which answers when it takes
- * connections, or why it cannot in one line; `reload` with another text; `stop`.
+ * The service of a worker: `start` with a configuration and how many workers run, which answers when it takes
+ * connections, or why it cannot; `reload` with another configuration; `stop`.
  */
 export const WORKER = 'worker';
 /** The service of a worker that takes connections: `take`. */
@@ -25,7 +24,7 @@ export const CONNECTIONS = 'connections';
 const STEADY = 30_000;
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 30_000;
-/** What going over to a configuration may take: a Redis that does not answer is waited for a while (ms). */
+/** Where Redis does not answer it is waited for a while (ms). */
 const RELOAD_DEADLINE = 60_000;
 
 /**
@@ -113,7 +112,7 @@ export function createWorkerPool(options: {
     return { worker: id, pid, exit, problem };
   }
 
-  /** One worker after the other, until all are to stop. @throws when one ends before all have started */
+  /** One after the other. @throws when one ends before all have started */
   async function keepOne(onReady: () => void): Promise<void> {
     let pause = 0;
     while (!stopping.signal.aborted) {
@@ -131,7 +130,7 @@ export function createWorkerPool(options: {
     }
   }
 
-  /** Has them finish what is under way. @param deadline milliseconds after which those that are left are killed */
+  /** @param deadline milliseconds after which those that are left are killed */
   async function stop(deadline: number): Promise<void> {
     stopping.abort();
     closeUntaken();
@@ -144,10 +143,7 @@ export function createWorkerPool(options: {
   }
 
   return {
-    /**
-     * Starts them. Resolves when all are ready.
-     * @throws with the line of the first one that cannot start; then none is left
-     */
+    /** Resolves when all are ready. @throws with the line of the first one that cannot start; then none is left */
     async start(): Promise<void> {
       const ready = Array.from({ length: workers }, () => Promise.withResolvers<void>());
       lives = ready.map(({ resolve }) => keepOne(resolve));
@@ -159,10 +155,7 @@ export function createWorkerPool(options: {
         throw error;
       }
     },
-    /**
-     * Has each of them go over to a configuration.
-     * @returns one line for each that keeps its current configuration
-     */
+    /** @returns one line for each that keeps its current configuration */
     async reload(next: string | undefined) {
       text = next;
       // Also those that start: they may have begun with the configuration before this one.

@@ -13,17 +13,16 @@ import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 
-/** What a worker asks the primary process for a query that waits (ms). It is on the same machine and does little else. */
+/** What a worker asks the primary process for a query that waits (ms). */
 const READ_DEADLINE = 250;
 /** What changes something there (ms). */
 export const WRITE_DEADLINE = 500;
 
 /**
- * The service of tokens, sessions and purges. Its name holds a version: a worker that was started from newer sources
- * than its primary process finds no such service, and takes nothing for known.
+ * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
  */
 const FRESHNESS = 'freshness 3';
-/** The service that counts attempts to log in. */
+/** Attempts to log in. */
 const LOGINS = 'logins';
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
@@ -56,7 +55,7 @@ export function createPrimary(options: {
     for (const each of links) each.tell(NEWS, method, said);
   };
   return {
-    /** Serves one more worker. @returns to be called when that worker is gone */
+    /** @returns to be called when that worker is gone */
     attach(link: Link): () => void {
       links.add(link);
       link.serve(FRESHNESS, freshness);
@@ -131,9 +130,8 @@ export function createWorkerStores(options: {
 }
 
 /**
- * Asks the primary process, which counts the attempts at all workers.
- * @param own decides while the primary process does not answer, and counts what it lets through: beside what all workers
- *   together may try, each one may try so much then, and never more
+ * Asks the primary process, which counts the attempts at all workers; while it does not answer, what this worker
+ * counts decides: so much beside what all may try together, and never more.
  */
 export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLeave {
   return async (...attempt) => {
