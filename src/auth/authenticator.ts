@@ -6,13 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import {
-  type AskLeave,
-  clientNetwork,
-  createLoginThrottle,
-  leaveOf,
-  UNCHARGED,
-} from './login-throttle.ts';
+import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
 /** A user whose credentials were checked, spelt as in the users file, or, where the engine checks, as in the credentials. */
 export interface Principal {
@@ -32,7 +26,7 @@ export interface RememberedLogin {
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked, `atOnce` at one time. */
-export interface PasswordCheck {
+interface PasswordCheck {
   readonly atOnce: number;
   /** False: it cannot be checked for certain, so that the login is malformed. */
   mayCheck(password: string): boolean;
@@ -87,7 +81,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
-    for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES && !closed; count += 1) {
+    for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
+      if (closed) break;
       const proof = users.accounts.get(name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
@@ -107,7 +102,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const { name, digest, address } = attempt;
     // They must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? UNCHARGED : await askLeave(name, address);
+    const leave = wasRight ? () => {} : await askLeave(name, address);
     if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {

@@ -2,10 +2,7 @@ import { LRUCache } from 'lru-cache';
 import {
   basicAuthorization,
   createPasswordAuthenticator,
-  type Authenticator,
-  type Credentials,
   type LoginOptions,
-  type PasswordCheck,
 } from './authenticator.ts';
 
 /** Port: tries a header Authorization at the engine. Where it rejects, the engine did not say. */
@@ -23,23 +20,21 @@ const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
 /** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
-export function createEngineAuthenticator(
-  options: LoginOptions & { readonly tryLogin: TryLogin },
-): Authenticator {
+export function createEngineAuthenticator(options: LoginOptions & { tryLogin: TryLogin }) {
   const { tryLogin, clock, random, emit } = options;
   const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();
   let checkedUntil = -Infinity;
   let underWay: Promise<boolean> | undefined;
 
-  const ask = (credentials: Credentials): ReturnType<TryLogin> =>
-    tryLogin(basicAuthorization(credentials), closing.signal).catch(() => 'unavailable');
+  const ask = (name: string, password: string): ReturnType<TryLogin> =>
+    tryLogin(basicAuthorization({ name, password }), closing.signal).catch(() => 'unavailable');
 
   const token = () => Buffer.from(random(12)).toString('hex');
   const rejectsMadeUpLogin = async (): Promise<boolean> => {
     const at = clock.now();
     // The operator may find the name in the log of the engine.
-    const answer = await ask({ name: `mdx-gateway-test-${token()}`, password: token() });
+    const answer = await ask(`mdx-gateway-test-${token()}`, token());
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
     if (answer === 'rejected') checkedUntil = at + CHECKED_FOR;
     return answer === 'rejected';
@@ -55,23 +50,25 @@ export function createEngineAuthenticator(
     return underWay;
   };
 
-  const check: PasswordCheck = {
-    atOnce: 8,
-    // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
-    mayCheck: (password) => password !== '',
-    async check({ name, password }) {
-      const answer = await ask({ name, password });
-      if (answer === 'rejected') return 'wrong';
-      if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
-      known.set(name, true);
-      return 'right';
+  return createPasswordAuthenticator(
+    {
+      atOnce: 8,
+      // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
+      mayCheck: (password) => password !== '',
+      async check({ name, password }) {
+        const answer = await ask(name, password);
+        if (answer === 'rejected') return 'wrong';
+        if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
+        known.set(name, true);
+        return 'right';
+      },
+      users: {
+        // It does not tell what it knows of its users.
+        accounts: { get: () => 'engine', has: (name) => known.has(name) },
+        lookAlikes: { has: () => true },
+      },
+      close: () => closing.abort(),
     },
-    users: {
-      // It does not tell what it knows of its users.
-      accounts: { get: () => 'engine', has: (name) => known.has(name) },
-      lookAlikes: { has: () => true },
-    },
-    close: () => closing.abort(),
-  };
-  return createPasswordAuthenticator(check, options);
+    options,
+  );
 }

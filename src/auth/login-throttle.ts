@@ -15,12 +15,9 @@ export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
  * Slows the guessing of passwords. Failures are counted by user and client together and by client
  * alone, never by user alone: no client can lock a user out from elsewhere.
  */
-export function createLoginThrottle({
-  clock,
-  max,
-}: Readonly<{ clock: Pick<Clock, 'now'>; max?: number }>) {
-  const users = createBuckets(THROTTLE_LIMITS.user, clock, max);
-  const clients = createBuckets(THROTTLE_LIMITS.client, clock, max);
+export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: number }) {
+  const users = createBuckets(THROTTLE_LIMITS.user, options);
+  const clients = createBuckets(THROTTLE_LIMITS.client, options);
 
   /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
   function bucketsOf(name: string, clientAddress: string) {
@@ -74,8 +71,7 @@ export function clientNetwork(address: string): string {
 /** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
 function createBuckets(
   { burst, refill }: { readonly burst: number; readonly refill: number },
-  clock: Pick<Clock, 'now'>,
-  max = 10_000,
+  { clock, max = 10_000 }: Parameters<typeof createLoginThrottle>[0],
 ) {
   const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
   return (key: string) => {
@@ -96,7 +92,6 @@ function createBuckets(
 
 /** How an attempt that was charged ended; for a wrong one it is not called. */
 type Settle = (how: 'succeeded' | 'abandoned') => void;
-export const UNCHARGED: Settle = () => {};
 
 /** Port: see {@link LoginThrottle.admit}, here or in another process. Never rejects. */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;

@@ -5,12 +5,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
-import {
-  createPasswordAuthenticator,
-  type Authenticator,
-  type LoginOptions,
-  type PasswordCheck,
-} from './authenticator.ts';
+import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
 /** bcrypt reads this many bytes of a password and no more. */
 export const MAX_PASSWORD_BYTES = 72;
@@ -41,24 +36,26 @@ interface UsersFile {
  */
 export async function createFileAuthenticator(
   options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
-): Promise<Authenticator> {
+) {
   const { compare = comparePassword, random } = options;
   const { users, close } = await followUsers(options);
-  const check: PasswordCheck = {
-    // Half of the default thread pool of libuv: files and DNS names need the other half.
-    atOnce: 2,
-    mayCheck: isComparable,
-    async check({ name, password }) {
-      const account = users.accounts.get(name);
-      // Made for every login, so that no time tells whether it is used.
-      const decoy = createDecoyHash(users.commonCost, random);
-      const isRight = await compare(password, account?.hash ?? decoy);
-      return isRight && account !== undefined ? 'right' : 'wrong';
+  return createPasswordAuthenticator(
+    {
+      // Half of the default thread pool of libuv: files and DNS names need the other half.
+      atOnce: 2,
+      mayCheck: isComparable,
+      async check({ name, password }) {
+        const account = users.accounts.get(name);
+        // Made for every login, so that no time tells whether it is used.
+        const decoy = createDecoyHash(users.commonCost, random);
+        const isRight = await compare(password, account?.hash ?? decoy);
+        return isRight && account !== undefined ? 'right' : 'wrong';
+      },
+      users,
+      close,
     },
-    users,
-    close,
-  };
-  return createPasswordAuthenticator(check, options);
+    options,
+  );
 }
 
 /**
@@ -83,7 +80,10 @@ export async function followUsers({
       return { print: `error ${String(cause)}`, cause };
     }
   };
-  const usersOf = ({ bytes, cause }: Awaited<ReturnType<typeof observe>>, before?: Users) => {
+  const usersOf = (
+    { bytes, cause }: Awaited<ReturnType<typeof observe>>,
+    before?: ReturnType<typeof parseUsers>,
+  ) => {
     if (bytes === undefined) throw unreadable(file, cause);
     const found = parseUsers(bytes, file, before?.accounts);
     emit({ type: 'users-loaded', count: found.accounts.size });
@@ -135,15 +135,8 @@ async function readUsersFile(file: string): Promise<Uint8Array> {
   return readFile(file);
 }
 
-interface Users {
-  /** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
-  readonly accounts: ReadonlyMap<string, { readonly hash: string }>;
-  /** That of most hashes; of two equally frequent ones the higher. */
-  readonly commonCost: number;
-  /** Names that differ from another one in letter case or Unicode form only. */
-  readonly lookAlikes: ReadonlySet<string>;
-  readonly warnings: readonly string[];
-}
+/** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
+type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 
 /** The message names file and lines, never a hash or any other content. */
 export class UsersFileError extends Error {}
@@ -154,11 +147,7 @@ export class UsersFileError extends Error {}
  * @param before the accounts so far: one whose line says the same stays the object that it is
  * @throws {UsersFileError} with every problem, up to ten
  */
-export function parseUsers(
-  bytes: Uint8Array,
-  file: string,
-  before: Users['accounts'] = new Map(),
-): Users {
+export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = new Map()) {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text']);
 
   const accounts = new Map<string, { readonly hash: string }>();
@@ -187,18 +176,18 @@ export function parseUsers(
   );
   // Each is a principal of its own; the author of the lines likely meant one.
   const alike = Map.groupBy(accounts.keys(), formOf).values();
-  const twins = [...alike.filter(({ length }) => length > 1)];
+  const twins = alike.filter(({ length }) => length > 1).toArray();
   const warnings = twins.map((names) => {
     const lines = names.map((name) => lineOf.get(name)).join(' and ');
     return `lines ${lines}: users whose names differ only in letter case or Unicode form`;
   });
   if (costs.length > 1) {
-    // An unknown name costs a comparison of the common cost.
     const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
     warnings.push(
       `the hashes have different costs (${list.join(', ')}): the time of a refusal tells which users exist`,
     );
   }
+  // An unknown name costs a comparison of the cost that most have.
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
 }
 

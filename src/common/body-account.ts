@@ -179,8 +179,7 @@ export function createBodyAccount(
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
       const since = performance.now();
-      const error = () => overloaded('No memory came free in time; try again.');
-      const late = { after: patience, error, gaveUp: serve };
+      const late = { after: patience, error: tooLate, gaveUp: serve };
       await waitIn(user.queue, { own, bytes }, signal, late);
       patience -= performance.now() - since;
     }
@@ -266,6 +265,8 @@ export function createBodyAccount(
     }),
   };
 }
+
+const tooLate = () => overloaded('No memory came free in time; try again.');
 
 const overloaded = (message: string): GatewayError =>
   new GatewayError('overloaded', message, {

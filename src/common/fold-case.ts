@@ -36,9 +36,9 @@ export function foldObjectName(name: string): string {
 
 function foldObjectOnce(name: string): string {
   const visible = name.normalize('NFKC').replaceAll(INVISIBLE, '');
-  const toKatakana = (kana: string) => String.fromCharCode(kana.charCodeAt(0) + 0x60);
   return foldCase(visible.replaceAll(HIRAGANA, toKatakana)).normalize('NFKC').trim();
 }
 
 const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu;
+const toKatakana = (kana: string) => String.fromCharCode(kana.charCodeAt(0) + 0x60);
 const HIRAGANA = /[\u3041-\u3096\u309d\u309e]/g;

@@ -1,17 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import {
-  SESSION_LIFE,
-  type FreshnessStore,
-  type Reading,
-  type Renewed,
-  type Scope,
-  type SessionCall,
-  type SessionData,
-  type SessionRecord,
-  type SessionReply,
-} from './freshness-store.ts';
+import { SESSION_LIFE, type FreshnessStore, type SessionData } from './freshness-store.ts';
 
 /** Tokens of more projects are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
@@ -77,7 +67,7 @@ export function createMemoryStore(options: {
 }) {
   const { newToken, keySecret, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
-  const tokens = new LRUCache<Scope, string>({
+  const tokens = new LRUCache<string, string>({
     // With `max` it would take the memory for all of them at once.
     maxSize: MAX_PROJECTS,
     sizeCalculation: () => 1,
@@ -86,7 +76,7 @@ export function createMemoryStore(options: {
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
-  function tokenOf(scope: Scope): string {
+  function tokenOf(scope: string): string {
     const token = tokens.get(scope) ?? newToken();
     tokens.set(scope, token);
     return token;
@@ -102,7 +92,7 @@ export function createMemoryStore(options: {
     return undefined;
   }
 
-  function recordOf(session: Session | undefined): SessionRecord | undefined {
+  function recordOf(session: Session | undefined) {
     if (session?.data === undefined || session.version === undefined) return undefined;
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
@@ -127,17 +117,17 @@ export function createMemoryStore(options: {
 
   return {
     incarnation: async () => incarnation,
-    async read(scopes: readonly Scope[], holder?: Holder): Promise<Reading> {
+    async read(scopes, holder?: Holder) {
       note(holder);
       return { tokens: scopes.map(tokenOf), keySecret };
     },
-    async renew(scopes: readonly Scope[], holder?: Holder): Promise<Renewed> {
+    async renew(scopes, holder?: Holder) {
       note(holder);
       // In this turn: what is read from now on gets the new ones.
       for (const scope of scopes) tokens.set(scope, newToken());
       return { lease: leases.longest(), others: leases.longest(holder?.id), incarnation };
     },
-    async session(name: string, call: SessionCall, holder?: Holder): Promise<SessionReply> {
+    async session(name, call, holder?: Holder) {
       note(holder);
       const session = sessionOf(name);
       switch (call.do) {

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { PurgeLog } from '../cache/purge/purge-log.ts';
+import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
@@ -93,8 +93,7 @@ export function createPurgesHandler(
       throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
     }
     const { complete, purges } = await options.purgeLog.latest(Number(limit));
-    const told = purges.map(({ id, at, ...record }) => ({ id, at: new Date(at), ...record }));
-    sendPretty(response, { complete, purges: told });
+    sendPretty(response, { complete, purges: purges.map(purgeJson) });
   };
 }
 
@@ -109,6 +108,8 @@ async function admit(request: IncomingMessage, { login, permissions }: Admission
   if (permissions.mayAdminister(principal)) return principal;
   throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is not in auth.admins.`);
 }
+
+const purgeJson = ({ id, at, ...record }: PurgeRecord) => ({ id, at: new Date(at), ...record });
 
 /** The query of a request that may hold each of these names once, and no other. */
 function readQuery<Name extends string>(

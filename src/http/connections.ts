@@ -110,7 +110,6 @@ export function createConnections(
     const connection: Connection = { socket, address, began: clock.now(), unfinished: 0 };
     open.add(connection);
     setUnused(connection);
-    bySocket.set(socket, connection);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
     else start(connection, socket);
@@ -127,11 +126,11 @@ export function createConnections(
     const connection = negotiating.get(ends);
     if (connection === undefined) return;
     negotiating.delete(ends);
-    bySocket.set(http, connection);
     start(connection, http);
   }
 
   function start(connection: Connection, http: Socket): void {
+    bySocket.set(http, connection);
     connection.http = http;
     const end = http.destroySoon.bind(http);
     // What Node.js calls behind the last answer of a connection.

@@ -130,11 +130,7 @@ const NEVER = new AbortController().signal;
  * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. Waits of
  * the request itself do not count.
  */
-function watchPace(
-  request: IncomingMessage,
-  room: RequestShare | undefined,
-  pace: number | undefined,
-) {
+function watchPace(request: IncomingMessage, room?: RequestShare, pace?: number) {
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
   const looks = setInterval(look, WINDOW);

@@ -4,10 +4,7 @@ import {
   SESSION_LIFE,
   type CacheScope,
   type FreshnessStore,
-  type Scope,
-  type SessionCall,
   type SessionData,
-  type SessionReply,
 } from '../freshness/freshness-store.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { redisScript, type RedisConnections } from './redis-connections.ts';
@@ -213,7 +210,7 @@ export function createRedisFreshness(options: {
 
   const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
-  async function ask(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
+  async function ask(mode: 'read' | 'renew', scopes: readonly string[], redis = epochs) {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
@@ -223,7 +220,7 @@ export function createRedisFreshness(options: {
     return { incarnation, lease: Number(longest), others: Number(others), secret, tokens };
   }
 
-  async function askSession(name: string, call: SessionCall): Promise<SessionReply> {
+  const askSession: FreshnessStore['session'] = async (name, call) => {
     // A session id gives the right to act in that session, so ids do not stand in Redis.
     const session = key(`session:${createHash('sha256').update(name).digest('base64url')}`);
     // Bound to the session: what was noted of one cannot be put in the place of another.
@@ -236,7 +233,7 @@ export function createRedisFreshness(options: {
       caller(call.do).concat(token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life),
     );
     return readReply(reply as string[], (text) => sealer.openText(text, context));
-  }
+  };
 
   return {
     async read(scopes) {
@@ -289,7 +286,7 @@ const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData)
 function readReply(
   [lease, dirty, sealed, version = '', at]: readonly string[],
   open: (text: string) => string | undefined,
-): SessionReply {
+) {
   const opened = sealed && open(sealed);
   // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
   if (!opened?.startsWith('{')) return { lease: Number(lease) };

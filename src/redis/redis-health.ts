@@ -43,7 +43,8 @@ export function createRedisHealth(options: {
   let cause: Trouble | undefined;
   let told = false;
   let watching = false;
-  let closed = false;
+  const closing = new AbortController();
+  const { signal } = closing;
   /** In a row. */
   let failures = 0;
   /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
@@ -53,7 +54,7 @@ export function createRedisHealth(options: {
 
   /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (closed) return;
+    if (signal.aborted) return;
     const up = isUp();
     if (up) cause = undefined;
     if (told !== up) return;
@@ -67,13 +68,13 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-    } while (!closed && told);
+    } while (!signal.aborted && told);
     watching = false;
   }
 
   /** A connection failed; unless Redis can be used all the same an outage begins. @param partial: others may serve */
   function failed(error: unknown, partial = false): void {
-    if (closed) return;
+    if (signal.aborted) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) look();
     void watch();
@@ -88,7 +89,7 @@ export function createRedisHealth(options: {
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!closed && (await probe().then(() => false, unanswered))) await sleep(PROBES);
+    while (!signal.aborted && (await probe().then(() => false, unanswered))) await sleep(PROBES);
     failures = 0;
     left = 'no';
     if (isUp()) look();
@@ -105,7 +106,7 @@ export function createRedisHealth(options: {
       } catch (error) {
         failures += 1;
         const enough = failures >= FAILURES || isDeadline(error);
-        if (enough && left === 'no' && !closed) void leaveAlone();
+        if (enough && left === 'no' && !signal.aborted) void leaveAlone();
         throw error;
       }
     },
@@ -115,7 +116,7 @@ export function createRedisHealth(options: {
     /** The cause of a failure: what it tells itself, else what was found out of the connections. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
-    close: () => void (closed = true),
+    close: () => closing.abort(),
   };
 }
 

@@ -27,6 +27,8 @@ const LONGEST_PAUSE = 30_000;
 /** Where Redis does not answer it is waited for a while (ms). */
 const RELOAD_DEADLINE = 60_000;
 
+const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
+
 /**
  * The worker processes, whose number it keeps, and to which it gives connections in turn. Each has at most one that it
  * has not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
@@ -117,7 +119,6 @@ export function createWorkerPool(options: {
     let pause = 0;
     while (!stopping.signal.aborted) {
       const born = clock.now();
-      const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
       const end = await runOne(onReady).catch(notForked);
       if (stopping.signal.aborted) return;
       if (!started) {

@@ -5,9 +5,6 @@ import {
   checkLease,
   type Announcement,
   type FreshnessStore,
-  type Reading,
-  type Renewed,
-  type SessionReply,
 } from '../freshness/freshness-store.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { Link } from './link.ts';
@@ -85,24 +82,26 @@ export function createWorkerStores(options: {
   keySecret: string | undefined;
 }) {
   const { link, gateway, lease } = options;
-  const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
-    link.call(FRESHNESS, method, [...args, { id: gateway, lease: lease() }], within) as Promise<T>;
+  const ask = <M extends keyof FreshnessStore>(method: M, within: number, ...args: unknown[]) => {
+    const holder = { id: gateway, lease: lease() };
+    return link.call(FRESHNESS, method, [...args, holder], within) as ReturnType<FreshnessStore[M]>;
+  };
 
   const freshness: FreshnessStore = {
     async read(scopes) {
-      const { tokens, keySecret } = await ask<Reading>('read', [scopes], READ_DEADLINE);
+      const { tokens, keySecret } = await ask('read', READ_DEADLINE, scopes);
       return { tokens, keySecret: options.keySecret ?? keySecret };
     },
     async renew(scopes) {
       const own = lease();
-      const renewed = await ask<Renewed>('renew', [scopes]);
+      const renewed = await ask('renew', WRITE_DEADLINE, scopes);
       checkLease(renewed.lease, own, options.longestLease, 'the primary process');
       return renewed;
     },
-    incarnation: () => ask<string>('incarnation', []),
+    incarnation: () => ask('incarnation', WRITE_DEADLINE),
     session(name, call) {
       const within = call.do === 'read' || call.do === 'peek' ? READ_DEADLINE : WRITE_DEADLINE;
-      return ask<SessionReply>('session', [name, call], within);
+      return ask('session', within, name, call);
     },
     async announce(announcement) {
       link.tell(NEWS, 'renewed', { ...announcement, gateway } satisfies Told);
