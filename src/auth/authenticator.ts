@@ -58,11 +58,7 @@ const RETRY_WHEN_LINE_IS_FULL = 1;
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-interface Attempt extends Credentials {
-  /** Of the exact header value. */
-  readonly digest: string;
-  readonly address: string;
-}
+type Attempt = Credentials & { readonly digest: string; readonly address: string };
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
@@ -132,10 +128,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
      * Without a promise where the header `Authorization` was verified a short time ago: every request comes here.
      * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
      */
-    authenticate(
-      authorization: string | undefined,
-      address: string,
-    ): Principal | Promise<Principal> {
+    authenticate(authorization: string | undefined, address: string): ReturnType<Login> {
       if (closed || authorization === undefined) throw unauthenticated();
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
@@ -181,10 +174,7 @@ const UNAVAILABLE =
 export const MAX_HEADER_LENGTH = 4096;
 
 /** As they were sent. */
-export interface Credentials {
-  readonly name: string;
-  readonly password: string;
-}
+export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */

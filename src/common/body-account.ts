@@ -87,10 +87,7 @@ const OF_ONE = 3 / 4;
 const LONGEST_WAIT = 30_000;
 
 /** Bytes of requests: in the part for small ones, and outside. */
-interface Held {
-  small: number;
-  large: number;
-}
+type Held = Record<'small' | 'large', number>;
 interface User extends Held {
   requests: number;
   /** In their order; what they have already, and the room that they want. */

@@ -39,24 +39,18 @@ const GENERIC: EngineTraits = {
   successHeader: 'success',
 };
 
+const PLAIN = { ...GENERIC, readsUserAgent: false, successHeader: undefined } as const;
+
 /** What is known for certain to be otherwise. */
 export const ENGINE_KINDS = {
   generic: GENERIC,
   mondrian: {
-    ...GENERIC,
+    ...PLAIN,
     strangeSessions: 'pass',
     keepsProperties: false,
-    readsUserAgent: false,
     errorsAsData: ['java-exception'],
-    successHeader: undefined,
   },
-  emondrian: {
-    ...GENERIC,
-    sessionIdle: 3_600_000,
-    readsUserAgent: false,
-    errorsAsData: ['java-exception'],
-    successHeader: undefined,
-  },
+  emondrian: { ...PLAIN, sessionIdle: 3_600_000, errorsAsData: ['java-exception'] },
   // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
   kylin: {
     ...GENERIC,
@@ -66,14 +60,12 @@ export const ENGINE_KINDS = {
     forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
   },
   ssas: {
-    ...GENERIC,
+    ...PLAIN,
     strangeSessions: 'pass',
     checksSessionOwner: true,
     // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
     sessionIdle: 2_700_000,
-    readsUserAgent: false,
     errorsAsData: [],
-    successHeader: undefined,
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
 

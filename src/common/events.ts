@@ -95,11 +95,7 @@ export type GatewayEvent =
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
   /** With others that ask for the same slow query; `gave-up` waiting for them. */
   | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
-  | {
-      readonly type: 'not-stored';
-      readonly project: string;
-      readonly reason: words.RefusalReason;
-    }
+  | { readonly type: 'not-stored'; readonly project: string; readonly reason: words.RefusalReason }
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
       readonly type: 'purged';

@@ -19,10 +19,7 @@ export interface Renewed {
 }
 
 /** What is told to the other gateways: the id of a purge, and its scopes. It never holds a token. */
-export interface Announcement {
-  readonly purge: string;
-  readonly scopes: readonly CacheScope[];
-}
+export type Announcement = { readonly purge: string; readonly scopes: readonly CacheScope[] };
 
 export interface Listener {
   /** Of every announcement, also one's own. */

@@ -72,13 +72,8 @@ export function createEpochs(options: {
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
     if (keySecret === undefined || isPending(scopes)) return undefined;
-    const tokens: string[] = [];
-    for (const scope of scopes) {
-      const token = known.held(scope);
-      if (token === undefined) return undefined;
-      tokens.push(token);
-    }
-    return { scopes, tokens, keySecret };
+    const tokens = scopes.map((scope) => known.held(scope)).filter((one) => one !== undefined);
+    return tokens.length < scopes.length ? undefined : { scopes, tokens, keySecret };
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {

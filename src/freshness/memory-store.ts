@@ -9,10 +9,7 @@ const MAX_PROJECTS = 100_000;
 const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
-export interface Holder {
-  readonly id: string;
-  readonly lease: number;
-}
+export type Holder = Readonly<{ id: string; lease: number }>;
 
 /** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {

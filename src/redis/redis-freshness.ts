@@ -191,10 +191,7 @@ export function createRedisFreshness(options: {
   /** As configured; undefined: the one in Redis. */
   keySecret: string | undefined;
   onError: (error: unknown) => void;
-}): FreshnessStore & {
-  /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
-  probe(): Promise<unknown>;
-} {
+}) {
   const { run, sealer, lease, longestLease, newToken } = options;
   /** Names this gateway: no two may share it. */
   const gateway = newToken();
@@ -240,6 +237,7 @@ export function createRedisFreshness(options: {
       const { secret, tokens } = await run(() => ask('read', scopes, reader));
       return { tokens, keySecret: keySecret ?? secret };
     },
+    /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
     probe: () => ask('read', [], reader),
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
@@ -273,7 +271,7 @@ export function createRedisFreshness(options: {
         epochs.publish(channelTo(from), answer).catch(options.onError);
       });
     },
-  };
+  } satisfies FreshnessStore & { probe(): unknown };
 }
 
 const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: false } as const;
