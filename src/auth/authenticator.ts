@@ -62,10 +62,7 @@ type Attempt = Credentials & { readonly digest: string; readonly address: string
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
-/**
- * Checks HTTP Basic logins (RFC 7617), slows guessing, and remembers for a short time what was right. Requests that
- * come at once with one header from one client share a check, and are one attempt.
- */
+/** Checks HTTP Basic logins (RFC 7617). Those that come at once with one header from one client are one attempt. */
 export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users } = check;
@@ -124,10 +121,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   }
 
   return {
-    /**
-     * Without a promise where the header `Authorization` was verified a short time ago: every request comes here.
-     * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
-     */
+    /** Without a promise where it was verified a short time ago: every request comes here. @throws as {@link Login} */
     authenticate(authorization: string | undefined, address: string): ReturnType<Login> {
       if (closed || authorization === undefined) throw unauthenticated();
       const digest = verified.digest(authorization);
@@ -181,9 +175,8 @@ const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 const CONTROL = /\p{Cc}/u;
 
 /**
- * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8; undefined for what is none. Stricter than
- * the npm package: the token is padded standard base64 (RFC 4648 §4), the user name is not empty, and neither part
- * holds a control character. So one pair of name and password has one token.
+ * Reads Basic credentials (RFC 7617) in UTF-8, more strictly than the npm package: padded standard base64 (RFC 4648
+ * §4), a user name, no control characters. So one pair of name and password has one token.
  */
 export function parseBasicCredentials(authorization: string): Credentials | undefined {
   if (authorization.length > MAX_HEADER_LENGTH) return undefined;
@@ -207,9 +200,8 @@ export const basicAuthorization = ({ name, password }: Credentials): string =>
   `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
 /**
- * Remembers verified credentials under a keyed digest. The time runs from the check and is not extended by use, and an
- * entry counts only while its user has the very proof that it was compared with.
- * @param secret random bytes of this process, so that a digest is worth nothing anywhere else
+ * Verified credentials, under a digest that is keyed with a secret of this process. The time runs from the check, and
+ * an entry counts only while its user has the very proof that it was compared with.
  */
 export function createVerifiedCredentials({
   secret,
@@ -256,18 +248,15 @@ export function createVerifiedCredentials({
   };
 }
 
-/**
- * Keeps a flood of logins from taking every thread, or every place at an engine.
- * @param waiting so many may wait: comparisons of cost 10 let the last of 64 wait two seconds
- */
+/** Keeps a flood of logins from taking every thread. @param waiting at cost 10 the last of 64 waits two seconds */
 export function createCheckLine(atOnce: number, waiting = 64) {
   const preferredLine: (() => void)[] = [];
   const commonLine: (() => void)[] = [];
   let running = 0;
 
   /**
-   * @param preferred of credentials that were right before: goes before others, also into a full line
-   * @returns undefined, at once, when the line is full; otherwise what the check says
+   * @param preferred was right before: goes first, even into a full line. @returns undefined, at once, when that is
+   *   full
    */
   return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
     if (running < atOnce) running += 1;
@@ -285,10 +274,7 @@ export function createCheckLine(atOnce: number, waiting = 64) {
 
 export type Permissions = ReturnType<typeof createPermissions>;
 
-/**
- * What a principal may do beyond querying and reading. Names count exactly as spelt.
- * @param controlling `cache.client_control`
- */
+/** What a principal may do beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
   { admins, purgers }: { readonly admins: readonly string[]; readonly purgers: readonly string[] },
   controlling: 'nobody' | 'purgers' | 'everybody',

@@ -12,8 +12,7 @@ const THROTTLE_LIMITS = {
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
 /**
- * Slows the guessing of passwords. Failures are counted by user and client together and by client
- * alone, never by user alone: no client can lock a user out from elsewhere.
+ * Counts failures by user and client together and by client alone, so that no client locks a user out from elsewhere.
  */
 export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: number }) {
   const users = createBuckets(THROTTLE_LIMITS.user, options);
@@ -28,8 +27,8 @@ export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: 
 
   return {
     /**
-     * Charges an attempt: those under way count as failed, or a thousand sent at once would all pass.
-     * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged
+     * Charges an attempt, as failed while it is under way. @returns 0, or the seconds to wait; then nothing was
+     * charged
      */
     admit(name: string, clientAddress: string): number {
       const [user, client] = bucketsOf(name, clientAddress);
@@ -53,8 +52,8 @@ export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: 
 }
 
 /**
- * What counts as one client: an IPv4 address, also when mapped to IPv6 (RFC 4291 §2.5.5.2), or the /64 network of an
- * IPv6 address, of which a host commonly has all (RFC 6177 §2). Anything else is the text that it is.
+ * An IPv4 address, also mapped to IPv6 (RFC 4291 §2.5.5.2); of an IPv6 one the /64, which a host commonly has (RFC
+ * 6177 §2).
  */
 export function clientNetwork(address: string): string {
   const plain = address.replace(/%.*$/s, '');

@@ -30,9 +30,8 @@ interface UsersFile {
 }
 
 /**
- * Checks HTTP Basic logins (RFC 7617) against a password file that it follows. An unknown user
- * costs one comparison, like a wrong password, and gets the same answer.
- * @throws {UsersFileError} when the users file cannot be used at the start
+ * By a password file that it follows. An unknown user costs one comparison, like a wrong password. @throws
+ * {UsersFileError}
  */
 export async function createFileAuthenticator(
   options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
@@ -59,10 +58,9 @@ export async function createFileAuthenticator(
 }
 
 /**
- * Reads the users file and follows its changes, by its content: notifications are lost when an editor renames over the
- * file, when Kubernetes swaps the symlink of a secret, and on network file systems. Two readings in a row must agree
- * before a change counts, so that a half-written file does not.
- * @returns those that may log in now: one object, whose parts are replaced
+ * Reads the users file and follows its changes by its content: notifications are lost when an editor renames over it,
+ * when Kubernetes swaps a symlink, and on network file systems. Two readings in a row must agree.
+ * @returns one object, whose parts are replaced
  * @throws {UsersFileError} when the file cannot be used at the start
  */
 export async function followUsers({
@@ -142,8 +140,7 @@ type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole or not at all; skips
- * blank lines and those that begin with `#`.
+ * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole or not at all.
  * @param before the accounts so far: one whose line says the same stays the object that it is
  * @throws {UsersFileError} with every problem, up to ten
  */
@@ -228,10 +225,7 @@ function unreadable(file: string, cause: unknown): UsersFileError {
   return new UsersFileError(`users file ${file}: ${problem}`, { cause });
 }
 
-/**
- * The cost, 22 characters of salt, 31 of digest, whose last ones carry 2 and 4 bits: with other characters there the
- * comparison, which writes the hash anew and compares text, could never succeed.
- */
+/** Cost, salt and digest, whose last characters carry 2 and 4 bits: with others there no comparison succeeds. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
 const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 

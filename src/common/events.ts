@@ -24,9 +24,8 @@ export type Stale = { readonly project: string } | 'everything';
 export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
- * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
- * replica answers from it any more. What is unknown is dropped again later.
- * @param cause `change`, of a dataset, when it is not said
+ * Port: drops what the cache holds of it and waits, as a purge does; unless the change is still to come. What is
+ * unknown is dropped again later. @param cause `change`, of a dataset, when it is not said
  * @returns false when that could not be done; it then stays owed
  */
 export type Invalidate = (
@@ -44,9 +43,8 @@ export type PurgeResult = (typeof PURGE_RESULTS)[number];
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
 /**
- * Why a connection was closed before its client did. At limits.connections: it was unused; all were busy, and it
- * waited for its client; it was new, and all others were busy (`busy`). Its address had too many with an unfinished
- * head.
+ * At limits.connections: an unused one; one that waited for its client while all were busy; a new one while all were.
+ * Else its client had too many with an unfinished head.
  */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 

@@ -80,8 +80,7 @@ export function createLeaseCache<V>(options: {
     begin,
     watch,
     /**
-     * Asks until the reply was not overtaken and is young enough, or in vain. Never rejects.
-     * @param take keeps the reply; undefined when it came too late to be used
+     * Asks until the reply counts, or in vain; never rejects. @param take keeps it; undefined when it came too late
      */
     read,
     /** The same; callers that come while it is under way, and before the next change of the names, share it. */

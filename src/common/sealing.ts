@@ -1,9 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/**
- * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that only,
- * so that one value cannot be put in the place of another.
- */
+/** Encrypts what leaves this process for Redis; what is bound to a context (key, place) opens under that only. */
 export type Sealer = ReturnType<typeof createSealer>;
 
 /** Leaves everything as it is. */

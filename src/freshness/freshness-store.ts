@@ -4,16 +4,14 @@ export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
 export type Scope = CacheScope | 'sessions';
 
 export interface Reading {
-  /** Of the scopes, in their order. */
   readonly tokens: readonly string[];
-  /** Under which all gateways make keys. */
   readonly keySecret: string;
 }
 
 export interface Renewed {
   /** The longest lease (ms) under which any gateway, this one included, may still use the old tokens. */
   readonly lease: number;
-  /** The same without this gateway. */
+  /** The same of the others; 0 without any. */
   readonly others: number;
   readonly incarnation: string;
 }
@@ -49,12 +47,8 @@ export interface FreshnessStore {
 }
 
 export interface SessionData {
-  /** Who began it. */
   readonly principal: string;
-  /**
-   * A digest of what went before and may shape later answers (properties and catalog of the beginning); '' where the
-   * engine keeps nothing. Equal profiles of clean sessions mean equal answers.
-   */
+  /** A digest of properties and catalog of the beginning; '' where none count. Equal ones mean equal answers. */
   readonly profile: string;
   /** In which it works where a request names none; null when none was named yet. */
   readonly catalog: string | null;
@@ -77,26 +71,16 @@ export interface SessionRecord extends SessionData {
 type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 
 export type SessionCall =
-  /**
-   * A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails: what
-   * happens in the session from now on is not noted.
-   */
+  /** A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails. */
   | { readonly do: 'read' }
   /** Leaves no trace. */
   | { readonly do: 'peek' }
-  /**
-   * The first half of a beginning: a renewal until the second half counts, so that one that comes late makes nothing
-   * clean. A dirty name stays so until it is ended: an engine may give the id again.
-   */
+  /** The first half of a beginning: a renewal until `put` counts, and a dirty name stays so until it is ended. */
   | Renewing<'claim'>
   /** The second half. Rejects when the claim is gone. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
-  /** Makes it dirty, if it is there. */
   | Renewing<'renew'>
-  /**
-   * Notes other data under a new token if the record is clean and has the version that is expected. One that has these
-   * data already stays as it is; any other becomes dirty.
-   */
+  /** Notes other data if the record is clean and has the expected version; makes it dirty if they differ otherwise. */
   | (Renewing<'take'> & { readonly expected: string; readonly data: SessionData })
   | { readonly do: 'touch'; readonly at: number }
   | { readonly do: 'end' };
@@ -105,8 +89,7 @@ export interface SessionReply {
   /** After the call; undefined where there is none, or it is from before a loss (another incarnation). */
   readonly record?: SessionRecord | undefined;
   /**
-   * After a change: the longest lease (ms) under which another gateway may use what was, or, without a record, any
-   * other gateway.
+   * After a change: the longest lease (ms) of another gateway that may use what was; without a record, of any other.
    */
   readonly lease: number;
 }
@@ -115,8 +98,7 @@ export interface SessionReply {
 export const SESSION_LIFE = 24 * 3_600_000;
 
 /**
- * Of which the store says how long old tokens are used. @throws Error for what no gateway can have: less than `own`,
- * which was noted first, or more than the `longest` of any configuration (ms)
+ * @throws Error for a lease that is not from `own` to `longest` (ms): for how long old tokens are used is not known
  */
 export function checkLease(lease: number, own: number, longest: number, where: string): number {
   if (lease >= own && lease <= Math.max(own, longest)) return lease;

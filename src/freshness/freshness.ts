@@ -27,7 +27,6 @@ interface Pending {
   readonly waiting: ((renewal: Renewal) => void)[];
 }
 
-/** A quarter of this many are remembered. */
 const MAX_HELD = 40_000;
 /** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
 const MOST = 1_000;
@@ -35,11 +34,10 @@ const MOST = 1_000;
 const PAUSE = 500;
 
 /**
- * What this gateway knows of the tokens of the query cache. The promise: a request that arrives after a purge was
- * acknowledged is answered under the new tokens. It rests on one sentence: a gateway uses a token for at most `lease`
- * after it *sent* the read that brought it, and a purge waits longer than that between the renewal and its answer.
- * Announcements only make it faster; they never set a token, and a reply to a read sent before a renewal was known
- * here is thrown away, since it may be the older.
+ * What this gateway knows of the tokens of the query cache. A request that arrives after a purge was acknowledged is
+ * answered under the new ones, since a gateway uses a token for at most `lease` after it *sent* the read that brought
+ * it, and a purge waits longer. Announcements only make it faster; they never set a token, and the reply to a read
+ * sent before a renewal was known here is thrown away, since it may be the older.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
@@ -141,10 +139,7 @@ export function createEpochs(options: {
     },
     /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,
-    /**
-     * Nothing of these scopes is used until the store has confirmed a renewal, which is tried again. Never rejects;
-     * may stay unresolved where too many wait.
-     */
+    /** Tried again until the store confirms it; until then nothing of these scopes is used. Never rejects. */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
       const name = JSON.stringify(scopes);
@@ -155,7 +150,6 @@ export function createEpochs(options: {
       tryLater();
       return promise;
     },
-    /** Scopes whose renewal is pending. */
     owed,
     /** Milliseconds since the oldest token in use was read. */
     age: known.age,

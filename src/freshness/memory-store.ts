@@ -45,15 +45,13 @@ interface Session {
   renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
-  /** Who may use it as clean. */
   readonly holders: ReturnType<typeof createLeaseNotes>;
   /** By the clock that never steps back. */
   asked: number;
 }
 
 /**
- * Tokens and sessions in the memory of one process: for itself alone, where no lease is waited for, or for several
- * holders, each of which names itself in every call.
+ * For this process alone, where no lease is waited for, or for holders, each of which names itself in every call.
  * @param options.orphanLease for which those of a process that has just died may still use what they read (ms)
  */
 export function createMemoryStore(options: {
