@@ -8,7 +8,7 @@ import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
-/** A user whose credentials were checked, spelt as in the users file, or, where the engine checks, as in the credentials. */
+/** Spelt as in the users file, or, where the engine checks, as in the credentials. */
 export interface Principal {
   readonly name: string;
 }
@@ -28,11 +28,11 @@ type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 /** Port: where passwords are checked, `atOnce` at one time. */
 interface PasswordCheck {
   readonly atOnce: number;
-  /** False: it cannot be checked for certain, so that the login is malformed. */
+  /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;
   /** With the users of the moment in which it is called. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
-  /** Those that may log in now, in tables, since every hit asks them. */
+  /** In tables, since every hit asks them. */
   readonly users: {
     /** What right credentials are compared with: verified ones count while it is the same object. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
@@ -46,14 +46,12 @@ export interface LoginOptions {
   /** For how long verified credentials are believed without another check (ms); 0: never. */
   readonly verifiedFor: number;
   readonly clock: Pick<Clock, 'now'>;
-  /** Bytes, fit for keys. */
   readonly random: (bytes: number) => Uint8Array;
   readonly emit: Emit;
   /** Default: a throttle of its own. */
   readonly askLeave?: AskLeave | undefined;
 }
 
-/** Seconds. */
 const RETRY_WHEN_LINE_IS_FULL = 1;
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
@@ -164,10 +162,8 @@ export const throttled = (retryAfter: number): GatewayError =>
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
 
-/** Characters. */
 export const MAX_HEADER_LENGTH = 4096;
 
-/** As they were sent. */
 export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
@@ -199,10 +195,7 @@ export function canonicalAuthorization(authorization = ''): string | undefined {
 export const basicAuthorization = ({ name, password }: Credentials): string =>
   `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
-/**
- * Verified credentials, under a digest that is keyed with a secret of this process. The time runs from the check, and
- * an entry counts only while its user has the very proof that it was compared with.
- */
+/** Under a keyed digest. The time runs from the check; the user must still have the proof that was compared with. */
 export function createVerifiedCredentials({
   secret,
   verifiedFor,
@@ -225,7 +218,6 @@ export function createVerifiedCredentials({
   return {
     /** Of the secret and the header value, which do not stand here. It needs no HMAC, since it is never shown. */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
-    /** If they were verified less than `verifiedFor` ago. */
     find(digest: string): RememberedLogin | undefined {
       const entry = entries.get(digest);
       return entry?.counts() ? entry : undefined;
@@ -254,10 +246,7 @@ export function createCheckLine(atOnce: number, waiting = 64) {
   const commonLine: (() => void)[] = [];
   let running = 0;
 
-  /**
-   * @param preferred was right before: goes first, even into a full line. @returns undefined, at once, when that is
-   *   full
-   */
+  /** @param preferred goes first, even into a full line: was right before. @returns undefined when the line is full */
   return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
     if (running < atOnce) running += 1;
     else if (!preferred && commonLine.length >= waiting) return undefined;
@@ -282,7 +271,7 @@ export function createPermissions(
   const administering = new Set(admins);
   const purging = administering.union(new Set(purgers));
   return {
-    /** Change roles and datasets, and purge. */
+    /** Also purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),
     mayPurge: ({ name }: Principal) => purging.has(name),
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */

@@ -40,10 +40,7 @@ export function createEngineAuthenticator(options: LoginOptions & { tryLogin: Tr
     return answer === 'rejected';
   };
 
-  /**
-   * One that accepts everything would let every client in under any name. So before an acceptance
-   * counts, credentials that were made up must have been rejected. Callers share a test.
-   */
+  /** An engine that accepts everything lets every client in: before an acceptance counts, it must have rejected. */
   const checksLogins = async (): Promise<boolean> => {
     if (clock.now() < checkedUntil) return true;
     underWay ??= rejectsMadeUpLogin().finally(() => (underWay = undefined));

@@ -11,9 +11,7 @@ const THROTTLE_LIMITS = {
 
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
-/**
- * Counts failures by user and client together and by client alone, so that no client locks a user out from elsewhere.
- */
+/** Counts failures by user and client together and by client alone, so that no client locks out a user elsewhere. */
 export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: number }) {
   const users = createBuckets(THROTTLE_LIMITS.user, options);
   const clients = createBuckets(THROTTLE_LIMITS.client, options);
@@ -26,10 +24,7 @@ export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: 
   }
 
   return {
-    /**
-     * Charges an attempt, as failed while it is under way. @returns 0, or the seconds to wait; then nothing was
-     * charged
-     */
+    /** Charges an attempt, as failed while it is under way. @returns 0, or the seconds to wait, uncharged */
     admit(name: string, clientAddress: string): number {
       const [user, client] = bucketsOf(name, clientAddress);
       const wait = Math.max(user.wait(), client.wait());
@@ -51,10 +46,7 @@ export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: 
   };
 }
 
-/**
- * An IPv4 address, also mapped to IPv6 (RFC 4291 §2.5.5.2); of an IPv6 one the /64, which a host commonly has (RFC
- * 6177 §2).
- */
+/** An IPv4 address, also mapped to IPv6 (RFC 4291 §2.5.5.2); of an IPv6 one its /64 network (RFC 6177 §2). */
 export function clientNetwork(address: string): string {
   const plain = address.replace(/%.*$/s, '');
   if (!isIPv6(plain)) return plain;
@@ -78,7 +70,7 @@ function createBuckets(
     const known = buckets.get(key);
     const tokens = known === undefined ? burst : known.tokens + (at - known.at) / refill;
     return {
-      /** Milliseconds until there is a token. */
+      /** Milliseconds. */
       wait: (): number => Math.max(0, (1 - tokens) * refill),
       add(count: number): void {
         const left = Math.min(burst, tokens) + count;

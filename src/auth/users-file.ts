@@ -12,27 +12,20 @@ export const MAX_PASSWORD_BYTES = 72;
 /** Below 4 there is no bcrypt; one comparison of cost 15 already takes seconds. */
 const MIN_COST = 4;
 const MAX_COST = 15;
-/** Over ten thousand users. */
 const MAX_FILE_BYTES = 1024 * 1024;
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
 const PROBLEMS_SHOWN = 10;
-/** Milliseconds. */
 const POLL_INTERVAL = 1000;
 
 interface UsersFile {
   /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
-  /** Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
-  /** Until the next reading; rejects when the signal aborts. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
-/**
- * By a password file that it follows. An unknown user costs one comparison, like a wrong password. @throws
- * {UsersFileError}
- */
+/** By a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
 export async function createFileAuthenticator(
   options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
 ) {
@@ -61,7 +54,6 @@ export async function createFileAuthenticator(
  * Reads the users file and follows its changes by its content: notifications are lost when an editor renames over it,
  * when Kubernetes swaps a symlink, and on network file systems. Two readings in a row must agree.
  * @returns one object, whose parts are replaced
- * @throws {UsersFileError} when the file cannot be used at the start
  */
 export async function followUsers({
   file,
@@ -142,7 +134,6 @@ export class UsersFileError extends Error {}
 /**
  * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole or not at all.
  * @param before the accounts so far: one whose line says the same stays the object that it is
- * @throws {UsersFileError} with every problem, up to ten
  */
 export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = new Map()) {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text']);

@@ -41,15 +41,10 @@ export function createGate(places: number) {
 }
 
 export interface Waiting {
-  /** Lets it go on. */
   readonly enter: () => void;
 }
 
-/**
- * Waits in a queue until it is let in, and leaves it when the signal aborts, or too late.
- * @param given what else is known of it
- * @returns rejects with the signal's reason, or with the error of one that came too late
- */
+/** Waits in a queue until it is let in. @returns rejects when the signal aborts, or when it is too `late` */
 export function waitIn<T extends object>(
   queue: Set<T & Waiting>,
   given: T,
@@ -95,7 +90,6 @@ interface User extends Held {
 }
 
 export type Share = ReturnType<BodyAccount['open']>;
-/** What the body of one request takes. */
 export type RequestShare = ReturnType<BodyAccount['request']>;
 export type BodyAccount = ReturnType<typeof createBodyAccount>;
 
@@ -113,7 +107,6 @@ export function createBodyAccount(
 ) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
-  /** In the order of their turns. */
   const users = new Map<string, User>();
   /** The request that may go beyond the limit. */
   let beyond: { readonly own: Held; readonly user: User } | undefined;
@@ -190,8 +183,8 @@ export function createBodyAccount(
     }
     return {
       /**
-       * Takes room; undefined when there is some, else it resolves when there is. Rejects with GatewayError
-       * `overloaded` when too many wait already or it has waited too long, and with the signal's reason.
+       * Undefined when there is room, else it resolves when there is. Rejects with GatewayError `overloaded` when too
+       * many wait or it has waited too long, and with the signal's reason.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
@@ -241,7 +234,6 @@ export function createBodyAccount(
         return true;
       },
       shrink,
-      /** Calling it twice does no harm. */
       release: () => shrink(own),
     };
   }

@@ -1,5 +1,3 @@
-/** What engines differ in, one row for each kind: everything else treats all engines alike. */
-
 /** Ways in which engines tell an error as data, beside the elements and `#ERR:` of all of them. */
 export type ErrorAsData =
   /** The message of a Java exception as a value. */
@@ -8,10 +6,7 @@ export type ErrorAsData =
   | 'error-dataset';
 
 export interface EngineTraits {
-  /**
-   * What becomes of a session that is not known here, or that another principal began. `pass`: it goes to the engine
-   * and past the cache. `refuse`: the client begins anew, told by the Fault for unknown sessions.
-   */
+  /** Of one not known here, or of another principal: past the cache to the engine, or answered by a Fault. */
   readonly strangeSessions: 'pass' | 'refuse';
   /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
@@ -41,7 +36,7 @@ const GENERIC: EngineTraits = {
 
 const PLAIN = { ...GENERIC, readsUserAgent: false, successHeader: undefined } as const;
 
-/** What is known for certain to be otherwise. */
+/** What engines differ in; everything else treats all alike. Said is what is known for certain to be otherwise. */
 export const ENGINE_KINDS = {
   generic: GENERIC,
   mondrian: {

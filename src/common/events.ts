@@ -8,11 +8,10 @@ export type Outcome =
   | { readonly kind: 'bypass'; readonly detail: words.BypassReason }
   | { readonly kind: 'gateway'; readonly detail: words.GatewayReason };
 
-/** What the engine took for one request (ms). */
+/** For one request (ms). */
 export interface EngineTimes {
-  /** For a place at the engine. */
   readonly waited: number;
-  /** From then to the head of its answer. */
+  /** To the head of its answer. */
   readonly first: number;
   /** And to its end, if one came. */
   readonly last: number | undefined;
@@ -24,9 +23,8 @@ export type Stale = { readonly project: string } | 'everything';
 export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
- * Port: drops what the cache holds of it and waits, as a purge does; unless the change is still to come. What is
- * unknown is dropped again later. @param cause `change`, of a dataset, when it is not said
- * @returns false when that could not be done; it then stays owed
+ * Port: drops what the cache holds of it and waits, as a purge does, unless the change is still to come. What is
+ * unknown is dropped again later. Cause: `change`, of a dataset. @returns false when that stays owed
  */
 export type Invalidate = (
   stale: Stale,
@@ -42,10 +40,7 @@ export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
-/**
- * At limits.connections: an unused one; one that waited for its client while all were busy; a new one while all were.
- * Else its client had too many with an unfinished head.
- */
+/** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
 /**
@@ -54,11 +49,9 @@ export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
  */
 export type GatewayEvent =
   | {
-      /** One for each XMLA request, when its answer has been handed over or given up. */
       readonly type: 'xmla-answered';
       readonly id: string;
       readonly principal: string;
-      /** As its connection or a trusted proxy names it. */
       readonly address: string;
       /** Its class; `other` for one that is not known, '' where it names none. */
       readonly program: string;
@@ -147,7 +140,6 @@ export type GatewayEvent =
       readonly state: 'down';
       /** In one sentence without secrets. */
       readonly why: string;
-      /** Such as ECONNREFUSED or WRONGPASS. */
       readonly code: string | undefined;
     }
   | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }

@@ -22,11 +22,10 @@ export function isLongName(name: string): boolean {
 /**
  * One spelling for all that some engine might take for the same of its objects; too much is safe. Beside {@link
  * foldCase}: other widths and styles (NFKC), scripts of kana (SSAS ignores both), what cannot be seen, outer white
- * space.
+ * space; twice, since each step may make something for the others.
  */
 export function foldObjectName(name: string): string {
   if (ASCII.test(name)) return name.trim().toLowerCase();
-  // Each step may make something for the others.
   return foldObjectOnce(foldObjectOnce(name));
 }
 

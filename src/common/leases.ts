@@ -86,10 +86,9 @@ export function createLeaseCache<V>(options: {
     /** The same; callers that come while it is under way, and before the next change of the names, share it. */
     readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
       const [names] = question;
-      // A name may hold anything, also what would join two.
+      // A name may hold anything, also what would join two; all callers ask the same of the same names.
       const key = JSON.stringify(names);
       const running = reads.get(key);
-      // All callers of one cache ask the same of the same names.
       if (running?.watch.overtaken() === false) return running.result as Promise<T | undefined>;
       const watching = watch(names);
       const result = read(...question).finally(() => {
@@ -109,7 +108,6 @@ export function createLeaseCache<V>(options: {
     /** @param since taken before the store was asked; undefined for what may not be used */
     keep: (name: string, value: V, since: Lease | undefined) =>
       entries.set(name, ownerOf(value), { value, since }),
-    /** Changes neither its owner nor for how long it may be used. */
     amend(name: string, change: (value: V) => V): void {
       const entry = entries.get(name);
       if (entry !== undefined) entry.value = change(entry.value);

@@ -9,7 +9,6 @@ export function createOwnedTable<V>(
   max: number,
   sizeOf: (name: string, value: V) => number = () => 1,
 ) {
-  /** The sizes of what each owner has, by name. */
   const owners = new Map<string, LRUCache<string, number>>();
   const all = new LRUCache<string, { value: V; owner: string; size: number }>({
     maxSize: max,

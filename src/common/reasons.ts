@@ -1,7 +1,4 @@
-/**
- * The closed words by which the gateway says what happened to an XMLA request, the same in the header `Cache-Status`
- * (`detail=`), in /metrics (label `reason`) and in the log.
- */
+/** The closed words that say what happened to a request, in `Cache-Status` (`detail=`), metrics (`reason`) and log. */
 
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {

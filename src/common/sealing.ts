@@ -3,7 +3,6 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 /** Encrypts what leaves this process for Redis; what is bound to a context (key, place) opens under that only. */
 export type Sealer = ReturnType<typeof createSealer>;
 
-/** Leaves everything as it is. */
 export const NO_SEALER: Sealer = {
   kind: 'none',
   seal: (plain) => plain,
@@ -19,8 +18,8 @@ const TAG = 16;
 /**
  * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed bytes are nonce,
  * ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random bits for each message: under one
- * secret not more than 2^32 should be sealed, which at a hundred a second is more than a year. `sealText` makes its
- * nonce of the text, by HMAC-SHA-256 over context and text, so that Redis can compare two sealed texts.
+ * secret not more than 2^32 should be sealed. `sealText` makes its nonce by HMAC-SHA-256 of context and text, so that
+ * Redis can compare.
  * @param secret should have 128 bits of chance in it, since it is not stretched
  */
 export function createSealer(secret: string) {

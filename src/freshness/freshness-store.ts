@@ -20,7 +20,6 @@ export interface Renewed {
 export type Announcement = { readonly purge: string; readonly scopes: readonly CacheScope[] };
 
 export interface Listener {
-  /** Of every announcement, also one's own. */
   renewed(scopes: readonly CacheScope[]): void;
   /** A gateway has handled an announcement that was made here. */
   forgotten(purge: string, gateway: string): void;
@@ -42,7 +41,6 @@ export interface FreshnessStore {
   session(name: string, call: SessionCall): Promise<SessionReply>;
   /** Has the other gateways forget the scopes. Nothing depends on its arrival. */
   announce(announcement: Announcement): Promise<void>;
-  /** To be called once. */
   listen(listener: Listener): void;
 }
 
@@ -52,7 +50,6 @@ export interface SessionData {
   readonly profile: string;
   /** In which it works where a request names none; null when none was named yet. */
   readonly catalog: string | null;
-  /** The URL of the replica of the engine on which it lives. */
   readonly replica: string;
   /** A digest of engine and id exactly as they were when it began. */
   readonly spelling: string;
@@ -63,7 +60,6 @@ export interface SessionData {
 export interface SessionRecord extends SessionData {
   /** Its token, or that of all sessions, was renewed since: what its answers depend on is not known. */
   readonly dirty: boolean;
-  /** The token under which this was noted. */
   readonly version: string;
 }
 
@@ -73,7 +69,6 @@ type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 export type SessionCall =
   /** A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails. */
   | { readonly do: 'read' }
-  /** Leaves no trace. */
   | { readonly do: 'peek' }
   /** The first half of a beginning: a renewal until `put` counts, and a dirty name stays so until it is ended. */
   | Renewing<'claim'>
@@ -88,18 +83,14 @@ export type SessionCall =
 export interface SessionReply {
   /** After the call; undefined where there is none, or it is from before a loss (another incarnation). */
   readonly record?: SessionRecord | undefined;
-  /**
-   * After a change: the longest lease (ms) of another gateway that may use what was; without a record, of any other.
-   */
+  /** After a change: the longest lease (ms) of another that may use what was; without a record, of any other. */
   readonly lease: number;
 }
 
-/** How long a record is kept that no request asks for (ms). */
+/** Milliseconds without a request. */
 export const SESSION_LIFE = 24 * 3_600_000;
 
-/**
- * @throws Error for a lease that is not from `own` to `longest` (ms): for how long old tokens are used is not known
- */
+/** @throws Error for a lease that is not from `own` to `longest` (ms): it is not known for how long to wait */
 export function checkLease(lease: number, own: number, longest: number, where: string): number {
   if (lease >= own && lease <= Math.max(own, longest)) return lease;
   throw new Error(

@@ -30,7 +30,6 @@ interface Pending {
 const MAX_HELD = 40_000;
 /** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
 const MOST = 1_000;
-/** Between two tries (ms). */
 const PAUSE = 500;
 
 /**
@@ -47,7 +46,7 @@ export function createEpochs(options: {
 }) {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
-  /** Purges announced here → gateways that have forgotten. */
+  /** Purges → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
   /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
   const pending = new Map<string, Pending>();
@@ -63,7 +62,6 @@ export function createEpochs(options: {
       if (gateways !== undefined && gateways.size < MOST) gateways.add(gateway);
     },
   });
-
   const owed = () => [...new Set(pending.values().flatMap(({ scopes }) => scopes))];
   const isPending = (scopes: readonly CacheScope[]) =>
     pending.size > 0 && owed().some((scope) => scopes.includes(scope));
@@ -79,7 +77,6 @@ export function createEpochs(options: {
     known.forget(scopes);
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
-    // Not awaited: the lease counts from the reply.
     store.announce({ purge, scopes }).catch(onError);
     return {
       lease,
@@ -92,7 +89,6 @@ export function createEpochs(options: {
     const earlier = waiting.splice(0);
     try {
       const renewal = await renew(scopes, purge);
-      // What came meanwhile has a renewal of its own.
       if (waiting.length === 0) pending.delete(name);
       for (const tell of earlier) tell(renewal);
     } catch (error) {
@@ -132,7 +128,6 @@ export function createEpochs(options: {
         },
       );
     },
-    /** As far as this gateway may know. */
     areCurrent({ scopes, tokens, keySecret: captured }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
       return scopes.every((scope, i) => known.held(scope) === tokens[i]);

@@ -19,7 +19,6 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
     const now = clock.now();
     for (const [key, { over }] of notes) if (over <= now) notes.delete(key);
   }
-
   return {
     /** @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it */
     note(holder: string, lease: number, kept = lease * 10): void {
@@ -27,7 +26,6 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
       // A holder whose lease was changed may use for the longer one what it read before.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
     },
-    /** Of all holders but this one (ms). */
     longest(but?: string): number {
       sweep();
       const others = notes.values().filter(({ holder }) => holder !== but);
@@ -40,19 +38,17 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
 interface Session {
   /** The token under which it was noted; undefined when it is over. */
   version: string | undefined;
-  /** That of all sessions at that time. */
   readonly era: string;
   renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
   readonly holders: ReturnType<typeof createLeaseNotes>;
-  /** By the clock that never steps back. */
   asked: number;
 }
 
 /**
  * For this process alone, where no lease is waited for, or for holders, each of which names itself in every call.
- * @param options.orphanLease for which those of a process that has just died may still use what they read (ms)
+ * @param options.orphanLease of those of a process that has just died (ms)
  */
 export function createMemoryStore(options: {
   newToken: () => string;
@@ -109,7 +105,6 @@ export function createMemoryStore(options: {
   function note(holder: Holder | undefined): void {
     if (holder !== undefined) leases.note(holder.id, holder.lease);
   }
-
   return {
     incarnation: async () => incarnation,
     async read(scopes, holder?: Holder) {

@@ -52,18 +52,15 @@ export type Connections = ReturnType<typeof createConnections>;
 
 /**
  * The open connections of a server, never more than the limit: each may take memory before its client has logged in.
- *
- * At the limit one that carries no request makes room for a new one: of the client address that has most of them the
- * one that was not used for longest. One without its first head is spared for a moment, unless its address has several.
- * Where all carry requests, one that waits for its client makes room, so that one login cannot shut out all others;
- * where none waits, the new one is closed. Connections of a trusted proxy, behind which there are many clients, count as
- * if each had another address.
+ * At the limit one that carries no request makes room: of the client address that has most of them the one that was
+ * not used for longest; one without its first head is spared for a moment, unless its address has several. Where all
+ * carry requests, one that waits for its client makes room, so that one login cannot shut out all others; else the new
+ * one is closed. Behind a trusted proxy each connection counts as another address.
  *
  * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
  * connection, and most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still comes is read
  * and dropped first.
- * @param options.limit the most that are open; asked each time, since a reload may change it
- * @param options.isTrusted whether an address is that of a trusted proxy
+ * @param options.limit asked each time, since a reload may change it
  * @param options.patience ms; for tests
  */
 export function createConnections(
@@ -184,10 +181,7 @@ export function createConnections(
     return found;
   }
 
-  /**
-   * One that waits for its client to send or to read: of the address that has most of them, that of the new one
-   * included, the newest.
-   */
+  /** Waits for its client: the newest of the address that has most of them, the new one included. */
   function findStalled(own: Address | undefined): Connection | undefined {
     const counts = new Map([[own, 1]]);
     let found: Connection | undefined;
@@ -242,10 +236,7 @@ export function createConnections(
   }
 
   return {
-    /**
-     * Told of each whole head. False when its connection has had its last answer: it must not be carried out (RFC 9112
-     * §9.6).
-     */
+    /** False when its connection has had its last answer: then it must not be carried out (RFC 9112 §9.6). */
     begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
       if (connection === undefined) return true;

@@ -70,10 +70,7 @@ export function refuseDelegation(headers: IncomingHttpHeaders, search: string): 
 const isDelegation = (name: string): boolean =>
   name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
-/**
- * Those that engines tell apart (MDX for Kylin does). The engine is sent the class, which is in the key, and nothing
- * finer.
- */
+/** Those that engines tell apart (MDX for Kylin does). The engine is sent nothing finer than is in the key. */
 const USER_AGENT_CLASS =
   /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
 

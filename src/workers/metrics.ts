@@ -6,7 +6,6 @@ import type { Link } from './link.ts';
 const METRICS = 'metrics';
 /** For the metrics of a worker (ms): one that stalls must not keep Prometheus waiting. */
 const REPORT_WITHIN = 500;
-/** For those of all (ms). */
 const PAGE_WITHIN = 2_000;
 /** In a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;

@@ -50,7 +50,6 @@ export function createWorkerPool(options: {
   const { workers, clock, log } = options;
   let { text } = options;
   const alive = new Set<WorkerProcess>();
-  /** Those that take connections. */
   const serving = new Set<Link>();
   /** … and have taken the latest one that they were given, those that wait longest first. */
   const free = new Set<Link>();
