@@ -5,7 +5,7 @@ import {
   type LoginOptions,
 } from './authenticator.ts';
 
-/** Port: tries a header Authorization at the engine. Where it rejects, the engine did not say. */
+/** Port: tries a header Authorization at the engine. A promise that rejects means `unavailable`. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,

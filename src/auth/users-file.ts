@@ -53,7 +53,7 @@ export async function createFileAuthenticator(
 /**
  * Reads the users file and follows its changes by its content: notifications are lost when an editor renames over it,
  * when Kubernetes swaps a symlink, and on network file systems. Two readings in a row must agree.
- * @returns one object, whose parts are replaced
+ * @returns one object, whose parts are replaced; @throws {UsersFileError} at the start
  */
 export async function followUsers({
   file,
@@ -132,7 +132,7 @@ type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole or not at all.
+ * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole; or @throws {UsersFileError}.
  * @param before the accounts so far: one whose line says the same stays the object that it is
  */
 export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = new Map()) {

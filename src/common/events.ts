@@ -24,7 +24,7 @@ export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
  * Port: drops what the cache holds of it and waits, as a purge does, unless the change is still to come. What is
- * unknown is dropped again later. Cause: `change`, of a dataset. @returns false when that stays owed
+ * unknown is dropped again later. No cause: `change`, of a dataset. @returns false when that stays owed
  */
 export type Invalidate = (
   stale: Stale,

@@ -70,7 +70,7 @@ export type SessionCall =
   /** A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails. */
   | { readonly do: 'read' }
   | { readonly do: 'peek' }
-  /** The first half of a beginning: a renewal until `put` counts, and a dirty name stays so until it is ended. */
+  /** Begins: a renewal until `put` counts. A dirty name stays so until its end, as engines may give ids again. */
   | Renewing<'claim'>
   /** The second half. Rejects when the claim is gone. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
