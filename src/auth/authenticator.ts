@@ -6,119 +6,70 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import {
-  type AskLeave,
-  clientNetwork,
-  createLoginThrottle,
-  leaveOf,
-  UNCHARGED,
-} from './login-throttle.ts';
+import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
-/**
- * A client whose credentials were checked. `name` is the exact spelling of the users file, or, where the engine
- * checks logins, of the credentials.
- */
+/** Spelt as in the users file, or, where the engine checks, as in the credentials. */
 export interface Principal {
   readonly name: string;
 }
 
-/**
- * Who sends this request; without a promise where that was checked a short time ago.
- * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` when the engine checks logins
- */
+/** @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks */
 export type Login = (request: IncomingMessage) => Principal | Promise<Principal>;
 
-/** A login that was checked a short time ago. */
 export interface RememberedLogin {
   readonly principal: Principal;
-  /**
-   * Whether it still stands for the header that it was remembered for: only as long as
-   * {@link Authenticator.authenticate} would answer that header with this principal and without a promise.
-   */
+  /** Whether its header would still be answered with this principal and without a promise. */
   counts(): boolean;
 }
 
-/** What a check of a password says: `unavailable`, which says nothing of it, when the one who knows cannot be asked. */
+/** `unavailable`: the one who knows could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
-/** Port: where passwords are checked. */
-export interface PasswordCheck {
-  /** How many checks may run at one time. */
+/** Port: where passwords are checked, `atOnce` at one time. */
+interface PasswordCheck {
   readonly atOnce: number;
-  /** False for a password that cannot be checked for certain; such a login is malformed. */
+  /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** Compares with what {@link PasswordCheck.users} hold at the call. Rejects when the check itself failed. */
+  /** With the users of the moment in which it is called. Rejects when the check itself failed. */
   check(credentials: Credentials): Promise<CheckOutcome>;
-  /** Those that may log in now. */
-  readonly users: CurrentUsers;
-  /** Stops watching, and ends what is still under way where that is possible. */
+  /** In tables, since every hit asks them. */
+  readonly users: {
+    /** What right credentials are compared with: verified ones count while it is the same object. */
+    readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
+    /** Names of which another user's may differ in letter case or Unicode form only. */
+    readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
+  };
   close(): void;
 }
 
-/** Tables and no functions, since every hit asks them; after a change they are others. */
-interface CurrentUsers {
-  readonly accounts: {
-    /**
-     * What right credentials of a name are compared with; undefined when no user has the name. Credentials that were
-     * verified count only while it is the same value, by identity.
-     */
-    get(name: string): unknown;
-    /** Whether there is a user of this name, as far as is known here: only such a name may be told to an operator. */
-    has(name: string): boolean;
-  };
-  /** Names of which another user's may differ in letter case or Unicode form only. */
-  readonly lookAlikes: { has(name: string): boolean };
-}
-
-/** What an authenticator needs, wherever passwords are checked. */
 export interface LoginOptions {
-  /** For how long verified credentials are believed without another check, in milliseconds; 0: never. */
+  /** For how long verified credentials are believed without another check (ms); 0: never. */
   readonly verifiedFor: number;
   readonly clock: Pick<Clock, 'now'>;
-  /** Gives that many random bytes, fit for keys. */
   readonly random: (bytes: number) => Uint8Array;
-  /** Told what an operator should know; no event holds a password or a hash. Must not throw. */
   readonly emit: Emit;
-  /** Slows guessing. Default: a throttle of its own. */
+  /** Default: a throttle of its own. */
   readonly askLeave?: AskLeave | undefined;
 }
 
-/** After a full line, room comes within a second or so. */
 const RETRY_WHEN_LINE_IS_FULL = 1;
-
-/** A password that changes twice during its check is refused; the client asks again. */
+/** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-interface Attempt extends Credentials {
-  /** Of the exact header value. */
-  readonly digest: string;
-  readonly address: string;
-}
+type Attempt = Credentials & { readonly digest: string; readonly address: string };
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
-/**
- * Checks HTTP Basic logins (RFC 7617), wherever passwords are checked: refuses what is malformed, remembers for
- * a short time what was right, and slows guessing. Requests that come at once with the same header from the same
- * client share one check and count as one attempt.
- */
-export function createPasswordAuthenticator(
-  check: PasswordCheck,
-  {
-    verifiedFor,
-    clock,
-    random,
-    emit,
-    askLeave = leaveOf(createLoginThrottle({ clock })),
-  }: LoginOptions,
-) {
+/** Checks HTTP Basic logins (RFC 7617). Those that come at once with one header from one client are one attempt. */
+export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
+  const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users } = check;
-  const verified = createVerifiedCredentials({ secret: random(32), verifiedFor, users, clock });
+  const verified = createVerifiedCredentials({ ...options, secret: options.random(32), users });
   const inTurn = createCheckLine(check.atOnce);
   const flights = new Map<string, Promise<Principal>>();
   let closed = false;
 
-  /** The proof may change during a check: what counts is the one that the user has at the end. */
+  /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { name, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
@@ -132,7 +83,6 @@ export function createPasswordAuthenticator(
       });
       if (closed || users.accounts.get(name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, name, proof, at);
-      // From now on they are a guess like any other.
       if (outcome === 'wrong') verified.forget(digest);
       return outcome;
     }
@@ -141,20 +91,18 @@ export function createPasswordAuthenticator(
 
   async function login(attempt: Attempt): Promise<Principal> {
     const { name, digest, address } = attempt;
-    // Credentials that were right before are no guess, and must work while others guess.
+    // They must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? UNCHARGED : await askLeave(name, address);
+    const leave = wasRight ? () => {} : await askLeave(name, address);
     if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
-
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
       leave('succeeded');
       return { name };
     }
-    if (outcome === 'wrong') throw refusal(attempt, 'rejected');
-    leave('abandoned');
+    if (outcome !== 'wrong') leave('abandoned');
     if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
-    // Nothing was refused, so that nothing is told as a refusal, and no other password is asked for.
+    // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
   }
@@ -171,45 +119,25 @@ export function createPasswordAuthenticator(
   }
 
   return {
-    /**
-     * Checks the value of a request header `Authorization` (undefined when there is none).
-     * Answers without a promise when the credentials were verified a short time ago, because this stands on the path
-     * of every request.
-     * @throws GatewayError `unauthenticated`, `throttled`, `engine-unreachable`
-     */
-    authenticate(
-      authorization: string | undefined,
-      address: string,
-    ): Principal | Promise<Principal> {
+    /** Without a promise where it was verified a short time ago: every request comes here. @throws as {@link Login} */
+    authenticate(authorization: string | undefined, address: string): ReturnType<Login> {
       if (closed || authorization === undefined) throw unauthenticated();
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
       if (remembered !== undefined) return remembered.principal;
-
       const credentials = parseBasicCredentials(authorization);
       if (credentials === undefined) throw unauthenticated();
       const attempt: Attempt = { ...credentials, digest, address };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed');
-
       const key = `${digest} ${clientNetwork(address)}`;
       const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
       flights.set(key, flight);
       return flight;
     },
-
-    /**
-     * The login of a header `Authorization` that was verified a short time ago, for callers that see the same header many
-     * times: it costs a digest once, and then a look at the clock each time. Undefined when the header must be checked.
-     */
+    /** The login of a header that was verified a short time ago; that it counts is asked without a digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
-
-    /**
-     * Whether another user's name may differ from this one in letter case or Unicode form only. What compares names
-     * without regard to these, as roles do, cannot tell the two apart.
-     */
+    /** Whether what compares names without regard to case might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
-
-    /** Stops watching and forgets everything. */
     async close(): Promise<void> {
       closed = true;
       check.close();
@@ -227,86 +155,58 @@ export function unauthenticated(): GatewayError {
   });
 }
 
-/** @param retryAfter seconds after which the client may try again */
-export function throttled(retryAfter: number): GatewayError {
-  return new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
-}
+/** The error for too many failures. @param retryAfter seconds */
+export const throttled = (retryAfter: number): GatewayError =>
+  new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
 
-/** Longest header value that is read, in characters. */
 export const MAX_HEADER_LENGTH = 4096;
 
-/** Well-formed credentials, exactly as they were sent. */
-export interface Credentials {
-  readonly name: string;
-  readonly password: string;
-}
+export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
-
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
 
 /**
- * Reads a header `Authorization` as Basic credentials (RFC 7617) in UTF-8.
- *
- * Stricter than the npm package that takes it apart: the token is padded standard base64 and nothing else
- * (RFC 4648 §4), the bytes are valid UTF-8, the user name is not empty, and neither part holds a control
- * character. So one pair of name and password has one token, and what is compared is what was sent. Names
- * are kept as spelt: no trimming, no case folding, no Unicode normalisation. The password is everything
- * after the first colon.
- * @returns undefined for another scheme, and for what cannot be read
+ * Reads Basic credentials (RFC 7617) in UTF-8, more strictly than the npm package: padded standard base64 (RFC 4648
+ * §4), a user name, no control characters. So one pair of name and password has one token.
  */
 export function parseBasicCredentials(authorization: string): Credentials | undefined {
   if (authorization.length > MAX_HEADER_LENGTH) return undefined;
   const token = BASIC.exec(authorization)?.[1];
-  if (token === undefined || !isExactUtf8(token)) return undefined;
+  if (token === undefined) return undefined;
+  const bytes = Buffer.from(token, 'base64');
+  // The decoder skips what it does not know; encoding again shows whether it skipped anything.
+  if (bytes.toString('base64') !== token || !isUtf8(bytes)) return undefined;
   const { name = '', pass: password = '' } = parse(authorization) ?? {};
   return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
 }
 
-/** Node's decoder skips what it does not know; encoding again shows whether it skipped anything. */
-function isExactUtf8(token: string): boolean {
-  const bytes = Buffer.from(token, 'base64');
-  return bytes.toString('base64') === token && isUtf8(bytes);
-}
-
-/**
- * Basic credentials in the one spelling that every server reads: some take a header that is spelt otherwise, by its
- * scheme or its spaces, for none, and answer as to an anonymous client.
- * @returns undefined for what is no Basic credentials
- */
+/** Basic credentials in the spelling that every server reads, whose scheme and spaces some take strictly. */
 export function canonicalAuthorization(authorization = ''): string | undefined {
   const credentials = parseBasicCredentials(authorization);
   return credentials && basicAuthorization(credentials);
 }
 
-export function basicAuthorization({ name, password }: Credentials): string {
-  return `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
-}
+/** The header `Authorization` of these credentials. */
+export const basicAuthorization = ({ name, password }: Credentials): string =>
+  `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
-/** Entries that are kept; each is a few hundred bytes. */
-const MAX_VERIFIED = 10_000;
-
-/**
- * Remembers verified credentials under a keyed digest, so that not every request costs a check. The time runs
- * from the check and is not extended by use. An entry counts only while its user has the very proof it was
- * compared with, so a user that was changed or removed in the users file is out at once.
- */
-export function createVerifiedCredentials(options: {
-  /** Random bytes of this process, so that a digest is worth nothing anywhere else. */
+/** Under a keyed digest. The time runs from the check; the user must still have the proof that was compared with. */
+export function createVerifiedCredentials({
+  secret,
+  verifiedFor,
+  users,
+  clock,
+  max = 10_000,
+}: Pick<LoginOptions, 'verifiedFor' | 'clock'> & {
   readonly secret: Uint8Array;
-  /** For how long credentials are believed without a check, in milliseconds. 0: nothing is kept at all. */
-  readonly verifiedFor: number;
-  /** See {@link PasswordCheck.users}. */
-  readonly users: { readonly accounts: { get(name: string): unknown } };
-  readonly clock: Pick<Clock, 'now'>;
-  /** The longest unused entry makes room. */
+  readonly users: { readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get'> };
   readonly max?: number;
 }) {
-  const { secret, verifiedFor, users, clock, max = MAX_VERIFIED } = options;
   const entries = new LRUCache<string, RememberedLogin & { readonly proof: unknown }>({ max });
   const key = Buffer.from(secret).toString('base64');
 
@@ -316,25 +216,15 @@ export function createVerifiedCredentials(options: {
   };
 
   return {
-    /**
-     * SHA-256 of the secret and the exact header value: what stands here instead of the password. An HMAC, which takes
-     * five times as long (3 µs), guards digests that others see and could extend; these never leave the process.
-     */
+    /** Of the secret and the header value, which do not stand here. It needs no HMAC, since it is never shown. */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
-
-    /** The login of these credentials, if they were verified less than `verifiedFor` ago. */
     find(digest: string): RememberedLogin | undefined {
       const entry = entries.get(digest);
       return entry?.counts() ? entry : undefined;
     },
-
-    /**
-     * Whether these credentials were right when they were last compared, with the proof that the user still
-     * has. Time does not matter. Not a login: it only says that this is no guess.
-     */
+    /** Whether they were right, at any time, by the proof that the user still has: no guess. */
     wasRight: (digest: string) => current(digest) !== undefined,
-
-    /** Keeps credentials that were found right by comparing them with this proof, `at` that time. */
+    /** Keeps what was found right by comparing it with this proof, `at` that time. */
     remember(digest: string, name: string, proof: unknown, at: number): void {
       if (verifiedFor <= 0) return;
       const entry = Object.freeze({
@@ -345,32 +235,18 @@ export function createVerifiedCredentials(options: {
       });
       entries.set(digest, entry);
     },
-
-    /** Forgets credentials that turned out wrong. */
     forget: (digest: string) => void entries.delete(digest),
     clear: () => entries.clear(),
   };
 }
 
-/** How many wait by default. Comparisons of cost 10, two at one time: the last of them waits about two seconds. */
-const CHECKS_WAITING = 64;
-
-/**
- * Keeps a flood of logins from taking every thread, or every place at an engine.
- * @param atOnce checks that run at one time
- * @param waiting checks that may wait
- */
-export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
+/** Keeps a flood of logins from taking every thread. @param waiting at cost 10 the last of 64 waits two seconds */
+export function createCheckLine(atOnce: number, waiting = 64) {
   const preferredLine: (() => void)[] = [];
   const commonLine: (() => void)[] = [];
   let running = 0;
 
-  /**
-   * Runs a check when it is its turn.
-   * @param preferred goes before all that are not, and finds room in a full line: for credentials that
-   * were right before, so that a flood of guesses does not put out those who work.
-   * @returns undefined, at once, when the line is full; otherwise what the check says.
-   */
+  /** @param preferred goes first, even into a full line: was right before. @returns undefined when the line is full */
   return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
     if (running < atOnce) running += 1;
     else if (!preferred && commonLine.length >= waiting) return undefined;
@@ -387,22 +263,16 @@ export function createCheckLine(atOnce: number, waiting = CHECKS_WAITING) {
 
 export type Permissions = ReturnType<typeof createPermissions>;
 
-/**
- * What a principal may do beyond querying and reading, which every known user may. Names count exactly as spelt, like
- * those of the users file: letter case matters, and nothing is trimmed or normalised.
- * @param lists `auth.admins` and `auth.purgers`
- * @param controlling `cache.client_control`
- */
+/** What a principal may do beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
   { admins, purgers }: { readonly admins: readonly string[]; readonly purgers: readonly string[] },
   controlling: 'nobody' | 'purgers' | 'everybody',
 ) {
   const administering = new Set(admins);
-  const purging = new Set([...admins, ...purgers]);
+  const purging = administering.union(new Set(purgers));
   return {
-    /** Change roles and datasets, and purge. */
+    /** Also purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),
-    /** Purge the cache. Every administrator may. */
     mayPurge: ({ name }: Principal) => purging.has(name),
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>

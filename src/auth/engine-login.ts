@@ -2,90 +2,70 @@ import { LRUCache } from 'lru-cache';
 import {
   basicAuthorization,
   createPasswordAuthenticator,
-  type Authenticator,
-  type Credentials,
   type LoginOptions,
-  type PasswordCheck,
 } from './authenticator.ts';
 
-/**
- * Port: tries a login at the engine.
- * @param authorization a header Authorization of Basic credentials (RFC 7617)
- * @returns `unavailable` when the engine did not say; it may reject, which means the same
- */
+/** Port: tries a header Authorization at the engine. A promise that rejects means `unavailable`. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,
 ) => Promise<'accepted' | 'rejected' | 'unavailable'>;
 
-/** Logins that are tried at one time: the engine has queries to answer. */
-const TRIALS_AT_ONCE = 8;
-
 /** Names of which it is remembered that the engine has such a user. */
 const MAX_KNOWN = 10_000;
-
 /** For how long an engine that rejected made-up credentials is taken to check logins (ms). */
 const CHECKED_FOR = 3_600_000;
 
 const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
-/**
- * Checks HTTP Basic logins by trying them at the engine. Names are those of the credentials, exactly as sent:
- * where the engine takes `admin` and `ADMIN` for one user, they are two here.
- */
-export function createEngineAuthenticator({
-  tryLogin,
-  ...login
-}: LoginOptions & { readonly tryLogin: TryLogin }): Authenticator {
-  const { clock, random, emit } = login;
+/** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
+export function createEngineAuthenticator(options: LoginOptions & { tryLogin: TryLogin }) {
+  const { tryLogin, clock, random, emit } = options;
   const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();
   let checkedUntil = -Infinity;
   let underWay: Promise<boolean> | undefined;
 
-  const ask = (credentials: Credentials): ReturnType<TryLogin> =>
-    tryLogin(basicAuthorization(credentials), closing.signal).catch(() => 'unavailable');
+  const ask = (name: string, password: string): ReturnType<TryLogin> =>
+    tryLogin(basicAuthorization({ name, password }), closing.signal).catch(() => 'unavailable');
 
-  /**
-   * Whether the engine checks logins at all: one that accepts everything would let every client in under any name.
-   * So before an acceptance counts, credentials that were made up must have been rejected.
-   */
   const token = () => Buffer.from(random(12)).toString('hex');
   const rejectsMadeUpLogin = async (): Promise<boolean> => {
     const at = clock.now();
-    // The first part is for the operator who finds it in the log of the engine.
-    const answer = await ask({ name: `mdx-gateway-test-${token()}`, password: token() });
+    // The operator may find the name in the log of the engine.
+    const answer = await ask(`mdx-gateway-test-${token()}`, token());
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
     if (answer === 'rejected') checkedUntil = at + CHECKED_FOR;
     return answer === 'rejected';
   };
 
-  /** Concurrent callers share the test under way. */
+  /** An engine that accepts everything lets every client in: before an acceptance counts, it must have rejected. */
   const checksLogins = async (): Promise<boolean> => {
     if (clock.now() < checkedUntil) return true;
     underWay ??= rejectsMadeUpLogin().finally(() => (underWay = undefined));
     return underWay;
   };
 
-  const check: PasswordCheck = {
-    atOnce: TRIALS_AT_ONCE,
-    // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
-    mayCheck: (password) => password !== '',
-    async check({ name, password }) {
-      const answer = await ask({ name, password });
-      if (answer === 'rejected') return 'wrong';
-      if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
-      known.set(name, true);
-      return 'right';
+  return createPasswordAuthenticator(
+    {
+      atOnce: 8,
+      // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
+      mayCheck: (password) => password !== '',
+      async check({ name, password }) {
+        const answer = await ask(name, password);
+        if (answer === 'rejected') return 'wrong';
+        if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
+        known.set(name, true);
+        return 'right';
+      },
+      users: {
+        // It does not tell what it knows of its users.
+        accounts: { get: () => 'engine', has: (name) => known.has(name) },
+        lookAlikes: { has: () => true },
+      },
+      close: () => closing.abort(),
     },
-    users: {
-      // There is nothing here that could change: what an engine knows of its users it does not tell.
-      accounts: { get: () => 'engine', has: (name) => known.has(name) },
-      // Its other users are not known.
-      lookAlikes: { has: () => true },
-    },
-    close: () => closing.abort(),
-  };
-  return createPasswordAuthenticator(check, login);
+    options,
+  );
 }

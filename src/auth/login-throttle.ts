@@ -3,34 +3,18 @@ import { isIPv6, SocketAddress } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 
-/**
- * How many failures are let through: `burst` at once, and one more every `refill` milliseconds. Ten in a minute for one
- * user name from one client, a hundred in a minute for all names from one client.
- */
+/** Failures that are let through: `burst` at once, and one more every `refill` milliseconds. */
 const THROTTLE_LIMITS = {
   user: { burst: 10, refill: 6_000 },
   client: { burst: 100, refill: 600 },
 };
 
-/** Buckets kept of each kind; the longest unused makes room. */
-const MAX_BUCKETS = 10_000;
-
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
-/**
- * Slows the guessing of passwords. Failures are counted by user and client together and by client alone,
- * never by user alone: no client can lock a user out from elsewhere. Names count as spelt, whether or not such
- * a user exists.
- */
-export function createLoginThrottle({
-  clock,
-  max = MAX_BUCKETS,
-}: {
-  readonly clock: Pick<Clock, 'now'>;
-  readonly max?: number;
-}) {
-  const users = createBuckets(THROTTLE_LIMITS.user, clock, max);
-  const clients = createBuckets(THROTTLE_LIMITS.client, clock, max);
+/** Counts failures by user and client together and by client alone, so that no client locks out a user elsewhere. */
+export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: number }) {
+  const users = createBuckets(THROTTLE_LIMITS.user, options);
+  const clients = createBuckets(THROTTLE_LIMITS.client, options);
 
   /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
   function bucketsOf(name: string, clientAddress: string) {
@@ -40,11 +24,7 @@ export function createLoginThrottle({
   }
 
   return {
-    /**
-     * Asks leave for one attempt, and charges it in the same step: attempts under way count as failed until
-     * they are known not to be, or a thousand guesses sent at once would all pass.
-     * @returns 0, or the seconds after which it makes sense to ask again; then nothing was charged.
-     */
+    /** Charges an attempt, as failed while it is under way. @returns 0, or the seconds to wait, uncharged */
     admit(name: string, clientAddress: string): number {
       const [user, client] = bucketsOf(name, clientAddress);
       const wait = Math.max(user.wait(), client.wait());
@@ -53,24 +33,20 @@ export function createLoginThrottle({
       client.add(-1);
       return 0;
     },
-    /** The attempt was right: forgets the failures of this user from this client. */
+    /** Forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
       const [user, client] = bucketsOf(name, clientAddress);
       user.add(THROTTLE_LIMITS.user.burst);
       client.add(1);
     },
-    /** The attempt came to nothing, without telling whether it was right: it is given back. */
+    /** The attempt did not tell whether it was right: it is given back. */
     abandoned(name: string, clientAddress: string): void {
       for (const bucket of bucketsOf(name, clientAddress)) bucket.add(1);
     },
   };
 }
 
-/**
- * What counts as one client for throttling: an IPv4 address, also when it is written as IPv4-mapped IPv6
- * (RFC 4291 §2.5.5.2), or the /64 network of an IPv6 address, because a single host commonly has all of its
- * addresses (RFC 6177 §2). Anything else counts as the text that it is.
- */
+/** An IPv4 address, also mapped to IPv6 (RFC 4291 §2.5.5.2); of an IPv6 one its /64 network (RFC 6177 §2). */
 export function clientNetwork(address: string): string {
   const plain = address.replace(/%.*$/s, '');
   if (!isIPv6(plain)) return plain;
@@ -78,9 +54,7 @@ export function clientNetwork(address: string): string {
   const { address: canonical } = new SocketAddress({ address: plain, family: 'ipv6' });
   const mapped = /^::ffff:(\d+\.[\d.]+)$/.exec(canonical)?.[1];
   if (mapped !== undefined) return mapped;
-  const [left = [], right = []] = canonical
-    .split('::')
-    .map((half) => half.split(':').filter((group) => group !== ''));
+  const [left = [], right = []] = canonical.split('::').map((half) => half.match(/[^:]+/g) ?? []);
   const zeros = Array.from({ length: 8 - left.length - right.length }, () => '0');
   return `${[...left, ...zeros, ...right].slice(0, 4).join(':')}::/64`;
 }
@@ -88,8 +62,7 @@ export function clientNetwork(address: string): string {
 /** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
 function createBuckets(
   { burst, refill }: { readonly burst: number; readonly refill: number },
-  clock: Pick<Clock, 'now'>,
-  max: number,
+  { clock, max = 10_000 }: Parameters<typeof createLoginThrottle>[0],
 ) {
   const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
   return (key: string) => {
@@ -97,7 +70,7 @@ function createBuckets(
     const known = buckets.get(key);
     const tokens = known === undefined ? burst : known.tokens + (at - known.at) / refill;
     return {
-      /** Milliseconds until there is a token; 0 when there is one. */
+      /** Milliseconds. */
       wait: (): number => Math.max(0, (1 - tokens) * refill),
       add(count: number): void {
         const left = Math.min(burst, tokens) + count;
@@ -108,20 +81,14 @@ function createBuckets(
   };
 }
 
-/** Is told what became of an attempt that was charged. What becomes of others, as of a wrong one, changes nothing. */
+/** How an attempt that was charged ended; for a wrong one it is not called. */
 type Settle = (how: 'succeeded' | 'abandoned') => void;
 
-/** Of an attempt that is not counted. */
-export const UNCHARGED: Settle = () => {};
-
-/**
- * Port: asks leave for one attempt, here or in another process, and charges it in the same step. Never rejects.
- * @returns what is told to the one that charged it; or the seconds after which it makes sense to ask again: then
- *   nothing was charged, and nothing is given back
- */
+/** Port: see {@link LoginThrottle.admit}, here or in another process. Never rejects. */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
-/** What one throttle says. */
-export function leaveOf(throttle: LoginThrottle): AskLeave {
-  return async (...attempt) => throttle.admit(...attempt) || ((how) => throttle[how](...attempt));
-}
+/** Of a throttle in this process. */
+export const leaveOf =
+  (throttle: LoginThrottle): AskLeave =>
+  async (...attempt) =>
+    throttle.admit(...attempt) || ((how) => throttle[how](...attempt));

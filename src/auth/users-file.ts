@@ -5,86 +5,55 @@ import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
-import {
-  createPasswordAuthenticator,
-  type Authenticator,
-  type LoginOptions,
-} from './authenticator.ts';
+import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
 /** bcrypt reads this many bytes of a password and no more. */
 export const MAX_PASSWORD_BYTES = 72;
-
 /** Below 4 there is no bcrypt; one comparison of cost 15 already takes seconds. */
 const MIN_COST = 4;
 const MAX_COST = 15;
-
-/** Largest users file, in bytes: over ten thousand users. */
 const MAX_FILE_BYTES = 1024 * 1024;
-
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
-
 const PROBLEMS_SHOWN = 10;
-
-/** How often the file is read, in milliseconds. A change counts when two readings in a row show it. */
 const POLL_INTERVAL = 1000;
 
-/** Half of the default thread pool of libuv: files and DNS names need the other half. */
-const COMPARISONS_AT_ONCE = 2;
-
-/** Where the users come from. */
 interface UsersFile {
   /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
-  /** Reads the whole file; rejects when it cannot. Default: from the file system. */
   readonly read?: (file: string) => Promise<Uint8Array>;
-  /** Waits until the next reading; rejects when the signal aborts. Default: so long that few readings are made. */
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
-/**
- * Checks HTTP Basic logins (RFC 7617) against a password file that it follows.
- *
- * An unknown user costs one comparison, like a wrong password, and gets the same answer. Passwords of more than
- * 72 bytes are refused as malformed: bcrypt would not look at the rest.
- *
- * @param options.compare Default: bcrypt, on the thread pool. Rejects when it cannot tell
- * @throws {UsersFileError} when the users file cannot be used at the start.
- */
-export async function createFileAuthenticator({
-  compare = comparePassword,
-  ...options
-}: LoginOptions &
-  UsersFile & { readonly compare?: typeof comparePassword }): Promise<Authenticator> {
+/** By a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
+export async function createFileAuthenticator(
+  options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
+) {
+  const { compare = comparePassword, random } = options;
   const { users, close } = await followUsers(options);
-  const check = {
-    atOnce: COMPARISONS_AT_ONCE,
-    mayCheck: isComparable,
-    async check({ name, password }: { readonly name: string; readonly password: string }) {
-      const account = users.accounts.get(name);
-      // Made for every login, so that no time tells whether it is used.
-      const decoy = createDecoyHash(users.commonCost, options.random);
-      const isRight = await compare(password, account?.hash ?? decoy);
-      return isRight && account !== undefined ? 'right' : 'wrong';
+  return createPasswordAuthenticator(
+    {
+      // Half of the default thread pool of libuv: files and DNS names need the other half.
+      atOnce: 2,
+      mayCheck: isComparable,
+      async check({ name, password }) {
+        const account = users.accounts.get(name);
+        // Made for every login, so that no time tells whether it is used.
+        const decoy = createDecoyHash(users.commonCost, random);
+        const isRight = await compare(password, account?.hash ?? decoy);
+        return isRight && account !== undefined ? 'right' : 'wrong';
+      },
+      users,
+      close,
     },
-    users,
-    close,
-  } as const;
-  return createPasswordAuthenticator(check, options);
+    options,
+  );
 }
 
 /**
- * Reads the users file and follows its changes.
- *
- * It reads the content each time instead of asking the system to watch. File notifications are lost when an
- * editor renames over the file, when Kubernetes swaps the symlink of a secret, and on network file systems;
- * size and times can be equal after a change, since all bcrypt lines of one user have one length. The file
- * is small. Two readings in a row must agree before a change counts, so neither a half-written file nor a
- * moment without one is taken for the operator's will.
- *
- * @param options.emit - told of every change, and of a file that went missing or turned wrong; must not throw.
- * @returns those that may log in now: one object, whose parts are replaced.
- * @throws {UsersFileError} when the file cannot be used at the start.
+ * Reads the users file and follows its changes by its content: notifications are lost when an editor renames over it,
+ * when Kubernetes swaps a symlink, and on network file systems. Two readings in a row must agree.
+ * @returns one object, whose parts are replaced; @throws {UsersFileError} at the start
  */
 export async function followUsers({
   file,
@@ -92,7 +61,7 @@ export async function followUsers({
   pause = betweenReadings,
   emit,
 }: UsersFile & { readonly emit: Emit }) {
-  /** One reading: `print` is equal for equal content, or for the same failure. */
+  /** `print` is equal for equal content, or for the same failure. */
   const observe = async () => {
     try {
       const bytes = await read(file);
@@ -101,7 +70,10 @@ export async function followUsers({
       return { print: `error ${String(cause)}`, cause };
     }
   };
-  const usersOf = ({ bytes, cause }: Awaited<ReturnType<typeof observe>>, before?: Users) => {
+  const usersOf = (
+    { bytes, cause }: Awaited<ReturnType<typeof observe>>,
+    before?: ReturnType<typeof parseUsers>,
+  ) => {
     if (bytes === undefined) throw unreadable(file, cause);
     const found = parseUsers(bytes, file, before?.accounts);
     emit({ type: 'users-loaded', count: found.accounts.size });
@@ -111,13 +83,13 @@ export async function followUsers({
 
   const first = await observe();
   const users = usersOf(first);
-  /** The reading that was acted upon last, and one that differs from it and was seen once. */
+  /** The print that was acted upon last, and one that differs from it and was seen once. */
   let settled = first.print;
   let unconfirmed: string | undefined;
   const closing = new AbortController();
   const { signal } = closing;
 
-  /** One after the other: a file system that hangs must not gather readings. Ends with an error when it is closed. */
+  /** One after the other: a file system that hangs must not gather readings. */
   async function follow(): Promise<never> {
     while (true) {
       await pause(signal);
@@ -131,26 +103,21 @@ export async function followUsers({
       try {
         Object.assign(users, usersOf(reading, users));
       } catch (error) {
-        const problem = error instanceof Error ? error.message : String(error);
-        emit({ type: 'warning', message: `keeping the current users: ${problem}` });
+        const { message } = error as UsersFileError;
+        emit({ type: 'warning', message: `keeping the current users: ${message}` });
       }
     }
   }
   follow().catch(() => {});
 
-  return {
-    users,
-    /** Stops reading. A reading that is under way changes nothing any more. */
-    close: () => closing.abort(),
-  };
+  return { users, close: () => closing.abort() };
 }
 
-/** By a timer that does not keep the process alive. */
-function betweenReadings(signal: AbortSignal): Promise<void> {
-  return sleep(POLL_INTERVAL, undefined, { ref: false, signal });
-}
+/** Keeps no process alive. */
+const betweenReadings = (signal: AbortSignal): Promise<void> =>
+  sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
-/** Reads a regular file of bounded size. A pipe or a device is refused: opening it could wait for ever. */
+/** Opening a pipe or a device could wait for ever. */
 async function readUsersFile(file: string): Promise<Uint8Array> {
   const state = await stat(file);
   if (!state.isFile()) throw new Error('it is not a regular file');
@@ -158,36 +125,17 @@ async function readUsersFile(file: string): Promise<Uint8Array> {
   return readFile(file);
 }
 
-interface Users {
-  /** By the exact spelling of the name: another object as soon as the password changes, or the user was gone in between. */
-  readonly accounts: ReadonlyMap<string, { readonly hash: string }>;
-  /** The cost that most hashes have; of two equally frequent ones the higher. */
-  readonly commonCost: number;
-  /** Names that differ from another one in letter case or Unicode form only. */
-  readonly lookAlikes: ReadonlySet<string>;
-  /** What is allowed but likely a mistake, by line number. */
-  readonly warnings: readonly string[];
-}
+/** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
+type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 
-/** A users file that cannot be used. The message names file and lines, never a hash or any other content. */
+/** The message names file and lines, never a hash or any other content. */
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them. UTF-8, with or without a byte order mark; line ends
- * are LF or CRLF; blank lines and lines that begin with `#` are skipped. Names are kept as spelt: letter
- * case and the Unicode form count.
- *
- * The file is taken as a whole or not at all.
- *
- * @param file - its path, for messages.
- * @param before - the accounts so far: one whose line says the same stays the object that it is.
- * @throws {UsersFileError} with every problem, up to ten, that was found.
+ * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole; or @throws {UsersFileError}.
+ * @param before the accounts so far: one whose line says the same stays the object that it is
  */
-export function parseUsers(
-  bytes: Uint8Array,
-  file: string,
-  before: Users['accounts'] = new Map(),
-): Users {
+export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = new Map()) {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text']);
 
   const accounts = new Map<string, { readonly hash: string }>();
@@ -215,24 +163,22 @@ export function parseUsers(
     ([cost, alike], [other, others]) => others.length - alike.length || other - cost,
   );
   // Each is a principal of its own; the author of the lines likely meant one.
-  const twins = [...Map.groupBy(accounts.keys(), formOf).values()].filter(
-    ({ length }) => length > 1,
-  );
-  const warnings = twins.map(
-    (names) =>
-      `lines ${names.map((name) => lineOf.get(name)).join(' and ')}: users whose names differ only in letter case or Unicode form`,
-  );
+  const alike = Map.groupBy(accounts.keys(), formOf).values();
+  const twins = alike.filter(({ length }) => length > 1).toArray();
+  const warnings = twins.map((names) => {
+    const lines = names.map((name) => lineOf.get(name)).join(' and ');
+    return `lines ${lines}: users whose names differ only in letter case or Unicode form`;
+  });
   if (costs.length > 1) {
-    // An unknown name costs a comparison of the common cost.
     const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
     warnings.push(
       `the hashes have different costs (${list.join(', ')}): the time of a refusal tells which users exist`,
     );
   }
+  // An unknown name costs a comparison of the cost that most have.
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
 }
 
-/** Why a line cannot be taken. */
 function problemOf(name: string, given: string | undefined): string | undefined {
   if (given === undefined) return 'there is no colon';
   if (name === '') return 'the user name is empty';
@@ -249,10 +195,8 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
 
-/** A form that also takes letters of other widths and styles for the same. */
-function formOf(name: string): string {
-  return foldCase(foldCase(name).normalize('NFKC'));
-}
+/** Also letters of other widths and styles are the same. */
+const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[]): UsersFileError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
@@ -272,49 +216,27 @@ function unreadable(file: string, cause: unknown): UsersFileError {
   return new UsersFileError(`users file ${file}: ${problem}`, { cause });
 }
 
-/**
- * `$2a$`, `$2b$` or `$2y$`, the cost, 22 characters of salt, 31 of digest. The last character of salt and
- * digest carries 2 and 4 bits, so few characters are possible there; with any other the comparison, which
- * writes the hash anew and compares text, could never succeed.
- */
+/** Cost, salt and digest, whose last characters carry 2 and 4 bits: with others there no comparison succeeds. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
-
 const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** The cost of a bcrypt hash, or undefined when the text is none. The cost may lie outside of the limits. */
+/** Undefined where the text is no bcrypt hash. The cost may lie outside of the limits. */
 export function bcryptCost(text: string): number | undefined {
   const cost = BCRYPT.exec(text)?.[1];
   return cost === undefined ? undefined : Number(cost);
 }
 
-/**
- * Whether bcrypt can tell this password from every other. It cannot if it is longer than 72 bytes of UTF-8,
- * because the rest is not read, nor if it holds a NUL, where other programs stop reading.
- */
-export function isComparable(password: string): boolean {
-  return Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
-}
+/** Whether bcrypt can tell this password from every other: some programs stop at a NUL. */
+export const isComparable = (password: string): boolean =>
+  Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
 
-/**
- * Compares on the thread pool of libuv; false for a wrong password. `$2y$`, which htpasswd and PHP write, is the
- * algorithm that the library knows as `$2b$`; under its own name the library answers false.
- */
-export function comparePassword(password: string, given: string): Promise<boolean> {
-  return compareByBcrypt(
-    password,
-    given.replace(/^\$2y/, () => '$2b'),
-  );
-}
+/** On the thread pool of libuv. `$2y$`, of htpasswd and PHP, is what the library calls `$2b$`. */
+export const comparePassword = (password: string, given: string): Promise<boolean> =>
+  compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 
-/**
- * A hash that no known password has, for the comparison that an unknown user name must cost.
- *
- * @param cost - bcrypt cost, so that the comparison takes as long as that of a real user.
- * @param random - gives that many random bytes.
- */
+/** A hash that no known password has, for the comparison that an unknown user name must cost. */
 export function createDecoyHash(cost: number, random: (bytes: number) => Uint8Array): string {
   const characters = Array.from(random(53), (byte) => ALPHABET[byte & 0x3f]);
-  characters[21] = '.';
-  characters[52] = '.';
+  characters[21] = characters[52] = '.';
   return `$2b$${String(cost).padStart(2, '0')}$${characters.join('')}`;
 }

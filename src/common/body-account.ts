@@ -19,9 +19,8 @@ export function createGate(places: number) {
     };
   }
 
-  /** {@link enter} without a promise, where there is a place now; undefined where there is none. */
+  /** {@link enter} without a promise; undefined where there is no place. */
   function tryEnter(): (() => void) | undefined {
-    // None waits then.
     if (inside >= places) return undefined;
     inside += 1;
     return entered();
@@ -29,10 +28,7 @@ export function createGate(places: number) {
 
   return {
     tryEnter,
-    /**
-     * Resolves, when there is a place, to the function that gives it back. Rejects with the signal's reason when that
-     * aborts first.
-     */
+    /** Resolves to what gives the place back. Rejects with the reason of the signal. */
     async enter(signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
       const now = tryEnter();
@@ -40,22 +36,15 @@ export function createGate(places: number) {
       await waitIn(queue, {}, signal);
       return entered();
     },
-    /** How many are in, and how many wait. */
     usage: () => ({ inside, waiting: queue.size }),
   };
 }
 
-/** Stands in a queue. */
 export interface Waiting {
-  /** Lets it go on. */
   readonly enter: () => void;
 }
 
-/**
- * Waits in a queue until it is let in; leaves it when the signal aborts, or after so many milliseconds.
- * @param given what else is known of it
- * @returns rejects with the signal's reason, or with the error of one that came too late
- */
+/** Waits in a queue until it is let in. @returns rejects when the signal aborts, or when it is too `late` */
 export function waitIn<T extends object>(
   queue: Set<T & Waiting>,
   given: T,
@@ -83,52 +72,34 @@ export function waitIn<T extends object>(
 
 /** Requests may always have this part of the limit, whatever else is under way. */
 const OF_REQUESTS = 1 / 4;
-/** Of that quarter, this part of the limit is kept for small requests, so that they need not wait behind large ones. */
+/** This part of the limit, out of that quarter, is kept for small requests. */
 const OF_SMALL = 1 / 16;
 /** The longest body that is small (bytes). Hardly any query is longer. */
 const SMALL = 64 * 1024;
 /** What one user gets at most, of room and of the queue. */
 const OF_ONE = 3 / 4;
-/**
- * How long one request may wait for room, all its waits together (ms). Programs give up after a minute or so, and what
- * has come of its body lies in memory all the while. It is longer than it takes to break off a slow client.
- */
+/** How long a request may wait for room in all (ms): longer than it takes to break off a slow client. */
 const LONGEST_WAIT = 30_000;
 
 /** Bytes of requests: in the part for small ones, and outside. */
-interface Held {
-  small: number;
-  large: number;
-}
+type Held = Record<'small' | 'large', number>;
 interface User extends Held {
   requests: number;
-  /** In their order; with the room that they want. */
-  readonly queue: Set<Waiting & Wish>;
-}
-interface Wish {
-  /** What its request has already. */
-  readonly own: Held;
-  readonly bytes: number;
+  /** In their order; what they have already, and the room that they want. */
+  readonly queue: Set<Waiting & { readonly own: Held; readonly bytes: number }>;
 }
 
-/** What one body takes of the account. */
 export type Share = ReturnType<BodyAccount['open']>;
-/** What the body of one request takes. */
 export type RequestShare = ReturnType<BodyAccount['request']>;
 export type BodyAccount = ReturnType<typeof createBodyAccount>;
 
 /**
- * The memory that bodies under way take, beside tier 1.
+ * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and in tier 1 is never
+ * more than both limits together, and what reading one request takes. What tier 1 drops while it is sent moves here.
  *
- * It is a ceiling: what is counted here and in tier 1 is never more than both limits together, and what reading one
- * request takes. What tier 1 drops while it is sent moves to this account, which may then hold more than its own limit.
- *
- * Requests of one user wait in their order, and users have their turns, so that no user waits for what another one
- * queues. No user can take all room alone, or all of the queue.
- *
- * Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait with
- * a part of their body in memory do not wait for each other: there is always one that gets on.
- *
+ * Requests of one user wait in their order, and users have their turns. No user can take all room alone, or all of the
+ * queue. Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait
+ * with a part of their body in memory do not wait for each other.
  * @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait
  */
 export function createBodyAccount(
@@ -136,7 +107,6 @@ export function createBodyAccount(
 ) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
-  /** In the order of their turns. */
   const users = new Map<string, User>();
   /** The request that may go beyond the limit. */
   let beyond: { readonly own: Held; readonly user: User } | undefined;
@@ -152,9 +122,8 @@ export function createBodyAccount(
     for (const held of [own, user, requests]) held[where] += more;
   }
 
-  function hasSmallRoom(user: User, more: number): boolean {
-    return requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
-  }
+  const hasSmallRoom = (user: User, more: number) =>
+    requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
 
   function hasRoom(user: User, more: number): boolean {
     const own = part(OF_REQUESTS - OF_SMALL);
@@ -162,7 +131,7 @@ export function createBodyAccount(
     return fitsOwn || (total() + more <= part(1 - OF_SMALL) && fitsUser(user, more));
   }
 
-  /** Makes it the one that may go beyond the limit, where it needs that and there is none. */
+  /** Makes it the one that may go beyond the limit, if there is none. */
   function isLetIn(own: Held, user: User, more: number): boolean {
     if (hasRoom(user, more)) return true;
     beyond ??= { own, user };
@@ -183,7 +152,7 @@ export function createBodyAccount(
     }
   }
 
-  /** @throws GatewayError `overloaded` when one more request of the user may not wait */
+  /** @throws GatewayError `overloaded` */
   function refuseCrowd({ queue: own }: User): void {
     const { queue } = limits();
     if (waiting() >= queue) throw overloaded('Too many requests wait for memory; try again.');
@@ -197,18 +166,13 @@ export function createBodyAccount(
     user.requests += 1;
     const own: Held = { small: 0, large: 0 };
     let patience = LONGEST_WAIT;
-
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
       const since = performance.now();
-      await waitIn(user.queue, { own, bytes }, signal, {
-        after: patience,
-        error: () => overloaded('No memory came free in time; try again.'),
-        gaveUp: serve,
-      });
+      const late = { after: patience, error: tooLate, gaveUp: serve };
+      await waitIn(user.queue, { own, bytes }, signal, late);
       patience -= performance.now() - since;
     }
-
     /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {
       const less = Math.max(0, own.small + own.large - left);
@@ -217,12 +181,10 @@ export function createBodyAccount(
       take(own, user, 'small', ofLarge - less);
       serve();
     }
-
     return {
       /**
-       * Takes room for so many bytes more. Undefined when there is some; else it resolves when there is.
-       * Rejects with GatewayError `overloaded` when too many wait already or it has waited too long, and with the
-       * signal's reason when that aborts.
+       * Undefined when there is room, else it resolves when there is. Rejects with GatewayError `overloaded` when too
+       * many wait or it has waited too long, and with the signal's reason.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
@@ -246,7 +208,7 @@ export function createBodyAccount(
         if (beyond?.own === own) return waiting() > 0;
         return [...users.values()].some((other) => {
           const next = other.queue.values().find((one) => one.own !== own);
-          // Where it is the part of another user that is used up, what this one gives back is of no use.
+          // Where another user has no part left, what this one gives back is of no use.
           return next !== undefined && (other === user || fitsUser(other, next.bytes));
         });
       },
@@ -256,7 +218,6 @@ export function createBodyAccount(
   /** For what can be done without. */
   function open(use: 'fill' | 'value') {
     let own = 0;
-    /** Gives so many bytes back. */
     function shrink(less: number): void {
       const given = Math.min(less, own);
       own -= given;
@@ -264,7 +225,7 @@ export function createBodyAccount(
       serve();
     }
     return {
-      /** Takes room for so many bytes more. False when there is none: then nothing has changed. */
+      /** Takes room for so many bytes more, if there is some. */
       grow(more: number): boolean {
         const fits = ofOthers() + more <= part(1 - OF_REQUESTS);
         if (!fits || total() + more > part(1 - OF_SMALL)) return false;
@@ -273,7 +234,6 @@ export function createBodyAccount(
         return true;
       },
       shrink,
-      /** Gives everything back; calling it twice does no harm. */
       release: () => shrink(own),
     };
   }
@@ -282,12 +242,11 @@ export function createBodyAccount(
     /** @param announced how long its body is, as far as it says so (bytes) */
     request,
     open,
-    /** Counts what is in memory already, or no longer (a negative number of bytes), whether there is room or not. */
+    /** Counts what is in memory anyway, or no longer (a negative number of bytes). */
     countSending(more: number): void {
       others.sending += more;
       if (more < 0) serve();
     },
-    /** Bytes now and the limit, and how many requests wait for room. */
     usage: () => ({
       bytes: { request: requests.small + requests.large, ...others },
       limit: limits().in_flight,
@@ -296,10 +255,11 @@ export function createBodyAccount(
   };
 }
 
-function overloaded(message: string): GatewayError {
-  return new GatewayError('overloaded', message, {
+const tooLate = () => overloaded('No memory came free in time; try again.');
+
+const overloaded = (message: string): GatewayError =>
+  new GatewayError('overloaded', message, {
     retryAfter: 5,
     // The rest of the body is not read.
     headers: { connection: 'close' },
   });
-}

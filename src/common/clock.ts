@@ -1,4 +1,4 @@
-/** Time, handed to what needs it, so that a test can hold it still. */
+/** Time, so that a test can hold it still. */
 export interface Clock {
   /** Milliseconds of a clock that never steps back; its zero means nothing. */
   now(): number;
@@ -8,10 +8,7 @@ export interface Clock {
 
 export const systemClock: Clock = { now: performance.now.bind(performance), wall: Date.now };
 
-/**
- * What a promise settles to, if that is soon; what becomes of it later is not looked at.
- * @param late makes the error that is thrown after so many milliseconds
- */
+/** What a promise settles to, if that is soon; else the error is thrown, and what becomes of it is not looked at. */
 export async function inTime<T>(
   promise: Promise<T>,
   milliseconds: number,

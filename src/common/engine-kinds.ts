@@ -1,11 +1,4 @@
-/**
- * What engines differ in, one row for each kind: everything else treats all engines alike. To add a kind,
- * fill in its row after reading what each column means; `generic` takes the safe side of each.
- */
-
-const SECOND = 1_000;
-
-/** Ways in which engines tell an error as data, beside the elements and `#ERR:`, which count for all of them. */
+/** Ways in which engines tell an error as data, beside the elements and `#ERR:` of all of them. */
 export type ErrorAsData =
   /** The message of a Java exception as a value. */
   | 'java-exception'
@@ -13,24 +6,16 @@ export type ErrorAsData =
   | 'error-dataset';
 
 export interface EngineTraits {
-  /**
-   * What becomes of a session that this gateway does not know, or that another principal began. `pass`: it goes
-   * to the engine and past the cache, since the engine checks owners itself or keeps nothing in a session.
-   * `refuse`: it is answered with the Fault for unknown sessions, so that the client begins anew.
-   */
+  /** Of one not known here, or of another principal: past the cache to the engine, or answered by a Fault. */
   readonly strangeSessions: 'pass' | 'refuse';
   /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
-  /**
-   * Whether what a session is begun with (its properties), and the first catalog that is named in it, go on to count
-   * for later requests, so that they belong in their keys.
-   */
+  /** Whether properties and first catalog of a session go on to count for later requests, and so for their keys. */
   readonly keepsProperties: boolean;
-  /** Milliseconds without a request after which the engine drops a session; undefined when it never does. */
+  /** Milliseconds without a request after which the engine drops a session; undefined: never. */
   readonly sessionIdle: number | undefined;
-  /** Discover request types that must reach the engine each time, whatever the list of all engines says. */
+  /** Discover request types that must reach the engine each time. */
   readonly forwardedDiscovers: readonly string[];
-  /** Whether answers depend on the kind of the client program. */
   readonly readsUserAgent: boolean;
   readonly errorsAsData: readonly ErrorAsData[];
   /** The header by which the engine says `true` or `false` of an answer with status 200. */
@@ -49,24 +34,18 @@ const GENERIC: EngineTraits = {
   successHeader: 'success',
 };
 
-/** Each row says what is known for certain to be otherwise than in the first. */
+const PLAIN = { ...GENERIC, readsUserAgent: false, successHeader: undefined } as const;
+
+/** What engines differ in; everything else treats all alike. Said is what is known for certain to be otherwise. */
 export const ENGINE_KINDS = {
   generic: GENERIC,
   mondrian: {
-    ...GENERIC,
+    ...PLAIN,
     strangeSessions: 'pass',
     keepsProperties: false,
-    readsUserAgent: false,
     errorsAsData: ['java-exception'],
-    successHeader: undefined,
   },
-  emondrian: {
-    ...GENERIC,
-    sessionIdle: 3_600 * SECOND,
-    readsUserAgent: false,
-    errorsAsData: ['java-exception'],
-    successHeader: undefined,
-  },
+  emondrian: { ...PLAIN, sessionIdle: 3_600_000, errorsAsData: ['java-exception'] },
   // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
   kylin: {
     ...GENERIC,
@@ -76,18 +55,14 @@ export const ENGINE_KINDS = {
     forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
   },
   ssas: {
-    ...GENERIC,
+    ...PLAIN,
     strangeSessions: 'pass',
     checksSessionOwner: true,
     // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
-    sessionIdle: 2_700 * SECOND,
-    readsUserAgent: false,
+    sessionIdle: 2_700_000,
     errorsAsData: [],
-    successHeader: undefined,
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
 
-/** Which engine stands behind the gateway. */
 export type EngineKind = keyof typeof ENGINE_KINDS;
-
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];

@@ -13,21 +13,20 @@ interface ErrorOptions {
 
 const WORDS = { ...GATEWAY_REASONS, ...API_REASONS };
 
-/** A failure that is answered in the shape that the path's protocol expects. */
+/** Answered in the shape that the path's protocol expects. */
 abstract class AnsweredError<Reason extends GatewayReason | ApiReason> extends Error {
   readonly reason: Reason;
   readonly status: number;
-  /** Headers that belong to the answer, such as Allow and Retry-After. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly faultCode: string | undefined;
-  readonly details: Readonly<Record<string, unknown>>;
+  readonly faultCode: ErrorOptions['faultCode'];
+  readonly details: ErrorOptions['details'];
 
   constructor(reason: Reason, message: string, options: ErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.reason = reason;
     [this.status] = WORDS[reason];
     this.faultCode = options.faultCode;
-    this.details = options.details ?? {};
+    this.details = options.details;
     this.headers = {
       ...options.headers,
       ...(options.retryAfter !== undefined && { 'retry-after': String(options.retryAfter) }),
@@ -45,7 +44,6 @@ export class ApiError extends AnsweredError<ApiReason> {
   override readonly name: string = 'ApiError';
 }
 
-/** The storage cannot be reached or did not answer in time. */
 export class StorageUnavailable extends ApiError {
   override readonly name = 'StorageUnavailable';
   /** Whether it is certain that nothing was changed. */

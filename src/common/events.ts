@@ -1,44 +1,30 @@
-import type {
-  ApiReason,
-  BypassReason,
-  GatewayReason,
-  HitSource,
-  RefusalReason,
-} from './reasons.ts';
+import type * as words from './reasons.ts';
 
 /** How an XMLA request ended, in the words of the header Cache-Status. */
 export type Outcome =
-  | { readonly kind: 'hit'; readonly detail: HitSource }
+  | { readonly kind: 'hit'; readonly detail: words.HitSource }
   /** `detail` is set when the answer was not stored, `stored` when that was known. */
-  | { readonly kind: 'miss'; readonly detail?: RefusalReason; readonly stored?: boolean }
-  | { readonly kind: 'bypass'; readonly detail: BypassReason }
-  | { readonly kind: 'gateway'; readonly detail: GatewayReason };
+  | { readonly kind: 'miss'; readonly detail?: words.RefusalReason; readonly stored?: boolean }
+  | { readonly kind: 'bypass'; readonly detail: words.BypassReason }
+  | { readonly kind: 'gateway'; readonly detail: words.GatewayReason };
 
-/** What the engine took for one request, in milliseconds. */
+/** For one request (ms). */
 export interface EngineTimes {
-  /** Waited for a place at the engine, before its first byte was handed to it. */
   readonly waited: number;
-  /** From then to the head of its answer. */
+  /** To the head of its answer. */
   readonly first: number;
-  /** And to its end; undefined where none came. */
+  /** And to its end, if one came. */
   readonly last: number | undefined;
 }
 
 /** What a change made stale in the query cache. */
 export type Stale = { readonly project: string } | 'everything';
-
-/**
- * What is known of the change: it will be made (`before`), it was made (`after`), or it is not known whether it was
- * made, or will be made yet (`unknown`).
- */
+/** Whether a change will be made, was made, or may be one of the two. */
 export type ChangeState = 'before' | 'after' | 'unknown';
 
 /**
- * Port: drops what the cache holds of it, as a purge does. Unless the change is still to come, it waits until no
- * replica answers from it any more, as an acknowledgement must. What is unknown is dropped again later.
- * @param principal who makes the change; for the log
- * @param cause what changed it; `change`, of a dataset, when it is not said
- * @returns false when that could not be done; it then stays owed
+ * Port: drops what the cache holds of it and waits, as a purge does, unless the change is still to come. What is
+ * unknown is dropped again later. No cause: `change`, of a dataset. @returns false when that stays owed
  */
 export type Invalidate = (
   stale: Stale,
@@ -47,43 +33,29 @@ export type Invalidate = (
   cause?: PurgeCause,
 ) => Promise<boolean>;
 
-/**
- * Why something was purged: a user called clearCache, which may be repeated after a while, changed datasets, or sent
- * a statement to the engine.
- */
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
+/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine. */
 export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
-
-/**
- * What became of a purge. `engine-failed`: the cache was cleared, but an engine did not clear its own; `owed`: Redis did
- * not confirm it.
- */
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
+/** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
-/**
- * Why a connection was closed before its client did: it was unused, and limits.connections were open; all were
- * busy, and it waited for its client to send or to read; its address had too many whose first head was unfinished; it was
- * new, and all others were busy.
- */
+/** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
 /**
- * Everything that the gateway has to tell. Log and metrics subscribe; nothing else reports by itself.
- * Times are milliseconds, sizes bytes. `project` is the name in the request path, '' without one.
+ * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
+ * is the name in the request path, '' without one.
  */
 export type GatewayEvent =
   | {
-      /** One for each XMLA request, when its answer has been handed over or given up. */
       readonly type: 'xmla-answered';
       readonly id: string;
       readonly principal: string;
-      /** Of the client, as its connection or a trusted proxy names it. */
       readonly address: string;
-      /** The class of the client program, `other` for one that is not known; '' where it names none. */
+      /** Its class; `other` for one that is not known, '' where it names none. */
       readonly program: string;
       readonly project: string;
-      /** Those that the request names. */
       readonly catalogs: readonly string[];
       /** `?`: its answer may hold data of cubes that it does not name. */
       readonly cubes: readonly string[] | '?';
@@ -95,49 +67,40 @@ export type GatewayEvent =
       readonly status: number;
       readonly bytes: number;
       readonly milliseconds: number;
-      /** Of a query for which the engine was asked; undefined for all others. */
+      /** Where the engine was asked for a query. */
       readonly engine: EngineTimes | undefined;
       /** For a hit: what the engine needed for this answer when it was asked. */
       readonly saved: number;
       /** False when the client went away or the engine broke off before the end. */
       readonly complete: boolean;
     }
-  | {
-      readonly type: 'engine-answered';
-      readonly project: string;
-      readonly milliseconds: number;
-    }
+  | { readonly type: 'engine-answered'; readonly project: string; readonly milliseconds: number }
   | {
       readonly type: 'engine-failed';
       readonly project: string;
-      /** Its URL as configured, where a replica was called by itself, such as to clear its cache. */
+      /** Its URL as configured, where a replica was called by itself. */
       readonly replica?: string;
-      readonly reason: GatewayReason;
+      readonly reason: words.GatewayReason;
       readonly error: unknown;
     }
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
-  /**
-   * A gateway met others that ask for the same slow query: it `led`, `joined` the one that led, or `gave-up` waiting
-   * for it and asked the engine by itself.
-   */
+  /** With others that ask for the same slow query; `gave-up` waiting for them. */
   | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
-  | { readonly type: 'not-stored'; readonly project: string; readonly reason: RefusalReason }
+  | { readonly type: 'not-stored'; readonly project: string; readonly reason: words.RefusalReason }
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
       readonly type: 'purged';
-      /** Those that shared a run have one. */
       readonly id: string;
       readonly scope: Stale;
       readonly principal: string;
       readonly cause: PurgeCause;
       readonly result: PurgeResult;
-      /** Gateways that told that they have forgotten the old epochs, this one included. */
+      /** Gateways that told that they forgot the old epochs, this one included. */
       readonly replicas: number;
-      /** What of the time was waited until no replica could still use the old epochs. */
+      /** Until no replica could use the old epochs. */
       readonly waited: number;
-      /** Calls of the engine's own clear operation. */
       readonly engine_calls: number;
-      /** Of a purge that Redis did not confirm: why it did not, without secrets. */
+      /** Of one that Redis did not confirm; without secrets. */
       readonly why?: string;
       readonly milliseconds: number;
     }
@@ -149,11 +112,10 @@ export type GatewayEvent =
       readonly principal: string;
       /** In the words of the table of operations; '' when the request asks for none. */
       readonly operation: string;
-      /** Whether the operation changes roles or datasets. */
       readonly changes: boolean;
       readonly status: number;
-      readonly reason: ApiReason | GatewayReason | undefined;
-      /** What is behind the reason, as far as it was not told as `internal-error`. */
+      readonly reason: words.ApiReason | words.GatewayReason | undefined;
+      /** What is behind the reason, unless it was told as `internal-error`. */
       readonly error: unknown;
       readonly milliseconds: number;
     }
@@ -176,12 +138,10 @@ export type GatewayEvent =
   | {
       readonly type: 'redis-state';
       readonly state: 'down';
-      /** The cause, in one sentence without secrets. */
+      /** In one sentence without secrets. */
       readonly why: string;
-      /** Such as ECONNREFUSED or WRONGPASS. */
       readonly code: string | undefined;
     }
-  /** Entries in Redis that no request could reach any more were dropped. */
   | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
   /** A value in Redis that does not check out; it was taken for a miss. */
   | { readonly type: 'entry-rejected'; readonly why: string }

@@ -1,20 +1,14 @@
 import { LRUCache } from 'lru-cache';
 
-/** The part of a table that one owner may take. */
-const SHARE = 1 / 4;
-
 /**
- * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where that
- * has more than a quarter of the table; else of all. So no owner drops what others use by taking ever more.
- *
- * @param max of all sizes together: places, where `sizeOf` is left out
- * @param sizeOf the bytes that a value takes with its name
+ * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where
+ * that has more than a quarter of the table; else of all. So no owner drops what others use.
+ * @param max of all sizes, or of the number where `sizeOf`, the bytes of a value with its name, is left out
  */
 export function createOwnedTable<V>(
   max: number,
   sizeOf: (name: string, value: V) => number = () => 1,
 ) {
-  /** The sizes of what each owner has, by name. */
   const owners = new Map<string, LRUCache<string, number>>();
   const all = new LRUCache<string, { value: V; owner: string; size: number }>({
     maxSize: max,
@@ -30,7 +24,7 @@ export function createOwnedTable<V>(
     const known = owners.get(owner);
     if (known !== undefined) return known;
     const names = new LRUCache<string, number>({
-      maxSize: Math.max(1, Math.floor(max * SHARE)),
+      maxSize: Math.max(1, Math.floor(max / 4)),
       sizeCalculation: (size) => size,
       disposeAfter(_size, name, reason) {
         if (reason === 'evict') all.delete(name);
@@ -58,6 +52,6 @@ export function createOwnedTable<V>(
       if (names.size === 0) owners.delete(owner);
     },
     delete: (name: string): void => void all.delete(name),
-    values: (): Iterable<V> => all.values().map(({ value }) => value),
+    values: () => all.values().map(({ value }) => value),
   };
 }

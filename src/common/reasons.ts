@@ -1,8 +1,4 @@
-/**
- * The closed words by which the gateway says what happened to an XMLA request. The same words stand in
- * the header `Cache-Status` (`detail=`), in /metrics (label `reason`) and in the log. A word that is not
- * here cannot be said.
- */
+/** The closed words that say what happened to a request, in `Cache-Status` (`detail=`), metrics (`reason`) and log. */
 
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {
@@ -11,8 +7,7 @@ export const BYPASS_REASONS = {
   'long-request': 'The body is too long to be read without making others wait.',
   'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
   'soap-action': 'The header SOAPAction contradicts the body.',
-  'content-type':
-    'The Content-Type of the request is not text/xml or application/xml, or says more.',
+  'content-type': 'The Content-Type is not text/xml or application/xml, or says more.',
   accept: 'The client did not ask for XML.',
   method: 'Only POST carries a query.',
   session: 'The request begins or ends a session, asks for its token, or names several.',
@@ -26,10 +21,8 @@ export const BYPASS_REASONS = {
   'identity-property': 'A property asks for the rights of another identity.',
   'duplicate-property': 'A property is named twice.',
   'real-time': 'The property RealTimeOlap asks for a fresh answer.',
-  'not-a-query':
-    'The statement does not begin with SELECT or WITH, or the command is no statement.',
-  'unclear-statement':
-    'The text of the statement cannot be read for certain, or is too long for that.',
+  'not-a-query': 'The command is no statement, or one that does not begin with SELECT or WITH.',
+  'unclear-statement': 'The statement cannot be read for certain, or is too long for that.',
   'several-statements': 'The text holds more than one statement.',
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
@@ -94,10 +87,7 @@ export const GATEWAY_REASONS = {
   internal: [500, 'The gateway itself failed.'],
 } as const;
 
-/**
- * Why an operation of the role and dataset API was not done, beside the reasons of the gateway
- * above: the HTTP status of that, and what it means.
- */
+/** Why an operation of the role and dataset API was not done, beside those above: as there. */
 export const API_REASONS = {
   'media-type': [415, 'The Content-Type of the request is not application/json in UTF-8.'],
   'no-such-role': [404, 'There is no role with this id.'],
@@ -108,10 +98,7 @@ export const API_REASONS = {
   'dataset-exists': [409, 'The project has a dataset with this name already.'],
   'built-in-role': [409, 'The built-in role cannot be deleted.'],
   'storage-unavailable': [503, 'The storage cannot be reached or did not answer in time.'],
-  'not-cleared': [
-    503,
-    'The change is saved, but the cache is not yet cleared of what it made stale.',
-  ],
+  'not-cleared': [503, 'The change is saved, but the cache is not yet cleared.'],
 } as const;
 
 /** Where a hit came from. */

@@ -1,12 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/**
- * Encrypts what leaves this process for Redis. What is bound to a context (its key, its place) opens under that
- * context only, so that one value cannot be put in the place of another.
- */
+/** Encrypts what leaves this process for Redis; what is bound to a context (key, place) opens under that only. */
 export type Sealer = ReturnType<typeof createSealer>;
 
-/** Leaves everything as it is. */
 export const NO_SEALER: Sealer = {
   kind: 'none',
   seal: (plain) => plain,
@@ -20,19 +16,11 @@ const NONCE = 12;
 const TAG = 16;
 
 /**
- * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret: one for `seal`, two for
- * `sealText`. Sealed bytes are nonce, ciphertext, tag (28 bytes more than the plain ones); sealed texts are the same
- * in base64url.
- *
- * `seal` draws 96 random bits for each message. Two messages under one nonce would show how they differ and let others
- * forge, so not more than 2^32 messages should be sealed under one secret (there, the odds of two are 2^-33): at a
- * hundred a second that is more than a year.
- *
- * `sealText` makes its nonce of the text: the first 12 bytes of HMAC-SHA-256 over context and text. A reader of two
- * sealed texts of one context therefore knows whether they are equal, and a reader who sees one later knows whether it
- * has changed back; nothing more. It is for short texts that Redis itself must compare.
- *
- * @param secret the text of the configuration; it should have 128 bits of chance in it, since it is not stretched
+ * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed bytes are nonce,
+ * ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random bits for each message: under one
+ * secret not more than 2^32 should be sealed. `sealText` makes its nonce by HMAC-SHA-256 of context and text, so that
+ * Redis can compare.
+ * @param secret should have 128 bits of chance in it, since it is not stretched
  */
 export function createSealer(secret: string) {
   const sealKey = derivedKey(secret, 'seal');
@@ -49,15 +37,13 @@ export function createSealer(secret: string) {
 
   return {
     kind: CIPHER as typeof CIPHER | 'none',
-    /** A new random nonce every time. */
     seal: (plain: Buffer, context: Buffer | string) =>
       encrypt(sealKey, randomBytes(NONCE), plain, context),
     /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
     open: (sealed: Buffer, context: Buffer | string) => decrypt(sealKey, sealed, context),
     /** Equal texts of one context give equal sealed texts, for those who only compare them. */
     sealText(text: string, context: string): string {
-      if (!text.isWellFormed())
-        throw new RangeError('a text with half a surrogate pair has no UTF-8');
+      if (!text.isWellFormed()) throw new RangeError('half a surrogate pair has no UTF-8');
       const sealed = encrypt(textKey, textNonce(text, context), Buffer.from(text), context);
       return sealed.toString('base64url');
     },
@@ -70,9 +56,8 @@ export function createSealer(secret: string) {
   };
 }
 
-function derivedKey(secret: string, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32));
-}
+const derivedKey = (secret: string, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', secret, '', `mdx-gateway redis: ${purpose}`, 32));
 
 function encrypt(key: Buffer, nonce: Buffer, plain: Buffer, context: Buffer | string): Buffer {
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG });

@@ -7,7 +7,7 @@ import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
-import { aloneStore, createMemoryStore } from '../freshness/memory-store.ts';
+import { createMemoryStore } from '../freshness/memory-store.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createWorkerStores } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
@@ -132,7 +132,7 @@ export async function createCache(
     configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
       memory.clear();
-      await epochs.close();
+      epochs.close();
       await backend.close?.();
     },
   };
@@ -152,8 +152,8 @@ async function backendOf(
   const { primary: link, clock } = parts;
   const newToken = createIds(parts);
   if (link === undefined) {
-    const memory = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
-    return { freshness: aloneStore(memory), lease: () => REREAD, purgeTakes: 0 };
+    const freshness = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
+    return { freshness, lease: () => REREAD, purgeTakes: 0 };
   }
   // The primary process keeps what Redis would keep, without entries.
   const { lease } = limits;

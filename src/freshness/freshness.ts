@@ -1,52 +1,42 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 import { createLeaseCache } from '../common/leases.ts';
+import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 
-/** The tokens under which a look-up or a fill runs. Taken before the engine is asked, never after. */
+/** The tokens under which a look-up or a fill runs, taken before the engine is asked. */
 export interface CapturedEpochs {
   readonly scopes: readonly CacheScope[];
   readonly tokens: readonly string[];
   readonly keySecret: string;
 }
 
-/** New tokens that the store has confirmed. */
 export interface Renewal {
-  /** What has to pass from the confirmation until no gateway uses the old ones (milliseconds). */
+  /** From the confirmation until no gateway uses the old tokens (ms). */
   readonly lease: number;
   /** Gateways that have told so far that they forgot the old ones, this one included. */
   readonly replicas: () => number;
-  /** Whether what confirmed it is still what keeps the tokens. Rejects when that cannot be known. */
+  /** Whether what confirmed it still keeps the tokens. Rejects when that cannot be known. */
   readonly stands: () => Promise<boolean>;
 }
 
-/** What this gateway knows of the tokens of the query cache, and for how long it may use it. */
 export type Epochs = ReturnType<typeof createEpochs>;
 
-/** A renewal that the store did not confirm, and what waits for it. */
 interface Pending {
   readonly scopes: readonly CacheScope[];
   readonly purge: string;
   readonly waiting: ((renewal: Renewal) => void)[];
 }
 
-/** Scopes that are remembered, a quarter of this; the others are read again. */
 const MAX_HELD = 40_000;
-/** Gateways that have forgotten are counted for so many purges, and so many of them. */
-const MAX_ANNOUNCED = 1_000;
-const MAX_GATEWAYS = 1_000;
-/** Between two tries of a renewal that is pending (ms). */
+/** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
+const MOST = 1_000;
 const PAUSE = 500;
-/** So many are told that it is done, the latest. */
-const MAX_WAITING = 1_000;
 
 /**
- * The promise: a request that arrives after a purge was acknowledged is answered under the new tokens. It rests on one
- * sentence: a gateway uses a token for at most `lease` after it *sent* the read that brought it, and a purge waits
- * longer than that between the renewal and its answer. Announcements only make it faster; they never set a token, and a
- * reply to a read sent before a renewal of one of its scopes was known here is thrown away, since it may be the older.
- *
- * @param options.lease that of the questions that are asked now (ms)
+ * What this gateway knows of the tokens of the query cache. A request that arrives after a purge was acknowledged is
+ * answered under the new ones, since a gateway uses a token for at most `lease` after it *sent* the read that brought
+ * it, and a purge waits longer. Announcements only make it faster; they never set a token, and the reply to a read
+ * sent before a renewal was known here is thrown away, since it may be the older.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
@@ -56,39 +46,30 @@ export function createEpochs(options: {
 }) {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
-  /** Purges announced here → gateways that have forgotten. */
-  const forgotten = new LRUCache<string, Set<string>>({ max: MAX_ANNOUNCED });
-  /** By their scopes. Until it is confirmed this gateway uses nothing of them; others go on, so it is tried again. */
+  /** Purges → gateways that have forgotten. */
+  const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
+  /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
   const pending = new Map<string, Pending>();
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
-  /**
-   * The one that was read last. Redis may lose it, and then make another; for up to a lease gateways make keys from
-   * both. That costs misses only: no two keys of different secrets are equal, and each holds its tokens.
-   */
+  /** As read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
 
   store.listen({
     renewed: known.forget,
     forgotten(purge, gateway) {
       const gateways = forgotten.get(purge);
-      if (gateways !== undefined && gateways.size < MAX_GATEWAYS) gateways.add(gateway);
+      if (gateways !== undefined && gateways.size < MOST) gateways.add(gateway);
     },
   });
-
-  const owed = () => [...new Set([...pending.values()].flatMap(({ scopes }) => scopes))];
+  const owed = () => [...new Set(pending.values().flatMap(({ scopes }) => scopes))];
   const isPending = (scopes: readonly CacheScope[]) =>
     pending.size > 0 && owed().some((scope) => scopes.includes(scope));
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
     if (keySecret === undefined || isPending(scopes)) return undefined;
-    const tokens: string[] = [];
-    for (const scope of scopes) {
-      const token = known.held(scope);
-      if (token === undefined) return undefined;
-      tokens.push(token);
-    }
-    return { scopes, tokens, keySecret };
+    const tokens = scopes.map((scope) => known.held(scope)).filter((one) => one !== undefined);
+    return tokens.length < scopes.length ? undefined : { scopes, tokens, keySecret };
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
@@ -96,7 +77,6 @@ export function createEpochs(options: {
     known.forget(scopes);
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
-    // Not awaited: the lease counts from the reply, and nothing depends on the message.
     store.announce({ purge, scopes }).catch(onError);
     return {
       lease,
@@ -109,7 +89,6 @@ export function createEpochs(options: {
     const earlier = waiting.splice(0);
     try {
       const renewal = await renew(scopes, purge);
-      // What came meanwhile has a renewal of its own.
       if (waiting.length === 0) pending.delete(name);
       for (const tell of earlier) tell(renewal);
     } catch (error) {
@@ -129,13 +108,13 @@ export function createEpochs(options: {
   }
 
   return {
-    /** The tokens of the scopes, if this gateway may use what it knows of them at this very moment. */
+    /** If they may be used at this very moment. */
     held,
-    /** Reads the tokens. Undefined when they cannot be known, so that the cache must not be used. */
+    /** Undefined when they cannot be known: then the cache must not be used. */
     async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
-      return await known.readOnce(
+      return known.readOnce(
         scopes,
         () => store.read(scopes),
         (reading, since) => {
@@ -149,41 +128,29 @@ export function createEpochs(options: {
         },
       );
     },
-    /** Whether the captured tokens are still the ones in force, as far as this gateway may know. */
     areCurrent({ scopes, tokens, keySecret: captured }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
       return scopes.every((scope, i) => known.held(scope) === tokens[i]);
     },
-    /**
-     * Gives the scopes new tokens. Resolves as soon as the store has confirmed it, in the turn in which the other
-     * gateways are told.
-     * @param purge its id
-     * @throws when the store did not confirm it; whether it is then pending says the caller
-     */
+    /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,
-    /**
-     * For what the store did not confirm: nothing is held or obtained of these scopes until it has, and it is tried
-     * again in the background.
-     * @returns never rejects; resolves when a renewal was confirmed that was sent afterwards, unless too many wait
-     */
+    /** Tried again until the store confirms it; until then nothing of these scopes is used. Never rejects. */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
       const name = JSON.stringify(scopes);
       const one = pending.get(name) ?? { scopes, purge, waiting: [] };
       pending.set(name, one);
       one.waiting.push(resolve);
-      one.waiting.splice(0, one.waiting.length - MAX_WAITING);
+      one.waiting.splice(0, one.waiting.length - MOST);
       tryLater();
       return promise;
     },
-    /** Scopes whose renewal is pending. */
     owed,
-    /** Milliseconds since the oldest token in use was read; undefined when none is held. */
+    /** Milliseconds since the oldest token in use was read. */
     age: known.age,
-    async close(): Promise<void> {
+    close(): void {
       closed = true;
       clearTimeout(timer);
-      await store.close();
     },
   };
 }

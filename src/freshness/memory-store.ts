@@ -1,34 +1,15 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import {
-  SESSION_LIFE,
-  type FreshnessStore,
-  type Reading,
-  type Renewed,
-  type Scope,
-  type SessionCall,
-  type SessionData,
-  type SessionRecord,
-  type SessionReply,
-} from './freshness-store.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
+import { SESSION_LIFE, type FreshnessStore, type SessionData } from './freshness-store.ts';
 
-/** Tokens of more projects than this are forgotten, the least used first; that purges those projects. */
+/** Tokens of more projects are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
-/**
- * Of more sessions than this, or of more than a quarter of it by one user, those that were not asked for longest are
- * forgotten, and so unknown.
- */
+/** Of more sessions, or than a quarter of it by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
-export interface Holder {
-  readonly id: string;
-  readonly lease: number;
-}
-
-/** So many leases a note of a holder counts. */
-const KEPT = 10;
+export type Holder = Readonly<{ id: string; lease: number }>;
 
 /** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
@@ -38,18 +19,13 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
     const now = clock.now();
     for (const [key, { over }] of notes) if (over <= now) notes.delete(key);
   }
-
   return {
-    /**
-     * Notes that this holder uses what it reads now for `lease` milliseconds.
-     * @param kept for how long the note counts (ms); ten leases when left out, so that a change that comes late finds it
-     */
-    note(holder: string, lease: number, kept = lease * KEPT): void {
+    /** @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it */
+    note(holder: string, lease: number, kept = lease * 10): void {
       sweep();
       // A holder whose lease was changed may use for the longer one what it read before.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
     },
-    /** The longest lease of all holders but this one (ms); 0 where there is none. */
     longest(but?: string): number {
       sweep();
       const others = notes.values().filter(({ holder }) => holder !== but);
@@ -58,29 +34,21 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   };
 }
 
-/** A session. It outlasts its record, since others may use what they read of that. */
+/** It outlasts the record of its session, since others may use what they read of that. */
 interface Session {
   /** The token under which it was noted; undefined when it is over. */
   version: string | undefined;
-  /** That of all sessions at that time. */
   readonly era: string;
-  /** Whether its own token was renewed since. */
   renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
-  /** Who may use it as clean. */
   readonly holders: ReturnType<typeof createLeaseNotes>;
-  /** When it was last asked for, by the clock that never steps back. */
   asked: number;
 }
 
-/** Tokens and sessions in the memory of one process, for itself or for several holders. */
-export type MemoryStore = ReturnType<typeof createMemoryStore>;
-
 /**
- * Holders are undefined where this process is alone: then no lease is waited for.
- *
- * @param options.orphanLease for which holders of a process that has just died may still use what they read (ms)
+ * For this process alone, where no lease is waited for, or for holders, each of which names itself in every call.
+ * @param options.orphanLease of those of a process that has just died (ms)
  */
 export function createMemoryStore(options: {
   newToken: () => string;
@@ -90,26 +58,23 @@ export function createMemoryStore(options: {
 }) {
   const { newToken, keySecret, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
-  /** Those of the scopes that are not projects are asked for all the time; one that is lost is only one purge more. */
-  const tokens = new LRUCache<Scope, string>({
+  const tokens = new LRUCache<string, string>({
     // With `max` it would take the memory for all of them at once.
     maxSize: MAX_PROJECTS,
     sizeCalculation: () => 1,
   });
   const sessions = createOwnedTable<Session>(MAX_SESSIONS);
-  /** All who asked for anything. */
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
-  function tokenOf(scope: Scope): string {
+  function tokenOf(scope: string): string {
     const token = tokens.get(scope) ?? newToken();
     tokens.set(scope, token);
     return token;
   }
 
-  function isDirty({ version, era, renewed }: Session): boolean {
-    return version !== undefined && (renewed || era !== tokenOf('sessions'));
-  }
+  const isDirty = ({ version, era, renewed }: Session): boolean =>
+    version !== undefined && (renewed || era !== tokenOf('sessions'));
 
   function sessionOf(name: string): Session | undefined {
     const session = sessions.get(name);
@@ -118,12 +83,12 @@ export function createMemoryStore(options: {
     return undefined;
   }
 
-  function recordOf(session: Session | undefined): SessionRecord | undefined {
+  function recordOf(session: Session | undefined) {
     if (session?.data === undefined || session.version === undefined) return undefined;
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
 
-  /** The record as it is now, which this holder uses from now on if it is clean. */
+  /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder | undefined, lease = 0) {
     const record = recordOf(session);
     if (session === undefined || record === undefined) return { lease };
@@ -140,21 +105,19 @@ export function createMemoryStore(options: {
   function note(holder: Holder | undefined): void {
     if (holder !== undefined) leases.note(holder.id, holder.lease);
   }
-
   return {
-    incarnation,
-    read(holder: Holder | undefined, scopes: readonly Scope[]): Reading {
+    incarnation: async () => incarnation,
+    async read(scopes, holder?: Holder) {
       note(holder);
       return { tokens: scopes.map(tokenOf), keySecret };
     },
-    renew(holder: Holder | undefined, scopes: readonly Scope[]): Renewed {
+    async renew(scopes, holder?: Holder) {
       note(holder);
       // In this turn: what is read from now on gets the new ones.
       for (const scope of scopes) tokens.set(scope, newToken());
       return { lease: leases.longest(), others: leases.longest(holder?.id), incarnation };
     },
-    /** @throws Error when the claim of a beginning is gone */
-    session(holder: Holder | undefined, name: string, call: SessionCall): SessionReply {
+    async session(name, call, holder?: Holder) {
       note(holder);
       const session = sessionOf(name);
       switch (call.do) {
@@ -203,22 +166,10 @@ export function createMemoryStore(options: {
           return { lease: 0 };
       }
     },
-  };
-}
-
-/** The store of a process that is alone. */
-export function aloneStore(memory: MemoryStore): FreshnessStore {
-  return {
-    read: async (scopes) => memory.read(undefined, scopes),
-    renew: async (scopes) => memory.renew(undefined, scopes),
-    incarnation: async () => memory.incarnation,
-    session: async (name, call) => memory.session(undefined, name, call),
     async announce() {},
     listen() {},
-    async close() {},
-  };
+  } satisfies FreshnessStore;
 }
 
-function isSameWork(one: SessionData, other: SessionData): boolean {
-  return one.catalog === other.catalog && one.profile === other.profile;
-}
+const isSameWork = (one: SessionData, other: SessionData): boolean =>
+  one.catalog === other.catalog && one.profile === other.profile;

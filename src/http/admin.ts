@@ -11,46 +11,36 @@ import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
 export interface ExplainQuestion {
-  /** Those of its headers that an XMLA request is understood by. */
+  /** Those that an XMLA request is understood by. */
   readonly headers: IncomingHttpHeaders;
   /** Without content coding. */
   readonly body: Buffer;
   /** As of the path /mdx/xmla/{project}, decoded. */
   readonly project: string | undefined;
-  /** Who would send it. */
   readonly principal: Principal;
 }
 
 /**
- * Port: what would become of an XMLA request if it came now, in the order of a reader. Asks no engine, and changes
- * nothing: no entry, no session, no metric.
+ * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing, not even a metric.
  */
 export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
 
 /**
- * `POST /admin/explain`, for administrators. It tells when a user has asked something and which sessions are
- * known, so that it is forbidden to those who may only purge.
- * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, and
- *   `bad-request` for a query that is not understood
+ * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
+ * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
-export function createExplainHandler({
-  explain,
-  maxBody,
-  ...admission
-}: Admission & {
-  explain: ExplainXmla;
-  /** Largest XMLA request in bytes. */
-  maxBody: number;
-}): RequestHandler {
+export function createExplainHandler(
+  options: Admission & { explain: ExplainXmla; maxBody: number },
+): RequestHandler {
   return async (request, response) => {
-    const administrator = await admit(request, admission);
+    const administrator = await admit(request, options);
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     const { project, user } = readExplainQuery(request);
     const principal = user === undefined ? administrator : { name: user };
     const headers = xmlaHeaders(request.headers);
-    const body = await readBody(request, maxBody);
-    const explained = await explain({ headers, body, project, principal });
+    const body = await readBody(request, options.maxBody);
+    const explained = await options.explain({ headers, body, project, principal });
     sendPretty(response, { project, user: principal.name, ...explained });
   };
 }
@@ -79,62 +69,47 @@ const XMLA_HEADER = /^(?:content-type|soapaction|user-agent|x-as-sessionid|x-as-
 
 function xmlaHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const taken = Object.entries(headers).filter(([name]) => XMLA_HEADER.test(name));
-  return { ...Object.fromEntries(taken), accept: xmlaAccept(headers.accept) };
+  // The explanation is JSON, and curl says that it takes anything: neither speaks of the XMLA request.
+  const ranges = (headers.accept ?? '').split(',');
+  const ofXmla = ranges.filter((range) => !/^\s*application\/json\s*(;|$)/i.test(range));
+  const isOpen = ofXmla.every((range) => /^\s*(\*\/\*)?\s*(;|$)/.test(range));
+  return { ...Object.fromEntries(taken), accept: isOpen ? undefined : ofXmla.join(',').trim() };
 }
 
-/**
- * The explanation is JSON, and programs such as curl say that they take anything, so that neither says what the
- * XMLA request would accept.
- */
-function xmlaAccept(header = ''): string | undefined {
-  const ranges = header.split(',').filter((range) => !/^\s*application\/json\s*(;|$)/i.test(range));
-  const isOpen = ranges.every((range) => /^\s*(\*\/\*)?\s*(;|$)/.test(range));
-  return isOpen ? undefined : ranges.join(',').trim();
-}
-
-/** How many are told when the request does not say how many, and the most. */
+/** Without `limit`, and at most. */
 const LIMITS = { usual: 100, most: 1000 } as const;
 
 /**
  * `GET /admin/purges`, for administrators: the latest purges, the newest first.
- * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, and `bad-request` for a query that is
- *   not understood
+ * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
-export function createPurgesHandler({
-  purgeLog,
-  ...admission
-}: Admission & { purgeLog: Pick<PurgeLog, 'latest'> }): RequestHandler {
+export function createPurgesHandler(
+  options: Admission & { purgeLog: Pick<PurgeLog, 'latest'> },
+): RequestHandler {
   return async (request, response) => {
-    await admit(request, admission);
+    await admit(request, options);
     const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
     if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
       throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
     }
-    const { complete, purges } = await purgeLog.latest(Number(limit));
+    const { complete, purges } = await options.purgeLog.latest(Number(limit));
     sendPretty(response, { complete, purges: purges.map(purgeJson) });
   };
 }
 
-function purgeJson({ id, at, ...record }: PurgeRecord) {
-  return { id, at: new Date(at), ...record };
-}
-
-/** What is needed to know administrators. */
 interface Admission {
   login: Login;
   permissions: Permissions;
 }
 
-/** @throws what the login throws; GatewayError `identity-refused`, `forbidden` for all but administrators */
-async function admit(
-  request: IncomingMessage,
-  { login, permissions }: Admission,
-): Promise<Principal> {
+async function admit(request: IncomingMessage, { login, permissions }: Admission) {
   const principal = await login(request);
   refuseDelegation(request.headers, '');
   if (permissions.mayAdminister(principal)) return principal;
   throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is not in auth.admins.`);
 }
+
+const purgeJson = ({ id, at, ...record }: PurgeRecord) => ({ id, at: new Date(at), ...record });
 
 /** The query of a request that may hold each of these names once, and no other. */
 function readQuery<Name extends string>(
@@ -152,9 +127,8 @@ function readQuery<Name extends string>(
   return Object.fromEntries(given) as Partial<Record<Name, string>>;
 }
 
-function refused(why: string): GatewayError {
-  return new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
-}
+const refused = (why: string) =>
+  new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
 
 function sendPretty(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);

@@ -3,25 +3,21 @@ import { canonicalAuthorization, type Login, type Permissions } from '../auth/au
 import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
-import { asGatewayError, sendError, sendJson, sendWhole } from './answers.ts';
+import { asGatewayError, PLAIN_TEXT, sendError, sendJson, sendWhole } from './answers.ts';
 import { forgery, unclearHead } from './request-head.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
 
 /** Answers `clearCache` (interface document §4.3). What it gives never rejects. */
-export function createClearCacheHandler({
-  login,
-  permissions,
-  purge,
-  newId,
-  emit,
-}: {
+export function createClearCacheHandler(options: {
   login: Login;
   permissions: Permissions;
   purge: Purge;
   newId: () => string;
   emit: Emit;
 }) {
+  const { permissions, newId, emit } = options;
+
   async function clear(request: IncomingMessage, project: string | undefined) {
     const unclear = unclearHead(request);
     if (unclear !== undefined) throw unclear;
@@ -30,7 +26,7 @@ export function createClearCacheHandler({
         headers: { allow: 'GET, POST' },
       });
     }
-    const principal = await login(request);
+    const principal = await options.login(request);
     const mayNot = permissions.mayPurge(principal)
       ? undefined
       : `${principal.name} is neither in auth.admins nor in auth.purgers`;
@@ -40,7 +36,7 @@ export function createClearCacheHandler({
       throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
     }
     const stale = project === undefined ? 'everything' : { project };
-    const outcome = await purge(stale, {
+    const outcome = await options.purge(stale, {
       principal: principal.name,
       cause: 'clear-cache',
       authorization: canonicalAuthorization(request.headers.authorization),
@@ -57,7 +53,7 @@ export function createClearCacheHandler({
     const shape = clearCacheShape(request);
     try {
       const receipt = await clear(request, project);
-      if (shape === 'text') sendWhole(response, 'text/plain; charset=utf-8', clearedText(project));
+      if (shape === 'text') sendWhole(response, PLAIN_TEXT, clearedText(project));
       else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {
       const id = newId();
@@ -73,18 +69,16 @@ export function clearCacheShape({ headers: { accept = '' } }: IncomingMessage): 
   return first === 'application/json' ? 'json' : 'text';
 }
 
-/** The exact texts of the interface document §4.3. */
-function clearedText(project: string | undefined): string {
-  return project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
-}
+// The exact texts of the interface document §4.3.
+const clearedText = (project: string | undefined): string =>
+  project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
 
-/** Seconds after which it is worth to call again. */
+/** Seconds. */
 const RETRY_AFTER = 5;
 
 /**
- * What is told of a purge that was not done as a whole: what was done, and what was not. No text holds the words that
- * a script looks for after a purge, and that of a purge which Redis did not confirm says nowhere "cleared".
- * @returns `engine-not-cleared` or `purge-failed`
+ * No text holds the words that a script looks for after a purge, and that of a purge which Redis did not confirm says
+ * nowhere "cleared".
  */
 function purgeFailure(
   stale: Stale,
@@ -118,6 +112,5 @@ function engineSentences(engines: readonly EngineClear[]): string {
 }
 
 /** Also the URL of a replica could hold it. */
-function withoutTheWord(_name: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.replace(/cleared/gi, '…') : value;
-}
+const withoutTheWord = (_name: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.replace(/cleared/gi, '…') : value;

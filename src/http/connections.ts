@@ -4,20 +4,26 @@ import type { Socket } from 'node:net';
 import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
-import { sendWhole } from './answers.ts';
+import { PLAIN_TEXT, sendWhole } from './answers.ts';
 
 /** More headers are too many. */
 export const MAX_HEADERS = 200;
 /** This part of the limit may be connections of one client address that have not had a whole head … */
 const HEADS_OF_ONE = 1 / 16;
-/** … for longer than this (ms): a crowd that comes at once from behind one address needs a moment, as does a body. */
+/** … for longer than this (ms), which a crowd that comes at once from behind one address needs. */
 const GRACE = 1_000;
 /** The log is told this often (ms). */
 const TELLING = 60_000;
-/** For how long a client may go on sending behind the refusal of its head (ms), so that it can read that. */
+/** For how long a client may go on sending behind the refusal of its head (ms), so that it can read that … */
 const AFTER_REFUSAL = 2_000;
 /** … behind an answer that did not wait for the whole request, and while the server closes. */
-const AFTER_ANSWER = { usual: 10_000, closing: 1_000 } as const;
+const AFTER_ANSWER = { usual: 10_000, closing: 1_000 };
+const NONE: Readonly<Record<ConnectionClosing, number>> = {
+  limit: 0,
+  stalled: 0,
+  address: 0,
+  busy: 0,
+};
 
 interface Connection {
   /** As it was accepted: below TLS. */
@@ -27,9 +33,8 @@ interface Connection {
   began: number;
   /** Where HTTP is spoken; none while TLS is negotiated. */
   http?: Socket;
-  /** To the latest request; null when it is over, since what it holds must not stay in memory. None before the first one. */
+  /** To the latest request; null when it is over. None before the first one. */
   response?: ServerResponse | null;
-  /** Requests that have begun and are not over. */
   unfinished: number;
   /** An answered request that is still being sent. */
   unread?: IncomingMessage | undefined;
@@ -40,7 +45,6 @@ interface Connection {
 interface Address {
   readonly name: unknown;
   open: number;
-  /** Those without a request. */
   unused: number;
 }
 
@@ -48,45 +52,40 @@ export type Connections = ReturnType<typeof createConnections>;
 
 /**
  * The open connections of a server, never more than the limit: each may take memory before its client has logged in.
- *
- * At the limit one that carries no request makes room for a new one: of the client address that has most of them the
- * one that was not used for longest, so that those who hold many lose theirs first, be their heads unfinished or their
- * connections idle. One without its first head is spared for a moment, unless its address has several. Where all carry
- * requests, one that waits for its client makes room, so that one login cannot shut out all others; where none waits,
- * the new one is closed. What comes from a trusted proxy counts as if each connection had another address, since there
- * are many clients behind it.
+ * At the limit one that carries no request makes room: of the client address that has most of them the one that was
+ * not used for longest; one without its first head is spared for a moment, unless its address has several. Where all
+ * carry requests, one that waits for its client makes room, so that one login cannot shut out all others; else the new
+ * one is closed. Behind a trusted proxy each connection counts as another address.
  *
  * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
- * connection, and the reset makes most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still
- * comes is read and dropped first.
- *
+ * connection, and most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still comes is read
+ * and dropped first.
+ * @param options.limit asked each time, since a reload may change it
  * @param options.patience ms; for tests
  */
 export function createConnections(
   server: Server | HttpsServer,
   options: {
-    /** The most that are open; asked each time, since a reload may change it. */
     limit: () => number;
-    /** Whether an address is that of a trusted proxy. */
     isTrusted: (address: string) => boolean;
     clock: Pick<Clock, 'now'>;
     emit: Emit;
-    patience?: { readonly usual: number; readonly closing: number };
+    patience?: typeof AFTER_ANSWER;
   },
 ) {
   const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
   const isSecure = 'setSecureContext' in server;
   const open = new Set<Connection>();
-  /** Those without a request, the longest unused first. */
+  /** The longest unused first. */
   const unused = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
-  /** By client, or by connection where it is a trusted proxy's: those with an open one. */
   const addresses = new Map<unknown, Address>();
   let closing = false;
-  const untold: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
+  let untold = { ...NONE };
   let lastTold = -Infinity;
+  const isYoung = ({ began }: Connection) => clock.now() - began < GRACE;
 
   server.on('connection', admit);
   if (isSecure) server.on('secureConnection', startSecurely);
@@ -108,7 +107,6 @@ export function createConnections(
     const connection: Connection = { socket, address, began: clock.now(), unfinished: 0 };
     open.add(connection);
     setUnused(connection);
-    bySocket.set(socket, connection);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
     else start(connection, socket);
@@ -119,17 +117,17 @@ export function createConnections(
     closeHeadless(address);
   }
 
-  /** @param http the secure socket upon one that was admitted */
+  /** Upon one that was admitted. */
   function startSecurely(http: Socket): void {
     const ends = endsOf(http);
     const connection = negotiating.get(ends);
     if (connection === undefined) return;
     negotiating.delete(ends);
-    bySocket.set(http, connection);
     start(connection, http);
   }
 
   function start(connection: Connection, http: Socket): void {
+    bySocket.set(http, connection);
     connection.http = http;
     const end = http.destroySoon.bind(http);
     // What Node.js calls behind the last answer of a connection.
@@ -161,7 +159,7 @@ export function createConnections(
     if (address.open === 0) addresses.delete(address.name);
   }
 
-  /** Closes the oldest of those of one address that have not had a whole head, where they are too many. */
+  /** Closes the oldest of an address that have not had a whole head, where they are too many. */
   function closeHeadless(address: Address): void {
     const most = Math.ceil(limit() * HEADS_OF_ONE);
     if (address.unused <= most) return;
@@ -183,30 +181,19 @@ export function createConnections(
     return found;
   }
 
-  /**
-   * One whose client has not sent its whole request, or not read what was answered: of the address that has most of them,
-   * the newest.
-   * @param own the address of the new one, which counts
-   */
+  /** Waits for its client: the newest of the address that has most of them, the new one included. */
   function findStalled(own: Address | undefined): Connection | undefined {
     const counts = new Map([[own, 1]]);
     let found: Connection | undefined;
-    let most = 0;
     for (const connection of open) {
       const { address, response } = connection;
       const isStalled = response?.req.complete === false || isSending(connection);
       if (!isStalled || isYoung(connection)) continue;
       const count = (counts.get(address) ?? 0) + 1;
       counts.set(address, count);
-      if (count < most) continue;
-      found = connection;
-      most = count;
+      if (found === undefined || count >= (counts.get(found.address) ?? 0)) found = connection;
     }
     return found;
-  }
-
-  function isYoung({ began }: Connection): boolean {
-    return clock.now() - began < GRACE;
   }
 
   function close(socket: Socket, why: ConnectionClosing): void {
@@ -216,7 +203,7 @@ export function createConnections(
     if (clock.now() - lastTold < TELLING) return;
     lastTold = clock.now();
     const { limit: forNew, stalled, address, busy } = untold;
-    Object.assign(untold, { limit: 0, stalled: 0, address: 0, busy: 0 });
+    untold = { ...NONE };
     const message =
       `connections were closed: ${forNew} unused ones and ${stalled} that waited for their clients for new ones, and ${busy} new ones while all were busy, ` +
       `since limits.connections (${limit()}) are open; ${address} with an unfinished head, since their address has many`;
@@ -230,19 +217,14 @@ export function createConnections(
     const answer = answerTo(error);
     const { response, unfinished = 0 } = bySocket.get(http) ?? {};
     // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
-    const isAlone =
-      unfinished === 0 ||
-      (unfinished === 1 && response?.headersSent === false && !response.req.complete);
+    const isItself = unfinished === 1 && response?.headersSent === false && !response.req.complete;
+    const isAlone = unfinished === 0 || isItself;
     // To a client that has sent nothing the answer would be one to its next request.
-    if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) {
-      http.destroy();
-      return;
-    }
-    http.end(answer);
-    destroyAfter(AFTER_REFUSAL, http);
+    if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) http.destroy();
+    else destroyAfter(AFTER_REFUSAL, http.end(answer));
   }
 
-  /** One function for all: a closure for each request would cost more than all else here. */
+  /** One function for all requests, since each of them would pay for a closure. */
   function end(this: ServerResponse): void {
     const connection = bySocket.get(this.req.socket);
     if (connection === undefined) return;
@@ -254,10 +236,7 @@ export function createConnections(
   }
 
   return {
-    /**
-     * Told of each request as soon as its head is whole. False when its connection has had its last answer: then it must not
-     * be carried out (RFC 9112 §9.6).
-     */
+    /** False when its connection has had its last answer: then it must not be carried out (RFC 9112 §9.6). */
     begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
       if (connection === undefined) return true;
@@ -270,7 +249,7 @@ export function createConnections(
       if (closing) response.setHeader('connection', 'close');
       return true;
     },
-    /** From now on every answer is the last of its connection, and little time is given behind it. */
+    /** From now on every answer is the last of its connection. */
     close(): void {
       closing = true;
       for (const { response, unread, http } of open) {
@@ -284,18 +263,11 @@ export function createConnections(
   };
 }
 
-/** Whether its first head has not come whole. */
-function isHeadless({ response }: Connection): boolean {
-  return response === undefined;
-}
+const isHeadless = ({ response }: Connection): boolean => response === undefined;
+const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;
 
-function isSending({ http }: Connection): boolean {
-  return http !== undefined && http.writableLength > 0;
-}
-
-function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
-  return `${localAddress} ${remoteAddress} ${remotePort}`;
-}
+const endsOf = ({ localAddress, remoteAddress, remotePort }: Socket): string =>
+  `${localAddress} ${remoteAddress} ${remotePort}`;
 
 function destroyAfter(milliseconds: number, socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), milliseconds);
@@ -304,17 +276,15 @@ function destroyAfter(milliseconds: number, socket: Socket): void {
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
 
-/** The same answer to a head of which Node.js does not say that it has too many headers. */
+/** Of which Node.js does not say that it has too many headers. */
 export function refuseLongHead(response: ServerResponse): void {
-  sendWhole(response, 'text/plain; charset=utf-8', `${LONG_HEAD}\n`, 431, { connection: 'close' });
+  sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
 }
 
+const LONG_CHUNKS = 'The chunk extensions of the body are too long.';
 const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>> = {
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', LONG_HEAD],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
-    '413 Payload Too Large',
-    'The chunk extensions of the body are too long.',
-  ],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['413 Payload Too Large', LONG_CHUNKS],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not come in time.'],
 };
 
@@ -323,12 +293,7 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
   if (!code.startsWith('HPE_') && !Object.hasOwn(REFUSALS, code)) return undefined;
   const invalid = ['400 Bad Request', `The request is not valid HTTP/1.1: ${reason}.`];
   const [status, text] = REFUSALS[code] ?? invalid;
-  return [
-    `HTTP/1.1 ${status}`,
-    'Connection: close',
-    'Content-Type: text/plain; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(`${text}\n`)}`,
-    '',
-    `${text}\n`,
-  ].join('\r\n');
+  const length = Buffer.byteLength(`${text}\n`);
+  const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: ${PLAIN_TEXT}\r\nContent-Length: ${length}`;
+  return `${head}\r\n\r\n${text}\n`;
 }

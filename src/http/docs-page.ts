@@ -7,20 +7,12 @@ import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
 const OWN_FILES = join(import.meta.dirname, 'docs');
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
-/** Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
-
 const HEADERS = {
-  'content-security-policy': CONTENT_SECURITY_POLICY,
+  // Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images.
+  'content-security-policy': [
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  ].join('; '),
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
@@ -38,7 +30,7 @@ export function openApiPage(): RequestHandler {
   });
 }
 
-/** The same for people, by Swagger UI: the page and what it loads, to be mounted at /docs. */
+/** The same for people, by Swagger UI, to be mounted at /docs. */
 export function docsPages(): Router {
   const router = express.Router({ caseSensitive: true });
   const files = {
@@ -55,8 +47,7 @@ export function docsPages(): Router {
 }
 
 /**
- * Content that does not change while the gateway runs; it is made when it is first asked for.
- * @param type a media type, or the end of the name of a file
+ * What does not change; made when it is first asked for. @param type a media type, or the end of the name of a file
  */
 function page(type: string, make: () => Promise<Buffer>): RequestHandler {
   let body: Buffer | undefined;

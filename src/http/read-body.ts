@@ -14,9 +14,8 @@ const COPIED_AT_ONCE = 2 * 1024 * 1024;
 const WINDOW = 10_000;
 /** While others wait for memory, a client must send so many bytes in a window. */
 const HASTE = 640 * 1024;
-/** Deflate cannot make bytes shorter than this part of them (its longest match takes two bits), gzip and zlib no less. */
+/** Deflate, gzip and zlib make bytes shorter by no more than this: the longest match takes two bits. */
 const BEST_COMPRESSION = 1032;
-
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
 
 /** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
@@ -33,42 +32,29 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 interface ReadOptions {
   /** The key of the configuration that sets the limit. */
   readonly limitName?: string;
-  /** The memory that the body takes; it keeps the size of what is returned. Left out where it is not counted. */
+  /** The memory that the body takes; it keeps the size of what is returned. */
   readonly room?: RequestShare;
-  /**
-   * How many bytes must come in each ten seconds, whether others wait or not. Left out: only while others wait for
-   * memory there is a least.
-   */
+  /** How many bytes must come in each ten seconds, also while none waits for memory. */
   readonly pace?: number;
-  /** Aborted when the client goes away. */
   readonly signal?: AbortSignal;
-  /** The body, where it was taken already; it has no content coding. */
+  /** Where it was taken already; without content coding. */
   readonly taken?: Buffer | undefined;
 }
 
-/**
- * Reads a request body whole and removes its content coding.
- * @param limit largest body in bytes, both as it comes and decoded
- * @throws GatewayError as {@link receiveBody}, and `bad-request` for a broken coding
- */
-export async function readBody(
-  request: IncomingMessage,
-  limit: number,
-  options?: ReadOptions,
-): Promise<Buffer> {
-  return (await receiveBody(request, limit, options))();
+/** {@link receiveBody} and what that gives. */
+export async function readBody(...given: Parameters<typeof receiveBody>): Promise<Buffer> {
+  return (await receiveBody(...given))();
 }
 
 /**
- * Puts a body together that has come whole, and removes its content coding; to be called once. In memory it is up to
- * three times then, before that once.
+ * Puts a body together that has come whole, and removes its content coding; to be called once.
  * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
  */
 export type ReceivedBody = () => Buffer | Promise<Buffer>;
 
 /**
  * Waits until a request body has come whole. A client that does not go on sending is broken off, and so is a slow one
- * while others wait for memory. Its room is taken as it comes: what a client only announces takes none.
+ * while others wait for memory. Its room is taken as it comes, not as it is announced.
  * @param limit largest body in bytes, both as it comes and decoded
  * @throws GatewayError `too-big`, `content-coding`, `client-gone`, `overloaded`
  */
@@ -86,11 +72,10 @@ export async function receiveBody(
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
   if (decode === undefined && coding !== 'identity' && coding !== '') {
+    const headers = { 'accept-encoding': 'gzip, deflate' };
     const message =
       'The content coding of the request body is not supported; allowed are gzip and deflate.';
-    throw new GatewayError('content-coding', message, {
-      headers: { 'accept-encoding': 'gzip, deflate' },
-    });
+    throw new GatewayError('content-coding', message, { headers });
   }
   if (taken !== undefined) {
     await room?.grow(taken.length, signal);
@@ -101,7 +86,7 @@ export async function receiveBody(
   let size = 0;
   const watch = watchPace(request, room, pace);
   try {
-    // Of one that is refused the rest is dropped as it comes: its client reads the answer when it has sent all.
+    // Of one that is refused the rest is dropped as it comes, so that its client reads the answer.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       watch.came(chunk.length);
       size += chunk.length;
@@ -142,28 +127,22 @@ export async function receiveBody(
 const NEVER = new AbortController().signal;
 
 /**
- * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. What the
- * request itself waits is not held against it; the account sees to it that this is never long.
+ * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. Waits of
+ * the request itself do not count.
  */
-function watchPace(
-  request: IncomingMessage,
-  room: RequestShare | undefined,
-  pace: number | undefined,
-) {
+function watchPace(request: IncomingMessage, room?: RequestShare, pace?: number) {
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
   const looks = setInterval(look, WINDOW);
-  /** When the present wait began. */
   let waitsSince: number | undefined;
   /** What the request waited (ms), and what came (bytes), since the last look. */
   let waited = 0;
   let came = 0;
 
   function countWait(): void {
-    if (waitsSince === undefined) return;
     const now = performance.now();
-    waited += now - waitsSince;
-    waitsSince = now;
+    waited += now - (waitsSince ?? now);
+    waitsSince &&= now;
   }
 
   function look(): void {
@@ -174,8 +153,7 @@ function watchPace(
     } else if (came < HASTE * part && room?.isInTheWay() === true) {
       breakOff('it came too slowly while others waited for memory');
     }
-    waited = 0;
-    came = 0;
+    waited = came = 0;
   }
 
   return {
@@ -197,7 +175,6 @@ function watchPace(
   };
 }
 
-/** @param size of all together */
 async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
   const whole = Buffer.allocUnsafe(size);
   let copied = 0;

@@ -9,10 +9,8 @@ import { GatewayError } from '../common/errors.ts';
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
- * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: with
- * no Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none). A head that is remembered was looked
- * at when it was learnt; there is none with another Host.
- * @returns `bad-request`; undefined for a clear one
+ * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: no
+ * Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none).
  */
 export function unclearHead({
   httpVersion,
@@ -33,11 +31,9 @@ function mistakeInHosts(hosts: readonly string[], httpVersion: string): string |
 }
 
 /**
- * Why a request that does something must not be believed, though its credentials are right: browsers add
- * remembered Basic credentials also to what another site makes them send, and fetch links ahead of a click.
- * Programs say none of this. A page whose host name another site has pointed at the gateway is not told apart.
- * Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
- * @returns undefined when nothing speaks against it
+ * Why a request that does something must not be believed, though its credentials are right: browsers add remembered
+ * Basic credentials also to what another site makes them send, and fetch links ahead of a click; programs say none of
+ * this. Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
  */
 export function forgery(headers: IncomingHttpHeaders): string | undefined {
   const site = headers['sec-fetch-site'];
@@ -49,73 +45,53 @@ export function forgery(headers: IncomingHttpHeaders): string | undefined {
   // The browser has compared origins by the address that it knows; a proxy may have changed the Host since.
   if (site === 'same-origin') return undefined;
   // Browsers send Fetch Metadata over HTTPS only; these two they also send without it. Proxies blank them.
-  const isOwn = [headers.origin, headers.referer].every(
-    (page = '') => page === '' || isOwnOrigin(page, headers.host),
-  );
+  const { origin = '', referer = '', host } = headers;
+  const isOwn = [origin, referer].every((page) => page === '' || isOwnOrigin(page, host));
   return isOwn ? undefined : 'the request comes from another origin';
 }
 
 /** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {
   const own = URL.parse(page);
-  return (
-    own !== null && own.host !== '' && URL.parse(`${own.protocol}//${host}`)?.host === own.host
-  );
+  if (own === null || own.host === '') return false;
+  return URL.parse(`${own.protocol}//${host}`)?.host === own.host;
 }
 
-/** Asks a server to act for another user; the gateway knows no such delegation. */
 const DELEGATION = 'execute_as_user_id';
 
-/**
- * Refuses a request that asks for the rights of another user, in a header or in the query, however it is spelt.
- * @param search what follows the `?`; '' without one
- * @throws GatewayError `identity-refused`
- */
+/** In a header or in the query, however it is spelt. @throws GatewayError `identity-refused` */
 export function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
   const named = Object.keys(headers).some(isDelegation);
   if (!named && (search === '' || !namesParameter(search, DELEGATION))) return;
-  throw new GatewayError(
-    'identity-refused',
-    'EXECUTE_AS_USER_ID is not allowed: a request is answered with the rights of its own login.',
-  );
+  const rule = 'a request is answered with the rights of its own login';
+  throw new GatewayError('identity-refused', `EXECUTE_AS_USER_ID is not allowed: ${rule}.`);
 }
 
-function isDelegation(name: string): boolean {
-  return name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
-}
+const isDelegation = (name: string): boolean =>
+  name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
-/**
- * The kinds of client program that engines tell apart by User-Agent (MDX for Kylin does): the text up to the
- * first `/`, space or parenthesis. The engine is sent the class itself, so that an answer cannot depend on
- * anything finer than what is in the key.
- */
+/** Those that engines tell apart (MDX for Kylin does). The engine is sent nothing finer than is in the key. */
 const USER_AGENT_CLASS =
   /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
 
-/** What the engine is sent for any other program. */
-const OTHER_CLIENT = 'mdx-gateway';
-
-/** @returns the class of a client program by its User-Agent; `other` for one that is not known, '' for none */
+/** The class of a client program by its User-Agent; `other` for one that is not known, '' for none. */
 export function clientProgram(header = ''): string {
   const text = header.trim();
   const program = text.split(/[/ (]/, 1)[0] ?? '';
   return text === '' || USER_AGENT_CLASS.test(program) ? program : 'other';
 }
 
-/** @returns the User-Agent to forward; undefined when the client sent none */
+/** The User-Agent to forward. */
 export function userAgentClass(header: string | undefined): string | undefined {
   const program = clientProgram(header);
   if (program === '') return undefined;
-  return program === 'other' ? OTHER_CLIENT : program;
+  return program === 'other' ? 'mdx-gateway' : program;
 }
 
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
 const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
-/**
- * @returns the media type to ask the engine for, undefined when the client names none; `not-xml` when it may
- *   want something else, so that its request is passed through as it is
- */
+/** The media type to ask the engine for; undefined when the client names none, `not-xml` when it may want another. */
 export function acceptedType(header: string | undefined): string | undefined | 'not-xml' {
   if (header === undefined) return undefined;
   const ranges = header.split(',').map((range) => range.toLowerCase().split(';'));
@@ -128,10 +104,7 @@ export function acceptedType(header: string | undefined): string | undefined | '
 /** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */
 const XMLA_TYPE = /^(?:text|application)\/xml$/;
 
-/**
- * The Content-Type to send to the engine for a cacheable request: media type and charset, in one spelling.
- * @returns undefined when it is no XMLA type, or says more than that
- */
+/** The media type and charset of an XMLA request in one spelling; undefined for another type, or one that says more. */
 export function canonicalContentType(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   try {
@@ -151,11 +124,8 @@ const MEMBER =
 const EMPTY_MEMBER = /^[ \t]*$/;
 
 /**
- * Whether the client takes gzip, and would not rather have the answer as it is (RFC 9110 §12.5.3). `x-gzip` is
- * gzip (§8.4.1.3), `*` is what is not named.
- *
- * @param header the request header Accept-Encoding. Without one, or with one that breaks the rules, the answer is
- *   no: who does not ask for gzip in so many words may not understand it
+ * Whether the client takes gzip, and would not rather have the answer as it is (RFC 9110 §12.5.3). `x-gzip` is gzip
+ * (§8.4.1.3), `*` is what is not named. No where Accept-Encoding is missing or breaks the rules.
  */
 export function acceptsGzip(header = ''): boolean {
   const weights = new Map<string, number>();
@@ -172,18 +142,17 @@ export function acceptsGzip(header = ''): boolean {
   return gzip > 0 && gzip >= (weights.get('identity') ?? others);
 }
 
-/** What a client asks of the cache: a fresh answer that is stored, or one of which nothing is stored. */
+/** `no-cache`: a fresh answer, which is stored. */
 export type ClientControl = 'none' | 'no-cache' | 'no-store';
 
-/** What stands between two commas that are not inside of quotes (RFC 9110 §5.6.4); quotes may lack their end. */
+/** Between two commas that are not inside of quotes (RFC 9110 §5.6.4); quotes may lack their end. */
 const ELEMENT = /(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^",])+/gs;
 const NO_STORE = /^[ \t]*no-store[ \t]*$/i;
 const NO_CACHE = /^[ \t]*(?:no-cache|max-age=(?:0+|"0+"))[ \t]*$/i;
 
 /**
- * Reads the request header Cache-Control (RFC 9111 §5.2.1). `max-age=0` asks for what `no-cache` asks for;
- * `no-store` wins over both. Other directives, and those that are not well-formed, are ignored as the RFC
- * says. So is `Pragma`, on purpose: WinInet sends it by itself, below Excel.
+ * Reads the request header Cache-Control (RFC 9111 §5.2.1). `max-age=0` asks for what `no-cache` asks for; `no-store`
+ * wins over both. Others are ignored, and so is `Pragma`, since WinInet sends it by itself, below Excel.
  * @param allowed whether the header of this client counts at all
  */
 export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): ClientControl {
@@ -195,8 +164,8 @@ export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): C
 }
 
 /**
- * Whose request it is: the address of the connection, or, when that is a trusted proxy, the nearest address
- * in X-Forwarded-For that is none.
+ * Whose request it is: the address of the connection, or, when that is a trusted proxy, the nearest address in
+ * X-Forwarded-For that is none.
  * @param trusted IP addresses and CIDR ranges
  */
 export function clientAddressReader(
@@ -214,19 +183,16 @@ export function trustedProxies(trusted: readonly string[]): (address: string) =>
 }
 
 /** How long the body of a request is by its head (bytes); 0 where that does not say it. */
-export function announcedLength({ headers }: Pick<IncomingMessage, 'headers'>): number {
-  return Number(headers['content-length'] ?? 0);
-}
+export const announcedLength = ({ headers }: Pick<IncomingMessage, 'headers'>): number =>
+  Number(headers['content-length'] ?? 0);
 
 /** Whether a request announces a body that is not empty. */
-export function carriesBody(request: Pick<IncomingMessage, 'headers'>): boolean {
-  return request.headers['transfer-encoding'] !== undefined || announcedLength(request) > 0;
-}
+export const carriesBody = (request: Pick<IncomingMessage, 'headers'>): boolean =>
+  request.headers['transfer-encoding'] !== undefined || announcedLength(request) > 0;
 
 /**
- * The query of a request, percent-decoded once, `+` as a space: a string, or all strings of a name that is given more
- * than once.
- * @throws GatewayError `bad-request` when it is not well-formed; nothing is guessed
+ * The query of a request, percent-decoded once, `+` as a space; all strings of a name that is given more than once.
+ * @throws GatewayError `bad-request` when it is not well-formed
  */
 export function queryParameters({
   url = '',
@@ -235,10 +201,8 @@ export function queryParameters({
   try {
     decodeURIComponent(search);
   } catch {
-    throw new GatewayError(
-      'bad-request',
-      'The query is not well-formed: %XX must be bytes of UTF-8.',
-    );
+    const text = 'The query is not well-formed: %XX must be bytes of UTF-8.';
+    throw new GatewayError('bad-request', text);
   }
   return parseQuery(search, '&', '=', { maxKeys: 0 });
 }

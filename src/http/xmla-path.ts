@@ -2,19 +2,15 @@ import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
 /** Where an XMLA request is addressed to, read from its target. */
 export interface XmlaAddress {
-  /** Decoded once. */
   readonly project: string | undefined;
   /** What follows the `?`. */
   readonly search: string;
 }
 
-/** What a request target below /mdx/xmla asks for. */
+/** What a request target below /mdx/xmla asks for; of `clear-cache`: interface document §4.3. */
 export type XmlaPath =
-  /** `/mdx/xmla` or `/mdx/xmla/{project}`. */
   | ({ readonly kind: 'xmla' } & XmlaAddress & Likeness)
-  /** `/mdx/xmla/clearCache` or `/mdx/xmla/{project}/clearCache` (interface document §4.3). */
   | { readonly kind: 'clear-cache'; readonly project: string | undefined }
-  /** Below /mdx/xmla, but nothing is served there. */
   | ({ readonly kind: 'not-found' } & Likeness)
   | ({ readonly kind: 'bad-project'; readonly message: string } & Likeness);
 
@@ -27,9 +23,8 @@ const PREFIX = '/mdx/xmla';
 const CLEAR = 'clearCache';
 
 /**
- * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form). Percent-encoding is removed once,
- * segment by segment, so that a `%2F` belongs to the project's name.
- * @returns undefined when the path is not below /mdx/xmla
+ * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form), decoded once, segment by segment, so that a
+ * `%2F` belongs to the project's name. Undefined when it is not below /mdx/xmla.
  */
 export function readXmlaPath(target: string): XmlaPath | undefined {
   const originForm = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
@@ -67,8 +62,7 @@ function readSegment(segment: string): { name: string; mistake: string | undefin
 function mistakeIn(name: string): string | undefined {
   if (name === '') return 'is empty';
   if (name === '.' || name === '..') return `is "${name}"`;
-  // An engine or proxy that decodes `%2F` before it looks at the path would climb it, or purge.
-  // (Servlet containers leave away what follows a semicolon.)
+  // An engine or proxy that decodes `%2F` first would climb the path, or purge. Some drop what follows a semicolon.
   const parts = name.split(/[/\\]/).map((part) => part.split(';', 1)[0] ?? '');
   if (parts.includes('.') || parts.includes('..')) return 'holds "." or ".." between slashes';
   if (parts.length > 1 && parts.findLast((part) => part !== '') === CLEAR) {

@@ -67,8 +67,7 @@ return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
 
 /** What a line is sealed for. */
 const CONTEXT = 'purges';
-
-/** Values that are read or dropped at one time. */
+/** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
 const NAMES = 1_000;
@@ -98,8 +97,8 @@ export function createRedisCache(options: {
     // Not a step ahead of its reader.
     const options = { match, count, type: 'string', highWaterMark: 1 };
     for (const server of nodesOf(writer)) {
-      const steps = server.scanStream(options);
-      for await (const names of steps as AsyncIterable<string[]>) {
+      const steps: AsyncIterable<string[]> = server.scanStream(options);
+      for await (const names of steps) {
         // COUNT is only a wish.
         for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
       }
@@ -109,11 +108,9 @@ export function createRedisCache(options: {
   /** Tier 2: one string for each entry, which Redis drops when its time is over. */
   const values: ValueTier = {
     get: (key) => run(() => reader.getBuffer(entryKey(key))),
-    async set(key, value, lifetime, { replace } = { replace: false }) {
-      const life = Math.ceil(lifetime);
-      if (life <= 0) return;
-      const how = replace ? 'replace' : 'in-order';
-      await run(() => setInOrder(writer, [entryKey(key)], [value, life, how]));
+    async set(key, value, lifetime, how) {
+      const args = [value, Math.ceil(lifetime), how?.replace ? 'replace' : 'in-order'];
+      if (lifetime > 0) await run(() => setInOrder(writer, [entryKey(key)], args));
     },
   };
 
@@ -121,9 +118,8 @@ export function createRedisCache(options: {
   const places: FlightPlaces = {
     async enter(place, token, life, within) {
       const keys = [slowKey(place.query), placeKey(place)];
-      const reply = await run(() =>
-        inTime(enterPlace(reader, keys, [token, life]), within, lateness),
-      );
+      const enter = () => enterPlace(reader, keys, [token, life]);
+      const reply = await run(() => inTime(enter(), within, lateness));
       const [kind, slow] = reply as [Standing['kind'], string];
       const expected = Number(slow);
       if (!Number.isFinite(expected)) throw new Error('something else lies where gateways meet');
@@ -134,9 +130,8 @@ export function createRedisCache(options: {
     async leave(place, token, nothing = 0) {
       await run(() => leave(reader, [placeKey(place)], [token, Math.ceil(nothing)]));
     },
-    async markSlow(query, milliseconds, life) {
-      const slow = Math.round(milliseconds);
-      await run(() => reader.set(slowKey(query), slow, 'PX', Math.ceil(life)));
+    async markSlow(query, slow, life) {
+      await run(() => reader.set(slowKey(query), Math.round(slow), 'PX', Math.ceil(life)));
     },
     async unmark(query) {
       await run(() => reader.del(slowKey(query)));
@@ -155,10 +150,7 @@ export function createRedisCache(options: {
     },
   };
 
-  /**
-   * What a sweep does: on the connection of the writer, in small steps. Past the health of Redis: a sweep that fails says
-   * nothing that requests need to know.
-   */
+  /** On the connection of the writer, in small steps. A sweep that fails says nothing of Redis that requests must know. */
   const sweepStore: SweepStore = {
     async lock() {
       token = newToken();

@@ -7,21 +7,17 @@ import {
   type RedisTarget,
 } from './redis-connections.ts';
 
-/** What a sentinel may take to answer (ms). No request waits for one. */
+/** What a sentinel may take to answer (ms). */
 const DEADLINE = 2_000;
-/** How often it is looked again at what may have been set otherwise meanwhile (ms). */
+/** Between two looks (ms). */
 const INTERVAL = 60_000;
 /** After a look that failed (ms). */
 const RETRY = 2_000;
-/**
- * By how much a master may be late in refusing writes (ms): it counts whole seconds since it heard of its replicas, and
- * does so once a second.
- */
+/** By how much a master may be late in refusing writes (ms): once a second it counts whole seconds. */
 const LATENESS = 2_000;
 
 /**
- * What is not as the promises of docs/PURGE.md need it. Looks whenever a connection was made, which may lead to another
- * server than before, and now and then.
+ * What is not as the promises of docs/PURGE.md need it. Looks now and then, and whenever a connection was made.
  * @param onProblem is told each sentence when it begins to be true
  */
 export function watchRedisConditions(options: {
@@ -70,7 +66,7 @@ export function watchRedisConditions(options: {
   };
 }
 
-/** Of one server. Rejects when it does not answer. */
+/** Of one server. This and what follows rejects when it does not answer. */
 async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<string> {
   const info = await server.info();
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
@@ -124,19 +120,23 @@ async function* replicationProblems(
   }
 }
 
-/** A number of CONFIG GET; undefined where it is not told. Rejects when the server does not answer. */
+/** A number of CONFIG GET; undefined where it is not told. */
 async function configured(server: Redis, name: string): Promise<number | undefined> {
   const pair = await unlessRefused(server.config('GET', name) as Promise<string[]>);
   return pair?.[1] === undefined ? undefined : Number(pair[1]);
 }
 
-/** Undefined for what the server does not allow. Rejects when it does not answer. */
-async function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
+/** Undefined for what the server does not allow. @param told of the refusal */
+async function unlessRefused<T>(
+  asked: Promise<T>,
+  told: (refusal: Error) => void = () => {},
+): Promise<T | undefined> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof ReplyError) return undefined;
-    throw error;
+    if (!(error instanceof ReplyError)) throw error;
+    told(error as Error);
+    return undefined;
   }
 }
 
@@ -145,14 +145,11 @@ async function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
  * own must be more than half of all servers.
  * @param known replicas of the master, also those that are away
  */
-export function neededReplicas(known: number): number {
-  return Math.max(1, Math.ceil(known / 2));
-}
+export const neededReplicas = (known: number): number => Math.max(1, Math.ceil(known / 2));
 
 /**
  * What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. Sentinels
- * remember replicas that are away. The master itself counts those that it reaches, which are fewer just when it is cut
- * off. What differs among the sentinels counts as it is most dangerous.
+ * also know replicas that are away. What differs among them counts as it is most dangerous.
  */
 async function toldBySentinels(target: RedisTarget) {
   const asked = sentinelClients(target, DEADLINE).map(async (sentinel) => {
@@ -167,24 +164,20 @@ async function toldBySentinels(target: RedisTarget) {
       fields.includes(name) ? Number(fields[fields.indexOf(name) + 1]) : [],
     );
   const setting = 'down-after-milliseconds';
-  const [times, counts] = [all(setting), all('num-slaves')];
-  return {
-    setting,
-    failover: times.length === 0 ? undefined : Math.min(...times),
-    known: counts.length === 0 ? undefined : Math.max(...counts),
-  };
+  const [failover] = all(setting).toSorted((a, b) => a - b);
+  const [known] = all('num-slaves').toSorted((a, b) => b - a);
+  return { setting, failover, known };
 }
 
 /**
- * The same of a cluster. A master of it that is cut off with few of the others stops by itself, but only when it has
- * noticed, which may be half of cluster-node-timeout after its replica was made master: the same rule counts.
+ * The same of a cluster. A master of it that is cut off with few of the others stops by itself, but perhaps half of
+ * cluster-node-timeout after its replica was made master: the same rule counts.
  */
 async function toldByNode(server: Redis) {
   const setting = 'cluster-node-timeout';
   const text = await unlessRefused(server.cluster('NODES'));
-  const nodes = String(text ?? '')
-    .split('\n')
-    .map((line) => line.split(' '));
+  const lines = String(text ?? '').split('\n');
+  const nodes = lines.map((line) => line.split(' '));
   const own = nodes.find(([, , flags = '']) => flags.split(',').includes('myself'))?.[0];
   const replicas = nodes.filter(([, , , master]) => own !== undefined && master === own);
   const known = text === undefined ? undefined : replicas.length;
@@ -217,10 +210,7 @@ end
 return refused
 `;
 
-/**
- * What the user of the gateway may not do, in the words of the server; none where it may do everything. Rejects when
- * the server does not answer.
- */
+/** What the user of the gateway may not do, in the words of the server. */
 async function missingRights(
   client: RedisClient,
   subscriber: Redis,
@@ -228,20 +218,14 @@ async function missingRights(
 ): Promise<readonly string[]> {
   const missing: string[] = [];
 
-  async function attempt(what: string, asked: Promise<unknown>): Promise<unknown> {
-    try {
-      return await asked;
-    } catch (error) {
+  const attempt = (what: string, asked: Promise<unknown>) =>
+    unlessRefused(asked, ({ message }) => {
       // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
-      if (!(error instanceof ReplyError)) throw error;
-      const { message } = error as Error;
       if (message.startsWith('NOPERM')) missing.push(`${what}: ${message}`);
-      return undefined;
-    }
-  }
+    });
 
   const value = `${namespace}:entry:rights`;
-  // A key and a channel.
+  /** A key and a channel. */
   const shared = `{${namespace}}:rights`;
   await attempt('PING', client.ping());
   await attempt(`GET ${value}`, client.get(value));

@@ -20,45 +20,37 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Why a connection failed, where the error of the client, its cause, says too little. */
+/** Why a connection failed, where the error of the client says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
 }
 
-/** What a look-up may wait for Redis (ms). */
+// All in milliseconds.
+/** What a look-up may wait for Redis. */
 const READ_DEADLINE = 100;
-/** What a write, an epoch renewal or an announcement may wait (ms). */
+/** What a write, an epoch renewal or an announcement may wait. */
 const WRITE_DEADLINE = 500;
-/** A connection on which nothing comes back for so long, while an answer is due, is torn down (ms). */
+/** A connection on which nothing comes back for so long, while an answer is due, is torn down. */
 const SILENCE = 5_000;
 const CONNECT_DEADLINE = 2_000;
 const MAX_RECONNECT_DELAY = 1_000;
-/** What a connection may take to close; ioredis waits so long also for one that is closed already (ms). */
+/** What a connection may take to close; ioredis waits so long also for one that is closed already. */
 const FAREWELL = 200;
-/** How often the connection of the subscriber is tried: nothing else would notice that it is silent (ms). */
+/** How often the connection of the subscriber is tried: nothing else would notice that it is silent. */
 const HEARTBEAT = 2_000;
-/** What a sentinel, or a node that is asked for the slots, may take to answer (ms). */
+/** What a sentinel, or a node that is asked for the slots, may take to answer. */
 const DISCOVERY_DEADLINE = 1_000;
-/** How often a command may be sent on to another node. */
-const MAX_REDIRECTIONS = 4;
-const SENTINEL_PORT = 26_379;
-/** How often it is looked whether connections are ready (ms). */
+/** Between two looks whether connections are ready. */
 const POLL = 5;
-
 /** Servers that want TLS, or a certificate, say nothing else. */
 const ENDED = 'the connection was ended before it was ready';
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
-
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
-
-/**
- * The connections of one gateway. They are apart so that a large body that is being written or read never delays a
- * look-up, and because a connection that subscribes can do nothing else.
- */
 export type RedisConnections = ReturnType<typeof connectRedis>;
 
 /**
- * Connects in the background and for ever; a command that finds no connection fails at once.
+ * The connections of one gateway, apart so that a large body never delays a look-up, and because a connection that
+ * subscribes can do nothing else. Connects in the background and for ever; a command that finds none fails at once.
  * @param onError told of every failed try to connect and every lost connection; `partial`: whether another node or
  *   sentinel may serve in the place of the one that failed
  */
@@ -66,7 +58,7 @@ export function connectRedis(
   target: RedisTarget,
   onError: (error: unknown, partial: boolean) => void,
 ) {
-  const addresses = target.url.map((text) => readAddress(text));
+  const addresses = target.url.map((text) => readAddress(text, 6379));
   const [first] = addresses;
   if (first === undefined) throw new Error('there is no address of Redis');
   const { host, port, secure } = first;
@@ -95,8 +87,8 @@ export function connectRedis(
       ...(target.mode === 'sentinel' ? sentinelOptions(target) : { host, port }),
       commandTimeout: deadline,
       enableOfflineQueue: false,
-      // A master that became a replica refuses to write; its name may lead to the new master by now.
-      // (Redis 6 tells it in the middle of the error of a script.)
+      // A master that became a replica refuses to write (Redis 6 says so in the middle of the error of a script); its
+      // name may lead to the new master by now.
       reconnectOnError(error) {
         const isReadOnly = error.message.includes('READONLY');
         if (isReadOnly) onError(error, true);
@@ -105,8 +97,7 @@ export function connectRedis(
       retryStrategy: retryDelay,
     };
     const redis = new Redis(options);
-    // Connects again what gave up: when a sentinel tells of a new master in the moment in which ioredis asks where the
-    // master is, it drops the answer and never tries again.
+    // When a sentinel tells of a new master while ioredis asks where the master is, it gives up for ever.
     let revivals = 0;
     redis.on('ready', () => (revivals = 0));
     redis.on('end', () => {
@@ -131,12 +122,8 @@ export function connectRedis(
       if (secure && code === 'ETIMEDOUT') why = `${message}; does Redis speak TLS there?`;
       else if (beginning && CUT_OFF.has(code)) why = ended;
       beginning = false;
-      onError(
-        why === undefined
-          ? error
-          : Object.assign(new ConnectionProblem(why, { cause: error }), { code }),
-        false,
-      );
+      const problem = () => Object.assign(new ConnectionProblem(why, { cause: error }), { code });
+      onError(why === undefined ? error : problem(), false);
     });
     redis.on('close', () => {
       if (beginning) onError(new ConnectionProblem(ended), false);
@@ -160,7 +147,7 @@ export function connectRedis(
       dnsLookup: (address, callback) => callback(null, address),
       clusterRetryStrategy: retryDelay,
       slotsRefreshTimeout: DISCOVERY_DEADLINE,
-      maxRedirections: MAX_REDIRECTIONS,
+      maxRedirections: 4,
       // Waiting for a node that is away is in vain: the caller has a way past Redis.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
@@ -186,8 +173,7 @@ export function connectRedis(
     /** Renewals of epochs and their announcements. */
     epochs: client('epochs', WRITE_DEADLINE),
   };
-
-  /** For messages. With a cluster, of any of its nodes: they hand messages on to each other. */
+  /** With a cluster, of any of its nodes: they hand messages on to each other. */
   const subscriber = server('subscriber');
   const heartbeat = setInterval(() => {
     if (subscriber.status === 'ready') subscriber.ping().catch(() => {});
@@ -196,10 +182,8 @@ export function connectRedis(
   let tries = 0;
   subscriber.on('close', () => {
     if (target.mode !== 'cluster') return;
-    const known = Object.values(clients).flatMap((one) =>
-      nodesOf(one, 'all').map(({ options }) => options),
-    );
-    const nodes = [...known, ...addresses];
+    const known = Object.values(clients).flatMap((one) => nodesOf(one, 'all'));
+    const nodes = [...known.map(({ options }) => options), ...addresses];
     tries += 1;
     const next = nodes[tries % nodes.length] ?? first;
     Object.assign(subscriber.options, { host: next.host, port: next.port });
@@ -210,7 +194,6 @@ export function connectRedis(
   return {
     ...clients,
     subscriber,
-    /** Whether commands can be sent now. */
     ready,
     /** Resolves when all are ready, or after so many milliseconds. */
     async settled(milliseconds: number): Promise<void> {
@@ -226,9 +209,8 @@ export function connectRedis(
 }
 
 /** The servers behind a client. */
-export function nodesOf(client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] {
-  return 'nodes' in client ? client.nodes(role) : [client];
-}
+export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] =>
+  'nodes' in client ? client.nodes(role) : [client];
 
 /** Whether commands can be sent now, to whatever server they may go. */
 function isReady(client: RedisClient): boolean {
@@ -238,12 +220,10 @@ function isReady(client: RedisClient): boolean {
 }
 
 /** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */
-export function isDeadline(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Command timed out';
-}
+export const isDeadline = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'Command timed out';
 
-const sentinelAddresses = ({ url }: RedisTarget) =>
-  url.map((text) => readAddress(text, SENTINEL_PORT));
+const sentinelAddresses = ({ url }: RedisTarget) => url.map((text) => readAddress(text, 26_379));
 
 function sentinelOptions(target: RedisTarget) {
   const addresses = sentinelAddresses(target);
@@ -281,7 +261,7 @@ export function sentinelClients(target: RedisTarget, deadline: number): Redis[] 
   });
 }
 
-function readAddress(text: string, usualPort = 6379) {
+function readAddress(text: string, usualPort: number) {
   const { hostname, port, username, password, protocol } = new URL(text);
   return {
     host: hostname.replace(/^\[(.*)\]$/u, '$1'),
@@ -296,9 +276,8 @@ const tlsOf = ({ tls = {} }: RedisTarget, secure: boolean) => (secure ? tls : un
 
 /** Undefined where there is none. What is not percent-encoded by the rules stands for itself. */
 function decoded(text: string): string | undefined {
-  if (text === '') return undefined;
   try {
-    return decodeURIComponent(text);
+    return decodeURIComponent(text) || undefined;
   } catch {
     return text;
   }
@@ -307,11 +286,8 @@ function decoded(text: string): string | undefined {
 /** A Lua script, sent whole only when the server does not know it yet. Safe to run twice. */
 export function redisScript(source: string) {
   const sha = createHash('sha1').update(source).digest('hex');
-  return async (
-    redis: RedisClient,
-    keys: readonly string[],
-    args: readonly (string | number | Buffer)[],
-  ): Promise<unknown> => {
+  type Arguments = readonly (string | number | Buffer)[];
+  return async (redis: RedisClient, keys: readonly string[], args: Arguments): Promise<unknown> => {
     try {
       return await redis.evalsha(sha, keys.length, ...keys, ...args);
     } catch (error) {

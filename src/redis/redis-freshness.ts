@@ -4,10 +4,7 @@ import {
   SESSION_LIFE,
   type CacheScope,
   type FreshnessStore,
-  type Scope,
-  type SessionCall,
   type SessionData,
-  type SessionReply,
 } from '../freshness/freshness-store.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { redisScript, type RedisConnections } from './redis-connections.ts';
@@ -15,7 +12,6 @@ import type { RunAtRedis } from './redis-health.ts';
 
 /** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-
 /** What stands in names of channels and in receipts: nothing else than ids that gateways make. */
 const ID = /^[\w-]{1,100}$/;
 
@@ -183,24 +179,21 @@ export function createRedisFreshness(options: {
   namespace: string;
   /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
   sealer: Sealer;
-  /** Milliseconds for which this gateway uses what it reads now. */
+  /** For how long this gateway uses what it reads now (ms). */
   lease: () => number;
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
-  /** Milliseconds after which the token of a project that no request asks for is dropped. */
+  /** After how long the token of a project that no request asks for is dropped (ms). */
   unusedAfter: () => number;
   /** The same of a session. */
   life?: number;
   newToken: () => string;
-  /** The configured secret of the keys; undefined: the one in Redis. */
+  /** As configured; undefined: the one in Redis. */
   keySecret: string | undefined;
   onError: (error: unknown) => void;
-}): FreshnessStore & {
-  /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
-  probe(): Promise<void>;
-} {
+}) {
   const { run, sealer, lease, longestLease, newToken } = options;
-  /** Names this gateway. New with every store: two must never share it. */
+  /** Names this gateway: no two may share it. */
   const gateway = newToken();
   /** Used if there is none in Redis yet. */
   const freshSecret = newToken();
@@ -211,22 +204,20 @@ export function createRedisFreshness(options: {
   const channel = key('forget');
   /** Where acknowledgements for a gateway are told. */
   const channelTo = (other: string) => key(`forgotten:${other}`);
-  let closed = false;
 
   const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
 
-  /** What the script answers: the incarnation, the longest lease, that of all others, the secret, and the tokens. */
-  async function tokens(mode: 'read' | 'renew', scopes: readonly Scope[], redis = epochs) {
+  async function ask(mode: 'read' | 'renew', scopes: readonly string[], redis = epochs) {
     const reply = await tokensScript(
       redis,
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
       [...caller(mode), freshSecret, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
-    const [incarnation = '', longest, others, secret = '', ...read] = reply as string[];
-    return { incarnation, longest: Number(longest), others: Number(others), secret, read };
+    const [incarnation = '', longest, others, secret = '', ...tokens] = reply as string[];
+    return { incarnation, lease: Number(longest), others: Number(others), secret, tokens };
   }
 
-  async function askSession(name: string, call: SessionCall): Promise<SessionReply> {
+  const askSession: FreshnessStore['session'] = async (name, call) => {
     // A session id gives the right to act in that session, so ids do not stand in Redis.
     const session = key(`session:${createHash('sha256').update(name).digest('base64url')}`);
     // Bound to the session: what was noted of one cannot be put in the place of another.
@@ -239,36 +230,29 @@ export function createRedisFreshness(options: {
       caller(call.do).concat(token, expected, sealed, data?.forwardedAt ?? at, dirty ? 1 : 0, life),
     );
     return readReply(reply as string[], (text) => sealer.openText(text, context));
-  }
+  };
 
   return {
     async read(scopes) {
-      const { secret, read } = await run(() => tokens('read', scopes, reader));
-      return { tokens: read, keySecret: keySecret ?? secret };
+      const { secret, tokens } = await run(() => ask('read', scopes, reader));
+      return { tokens, keySecret: keySecret ?? secret };
     },
-    async probe() {
-      await tokens('read', [], reader);
-    },
+    /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
+    probe: () => ask('read', [], reader),
     // Not through the breaker: a purge always tries.
     async renew(scopes) {
       const own = lease();
-      const { incarnation, longest, others } = await tokens('renew', scopes);
-      return {
-        incarnation,
-        others,
-        lease: checkLease(longest, own, longestLease, key('leases')),
-      };
+      const renewed = await ask('renew', scopes);
+      checkLease(renewed.lease, own, longestLease, key('leases'));
+      return renewed;
     },
     // On the connection of the renewals: what one server is told first, it does first.
-    async incarnation() {
-      return (await tokens('read', [])).incarnation;
-    },
+    incarnation: async () => (await ask('read', [])).incarnation,
     // A statement that makes a session dirty waits for it, so it always tries.
     session: (name, call) =>
       call.do === 'renew' ? askSession(name, call) : run(() => askSession(name, call)),
     async announce({ purge, scopes }) {
-      const message = JSON.stringify({ purge, scopes, gateway });
-      await epochs.publish(channel, message);
+      await epochs.publish(channel, JSON.stringify({ purge, scopes, gateway }));
     },
     listen(listener) {
       const own = channelTo(gateway);
@@ -276,7 +260,7 @@ export function createRedisFreshness(options: {
       if (subscriber.status === 'ready') subscribe();
       subscriber.on('ready', subscribe);
       subscriber.on('message', (heardOn, message) => {
-        const told = closed ? undefined : readMessage(message);
+        const told = readMessage(message);
         if (told === undefined) return;
         const { purge, scopes, gateway: from } = told;
         if (heardOn === own) return listener.forgotten(purge, from);
@@ -287,27 +271,20 @@ export function createRedisFreshness(options: {
         epochs.publish(channelTo(from), answer).catch(options.onError);
       });
     },
-    async close() {
-      closed = true;
-    },
-  };
+  } satisfies FreshnessStore & { probe(): unknown };
 }
 
 const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: false } as const;
 
 /** JSON, so that every text comes back as it was, and equal ones are equal bytes for the script. */
-function textOf({ principal, replica, spelling, catalog, profile }: SessionData): string {
-  return JSON.stringify({ principal, replica, spelling, catalog, profile });
-}
+const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData): string =>
+  JSON.stringify({ principal, replica, spelling, catalog, profile });
 
-/**
- * The lease alone where there is no record, or one that does not open: it was noted with another key. Throws for
- * what no gateway of this version has written.
- */
+/** The lease alone where there is no record, or one that does not open: it was noted with another key. */
 function readReply(
   [lease, dirty, sealed, version = '', at]: readonly string[],
   open: (text: string) => string | undefined,
-): SessionReply {
+) {
   const opened = sealed && open(sealed);
   // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
   if (!opened?.startsWith('{')) return { lease: Number(lease) };
@@ -321,20 +298,17 @@ function readReply(
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */
-function readMessage(
-  message: string,
-): { purge: string; gateway: string; scopes?: readonly CacheScope[] } | undefined {
+function readMessage(message: string) {
   try {
     const { purge, gateway, scopes } = JSON.parse(message) as Record<string, unknown>;
     if (typeof purge !== 'string' || typeof gateway !== 'string') return undefined;
     if (!ID.test(purge) || !ID.test(gateway)) return undefined;
     // What is no name of a scope is forgotten without harm.
-    return { purge, gateway, ...(isStrings(scopes) && { scopes: scopes as CacheScope[] }) };
+    return { purge, gateway, scopes: isStrings(scopes) ? (scopes as CacheScope[]) : undefined };
   } catch {
     return undefined;
   }
 }
 
-function isStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
-}
+const isStrings = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');

@@ -5,12 +5,12 @@ import { ConnectionProblem, isDeadline } from './redis-connections.ts';
 const FAILURES = 5;
 /** Between two probes (ms). */
 const PROBES = 1_000;
-/** How often it is looked, during an outage, whether it is over (ms). */
+/** Between two looks whether an outage is over (ms). */
 const PAUSE = 500;
 /** Of a connection that ended without a word. */
-const LOST = 'the connection was lost';
+const LOST: Trouble = { why: 'the connection was lost', code: undefined };
 
-/** Thrown instead of asking Redis while it is left alone. */
+/** Redis is left alone. */
 export class CircuitOpenError extends Error {
   override readonly name = 'CircuitOpenError';
 }
@@ -26,11 +26,9 @@ export interface Trouble {
 }
 
 /**
- * Whether Redis can be used, and why not: joins what connections and commands tell. Failures that only say that there is
- * no connection are no cause: while none is known, it is waited a moment for the one that a try to connect finds.
- *
- * No request waits for more than one deadline: after the first silence, or so many failures in a row, nothing is asked for
- * any request until a probe in the background, which is repeated, was answered.
+ * Whether Redis can be used, and why not: joins what connections and commands tell. While no cause is known, it is waited
+ * a moment for the one that a try to connect finds. No request waits for more than one deadline: after the first
+ * silence, or so many failures in a row, nothing is asked for any request until a probe was answered.
  */
 export function createRedisHealth(options: {
   /** Whether commands can be sent. */
@@ -46,18 +44,17 @@ export function createRedisHealth(options: {
   let told = false;
   let watching = false;
   const closing = new AbortController();
-  const isClosed = () => closing.signal.aborted;
+  const { signal } = closing;
   /** In a row. */
   let failures = 0;
   /** Whether Redis is left alone until a probe succeeds, and whether one failed already. */
   let left: 'no' | 'yes' | 'away' = 'no';
-
-  const known = () => cause ?? { why: LOST, code: undefined };
+  const known = () => cause ?? LOST;
   const isUp = () => isConnected() && left !== 'away';
 
   /** Tells whether Redis can be used now, if that is not what was told. */
   function look(): void {
-    if (isClosed()) return;
+    if (signal.aborted) return;
     const up = isUp();
     if (up) cause = undefined;
     if (told !== up) return;
@@ -71,36 +68,28 @@ export function createRedisHealth(options: {
     do {
       await sleep(PAUSE);
       look();
-    } while (!isClosed() && told);
+    } while (!signal.aborted && told);
     watching = false;
   }
 
-  /**
-   * Takes note of a failed connection; it begins an outage unless Redis can be used all the same.
-   * @param partial whether others may serve in the place of what failed
-   */
+  /** A connection failed; unless Redis can be used all the same an outage begins. @param partial: others may serve */
   function failed(error: unknown, partial = false): void {
-    if (isClosed()) return;
+    if (signal.aborted) return;
     cause = readTrouble(error) ?? cause;
     if (!partial && cause !== undefined && !isUp()) look();
     void watch();
   }
 
-  async function isAnswered(): Promise<boolean> {
-    try {
-      await probe();
-      return true;
-    } catch (error) {
-      const isFirst = left === 'yes';
-      left = 'away';
-      if (isFirst) failed(error);
-      return false;
-    }
+  function unanswered(error: unknown): true {
+    const isFirst = left === 'yes';
+    left = 'away';
+    if (isFirst) failed(error);
+    return true;
   }
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!isClosed() && !(await isAnswered())) await sleep(PROBES);
+    while (!signal.aborted && (await probe().then(() => false, unanswered))) await sleep(PROBES);
     failures = 0;
     left = 'no';
     if (isUp()) look();
@@ -117,14 +106,14 @@ export function createRedisHealth(options: {
       } catch (error) {
         failures += 1;
         const enough = failures >= FAILURES || isDeadline(error);
-        if (enough && left === 'no' && !isClosed()) void leaveAlone();
+        if (enough && left === 'no' && !signal.aborted) void leaveAlone();
         throw error;
       }
     },
     state: () => (isUp() ? ('up' as const) : ('down' as const)),
     /** Of the outage that lasts; undefined during none. */
     trouble: () => (told ? known() : undefined),
-    /** The cause of a failure: what it tells itself, or what was found out of the connections where it tells nothing. */
+    /** The cause of a failure: what it tells itself, else what was found out of the connections. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
     close: () => closing.abort(),

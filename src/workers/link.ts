@@ -1,10 +1,10 @@
 import { Socket } from 'node:net';
 import { inTime } from '../common/clock.ts';
 
-/** What is called over a link. Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
+/** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** The subset that both ends of the channel between two processes have: `process`, and a `ChildProcess`. */
+/** What `process` and a `ChildProcess` have. */
 export interface Channel {
   /** Undefined once the channel is closed. */
   send?(
@@ -23,14 +23,12 @@ type Message =
 
 /** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
 const MAX_UNSENT = 1_000;
-
-/**
- * One end of the channel between the primary process and one worker. Both ends are alike. Calls and what is told arrive
- * in the order in which they were sent, or not at all.
- */
 export type Link = ReturnType<typeof createLink>;
 
-/** @param other names the other end in errors: `the primary process` */
+/**
+ * One end of the channel between the primary process and one worker. What is sent arrives in order, or not at all.
+ * @param other names the other end in errors
+ */
 export function createLink(channel: Channel, other: string) {
   const services = new Map<string, Service>();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
@@ -82,10 +80,9 @@ export function createLink(channel: Channel, other: string) {
 
   return {
     /**
-     * @param within milliseconds after which it is given up (Infinity: never); the other end may do it all the same
+     * @param within ms, may be Infinity; the other end may do it later
      * @param connection a copy of it goes along; the caller closes its own
-     * @returns what the method answered, not checked
-     * @throws when the other end does not answer in time, has no such method, or failed, and when the link is closed
+     * @returns what the method answered, not checked; rejects when it is late, failed, or the link is closed
      */
     async call(
       service: string,
@@ -99,18 +96,17 @@ export function createLink(channel: Channel, other: string) {
       const answered = Promise.withResolvers<unknown>();
       waiting.set(id, answered);
       send({ kind: 'call', id, service, method, args }, answered.reject, connection);
-      const late = () =>
-        new Error(`${other} did not answer ${service}.${method} within ${within} ms`);
+      const late = `${other} did not answer ${service}.${method} within ${within} ms`;
       try {
         if (within === Infinity) return await answered.promise;
-        return await inTime(answered.promise, within, late);
+        return await inTime(answered.promise, within, () => new Error(late));
       } finally {
         waiting.delete(id);
       }
     },
-    /** Serves the other end from now on. What a method throws reaches the caller as its message. */
+    /** What a method throws reaches the caller as its message. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
-    /** Calls a method and waits for nothing: nothing may depend on its arrival. */
+    /** Nothing may depend on its arrival. */
     tell(service: string, method: string, ...args: readonly unknown[]): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },
@@ -122,6 +118,6 @@ export function createLink(channel: Channel, other: string) {
   };
 }
 
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
+/** What an error says. */
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

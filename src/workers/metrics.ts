@@ -4,18 +4,15 @@ import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its report, the primary process the page of all. */
 const METRICS = 'metrics';
-/** What a worker may take to tell its metrics (ms). One that stalls must not keep Prometheus waiting. */
+/** For the metrics of a worker (ms): one that stalls must not keep Prometheus waiting. */
 const REPORT_WITHIN = 500;
-/** What the primary process may take to ask all workers (ms). */
 const PAGE_WITHIN = 2_000;
-
-/** The metrics of one worker, as prom-client tells them, in a form that outlives JSON. */
+/** In a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
- * The metrics of all workers, in the primary process. Counters and histograms are sums over all workers that ever told
- * theirs, so that they never go back; of a worker that is silent now, what it told last. Gauges are of the workers that
- * answered.
+ * The metrics of all workers. Counters and histograms are sums over all that ever told theirs, so that they never go
+ * back; gauges are of those that answered.
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
 export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => () => void {
@@ -25,28 +22,25 @@ export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => 
   let running: Promise<string> | undefined;
 
   async function collect(): Promise<string> {
+    const answered = new Set<unknown>();
     const asked = [...latest.keys()].map(async (link) => {
-      try {
-        const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN)) as Report;
-        // It throws for what is no report: a worker may be of another version.
-        sumOf([report]);
-        // Of one that is gone, what it told before is counted already.
-        if (!latest.has(link)) return [];
-        latest.set(link, report);
-        return [link];
-      } catch {
-        // The page says how many answered.
-        return [];
-      }
+      const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN)) as Report;
+      // It throws for what is no report: a worker may be of another version.
+      sumOf([report]);
+      // Of one that is gone, what it told before is counted already.
+      if (!latest.has(link)) return;
+      latest.set(link, report);
+      answered.add(link);
     });
-    const answered = new Set((await Promise.all(asked)).flat());
+    // The page says how many answered.
+    await Promise.allSettled(asked);
     const reports = [...latest].map(([link, report]) =>
       answered.has(link) ? report : counted(report),
     );
     return sumOf([...reports, await gone]).metrics();
   }
 
-  // Concurrent callers share a page: it is made at the cost of all workers.
+  // Concurrent callers share a page: it costs all workers.
   const page = () => (running ??= collect().finally(() => (running = undefined)));
 
   return (link) => {
@@ -60,10 +54,7 @@ export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => 
   };
 }
 
-/**
- * Tells the primary process the metrics of this worker whenever it asks.
- * @returns the metrics with the page of all workers, whichever of them is asked for it
- */
+/** Tells the primary process the metrics of this worker. @returns these, with the page of all workers */
 export function metricsOfAll(link: Pick<Link, 'call' | 'serve'>, own: Metrics): Metrics {
   link.serve(METRICS, { report: () => reportOf(own.registry) });
   return {

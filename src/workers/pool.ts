@@ -3,32 +3,31 @@ import type { Clock } from '../common/clock.ts';
 import type { createLog } from '../observability/log.ts';
 import { messageOf, type Link } from './link.ts';
 
-/** One worker process, as the primary process sees it. */
+/** As the primary process sees it. */
 export interface WorkerProcess {
   readonly id: number;
   readonly pid: number | undefined;
   readonly link: Link;
-  /** Ends it at once. */
   kill(): void;
   /** Its exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
 }
 
 /**
- * The service of a worker that takes the orders of the pool: `start` with the text of a configuration and how many
- * workers run, which answers when it takes connections, or why it cannot in one line; `reload` with the text of another
- * configuration; `stop`.
+ * The service of a worker: `start` with a configuration and how many workers run, which answers when it takes
+ * connections, or why it cannot; `reload` with another configuration; `stop`.
  */
 export const WORKER = 'worker';
 /** The service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
-
-/** A worker that lived for less died at once: the next one waits, longer each time (ms). */
+/** Behind a worker that lived for less the next one waits, longer each time (ms). */
 const STEADY = 30_000;
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 30_000;
-/** What going over to a configuration may take: a Redis that does not answer is waited for a while (ms). */
+/** Where Redis does not answer it is waited for a while (ms). */
 const RELOAD_DEADLINE = 60_000;
+
+const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
 
 /**
  * The worker processes, whose number it keeps, and to which it gives connections in turn. Each has at most one that it
@@ -51,7 +50,6 @@ export function createWorkerPool(options: {
   const { workers, clock, log } = options;
   let { text } = options;
   const alive = new Set<WorkerProcess>();
-  /** Those that take connections. */
   const serving = new Set<Link>();
   /** … and have taken the latest one that they were given, those that wait longest first. */
   const free = new Set<Link>();
@@ -61,15 +59,14 @@ export function createWorkerPool(options: {
   let started = false;
 
   async function hand(link: Link, connection: Socket): Promise<void> {
-    try {
-      await link.call(CONNECTIONS, 'take', [], Infinity, connection);
-      if (serving.has(link)) free.add(link);
-    } catch {
-      // The worker is gone.
-    } finally {
-      // The worker has a copy of its own, if it took it.
-      connection.destroy();
-    }
+    const take = link.call(CONNECTIONS, 'take', [], Infinity, connection);
+    const isTaken = await take.then(
+      () => true,
+      () => false,
+    );
+    // The worker has a copy of its own.
+    connection.destroy();
+    if (isTaken && serving.has(link)) free.add(link);
     match();
   }
 
@@ -97,13 +94,12 @@ export function createWorkerPool(options: {
       // All run with the same one, whatever the file says when one of them starts again.
       const said = await link.call(WORKER, 'start', [text, workers], Infinity);
       problem = said as string | undefined;
-      if (problem !== undefined) return link.call(WORKER, 'stop', [], Infinity);
+      if (problem !== undefined) return void (await link.call(WORKER, 'stop', [], Infinity));
       serving.add(link);
       free.add(link);
       match();
       onReady();
       if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
-      return undefined;
     };
     // It rejects when the worker is gone.
     begin().catch(() => {});
@@ -117,30 +113,24 @@ export function createWorkerPool(options: {
     return { worker: id, pid, exit, problem };
   }
 
-  /** One worker after the other, until all are to stop. @throws when one ends before all have started */
+  /** One after the other. @throws when one ends before all have started */
   async function keepOne(onReady: () => void): Promise<void> {
-    let quickDeaths = 0;
+    let pause = 0;
     while (!stopping.signal.aborted) {
       const born = clock.now();
-      const end = await runOne(onReady).catch((error: unknown) => ({
-        // The system could not make it.
-        exit: 'not forked',
-        problem: messageOf(error),
-      }));
+      const end = await runOne(onReady).catch(notForked);
       if (stopping.signal.aborted) return;
       if (!started) {
         throw new Error(end.problem ?? `a worker ended with ${end.exit} before it listened`);
       }
-      quickDeaths = clock.now() - born < STEADY ? quickDeaths + 1 : 0;
-      const pause =
-        quickDeaths === 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (quickDeaths - 1));
-      // After `pause` ms another one takes its place.
+      const isQuick = clock.now() - born < STEADY;
+      pause = isQuick ? Math.min(LONGEST_PAUSE, 2 * pause || FIRST_PAUSE) : 0;
       log.error({ ...end, pause }, 'worker-ended');
       await options.sleep(pause, stopping.signal).catch(() => {});
     }
   }
 
-  /** Has them finish what is under way. @param deadline milliseconds after which those that are left are killed */
+  /** @param deadline milliseconds after which those that are left are killed */
   async function stop(deadline: number): Promise<void> {
     stopping.abort();
     closeUntaken();
@@ -153,10 +143,7 @@ export function createWorkerPool(options: {
   }
 
   return {
-    /**
-     * Starts them. Resolves when all are ready.
-     * @throws with the line of the first one that cannot start; then none is left
-     */
+    /** Resolves when all are ready. @throws with the line of the first one that cannot start; then none is left */
     async start(): Promise<void> {
       const ready = Array.from({ length: workers }, () => Promise.withResolvers<void>());
       lives = ready.map(({ resolve }) => keepOne(resolve));
@@ -168,21 +155,15 @@ export function createWorkerPool(options: {
         throw error;
       }
     },
-    /**
-     * Has each of them go over to a configuration.
-     * @returns one line for each that keeps its current configuration
-     */
+    /** @returns one line for each that keeps its current configuration */
     async reload(next: string | undefined) {
       text = next;
       // Also those that start: they may have begun with the configuration before this one.
       const lines = [...alive].map(async (worker) => {
-        try {
-          await worker.link.call(WORKER, 'reload', [next], RELOAD_DEADLINE);
-          return [];
-        } catch (error) {
-          // One that has ended meanwhile keeps nothing.
-          return alive.has(worker) ? [{ worker: worker.id, problem: messageOf(error) }] : [];
-        }
+        const over = worker.link.call(WORKER, 'reload', [next], RELOAD_DEADLINE);
+        const problem = await over.then(() => undefined, messageOf);
+        // One that has ended meanwhile keeps nothing.
+        return problem !== undefined && alive.has(worker) ? [{ worker: worker.id, problem }] : [];
       });
       return (await Promise.all(lines)).flat();
     },

@@ -5,31 +5,23 @@ import {
   checkLease,
   type Announcement,
   type FreshnessStore,
-  type Reading,
-  type Renewed,
-  type SessionReply,
 } from '../freshness/freshness-store.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 
-/** What a worker asks the primary process for a query that waits (ms). It is on the same machine and does little else. */
+/** What a worker asks the primary process for a query that waits (ms). */
 const READ_DEADLINE = 250;
 /** What changes something there (ms). */
 export const WRITE_DEADLINE = 500;
 
 /**
- * The service of tokens, sessions and purges. Its name holds a version: a worker that was started from newer sources
- * than its primary process finds no such service, and takes nothing for known.
+ * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
  */
-const FRESHNESS = 'freshness 2';
-/** The service that counts attempts to log in. */
+const FRESHNESS = 'freshness 3';
+/** Attempts to log in. */
 const LOGINS = 'logins';
-
-/**
- * The service at both ends by which nothing is answered: `renewed` tells all workers that scopes have new tokens,
- * `forgotten` tells the first that another has forgotten the old ones.
- */
+/** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
@@ -37,7 +29,6 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 /**
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics.
- *
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
  */
 export function createPrimary(options: {
@@ -45,12 +36,9 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
 }) {
-  const keySecret = options.newToken();
-  const { incarnation, ...memory } = createMemoryStore({ ...options, keySecret });
   const purges: string[] = [];
   const freshness = {
-    ...memory,
-    incarnation: () => incarnation,
+    ...createMemoryStore({ ...options, keySecret: options.newToken() }),
     purges: () => purges,
     addPurge(line: string, most: number) {
       purges.push(line);
@@ -64,7 +52,7 @@ export function createPrimary(options: {
     for (const each of links) each.tell(NEWS, method, said);
   };
   return {
-    /** Serves one more worker. @returns to be called when that worker is gone */
+    /** @returns to be called when that worker is gone */
     attach(link: Link): () => void {
       links.add(link);
       link.serve(FRESHNESS, freshness);
@@ -81,7 +69,7 @@ export function createPrimary(options: {
 
 /**
  * Tokens, sessions and the log of purges, as a worker sees what the primary process keeps.
- * @param options.gateway names this worker. Random, and new with every store
+ * @param options.gateway names this worker; random
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
  * @param options.keySecret as configured; undefined: the one that the primary process has made
@@ -93,26 +81,27 @@ export function createWorkerStores(options: {
   longestLease: number;
   keySecret: string | undefined;
 }) {
-  const { link, gateway, lease, longestLease } = options;
-  let closed = false;
-  const ask = <T>(method: string, args: readonly unknown[], within = WRITE_DEADLINE) =>
-    link.call(FRESHNESS, method, [{ id: gateway, lease: lease() }, ...args], within) as Promise<T>;
+  const { link, gateway, lease } = options;
+  const ask = <M extends keyof FreshnessStore>(method: M, within: number, ...args: unknown[]) => {
+    const holder = { id: gateway, lease: lease() };
+    return link.call(FRESHNESS, method, [...args, holder], within) as ReturnType<FreshnessStore[M]>;
+  };
 
   const freshness: FreshnessStore = {
     async read(scopes) {
-      const { tokens, keySecret } = await ask<Reading>('read', [scopes], READ_DEADLINE);
+      const { tokens, keySecret } = await ask('read', READ_DEADLINE, scopes);
       return { tokens, keySecret: options.keySecret ?? keySecret };
     },
     async renew(scopes) {
       const own = lease();
-      const renewed = await ask<Renewed>('renew', [scopes]);
-      checkLease(renewed.lease, own, longestLease, 'the primary process');
+      const renewed = await ask('renew', WRITE_DEADLINE, scopes);
+      checkLease(renewed.lease, own, options.longestLease, 'the primary process');
       return renewed;
     },
-    incarnation: () => ask<string>('incarnation', []),
+    incarnation: () => ask('incarnation', WRITE_DEADLINE),
     session(name, call) {
       const within = call.do === 'read' || call.do === 'peek' ? READ_DEADLINE : WRITE_DEADLINE;
-      return ask<SessionReply>('session', [name, call], within);
+      return ask('session', within, name, call);
     },
     async announce(announcement) {
       link.tell(NEWS, 'renewed', { ...announcement, gateway } satisfies Told);
@@ -120,18 +109,14 @@ export function createWorkerStores(options: {
     listen(listener) {
       link.serve(NEWS, {
         renewed({ purge, scopes, gateway: to }: Told) {
-          if (closed) return;
           listener.renewed(scopes);
-          if (to === gateway) return;
-          link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
+          if (to !== gateway)
+            link.tell(NEWS, 'forgotten', { purge, gateway, to } satisfies Forgotten);
         },
         forgotten({ purge, gateway: other, to }: Forgotten) {
-          if (to === gateway && !closed) listener.forgotten(purge, other);
+          if (to === gateway) listener.forgotten(purge, other);
         },
       });
-    },
-    async close() {
-      closed = true;
     },
   };
   const purgeLines: PurgeLines = {
@@ -144,9 +129,8 @@ export function createWorkerStores(options: {
 }
 
 /**
- * Asks the primary process, which counts the attempts at all workers.
- * @param own decides while the primary process does not answer, and counts what it lets through: beside what all workers
- *   together may try, each one may try so much then, and never more
+ * Asks the primary process, which counts the attempts at all workers; while it does not answer, what this worker
+ * counts decides: so much beside what all may try together, and never more.
  */
 export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLeave {
   return async (...attempt) => {

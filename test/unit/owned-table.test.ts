@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { aloneStore, createMemoryStore } from '../../src/freshness/memory-store.ts';
+import { createMemoryStore } from '../../src/freshness/memory-store.ts';
 import { createOwnedTable } from '../../src/common/owned-table.ts';
 import { sessionName } from '../../src/sessions/digests.ts';
 import { sessionFace, sessionRecord } from '../support/session-face.ts';
@@ -84,9 +84,7 @@ const STORES = [
     'in the memory of a gateway',
     () => {
       const clock = handClock();
-      return sessionFace(
-        aloneStore(createMemoryStore({ clock, keySecret: '', newToken: randomUUID })),
-      );
+      return sessionFace(createMemoryStore({ clock, keySecret: '', newToken: randomUUID }));
     },
   ],
   // Which keeps them in the same way, behind links that take their time.

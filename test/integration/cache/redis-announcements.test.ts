@@ -90,19 +90,6 @@ describe('an announcement in Redis', () => {
     );
     expect(heard).toEqual([['everything']]);
   });
-
-  test('is not heard by a store that was closed', async () => {
-    const [one, other] = await listening(2);
-    await one?.store.close();
-    const arrived = new Promise((resolve) => one?.connections.subscriber.once('message', resolve));
-    await other?.store.announce({ purge: 'id', scopes: ['everything'] });
-    await arrived;
-    await until(
-      () => other?.heard.length,
-      (count) => count === 1,
-    );
-    expect(one?.heard).toEqual([]);
-  });
 });
 
 describe('the acknowledgements of a purge', () => {
@@ -138,7 +125,7 @@ describe('the acknowledgements of a purge', () => {
 
   test('leave out who is not there, and what is no acknowledgement', async () => {
     const [one, other] = await listening(3);
-    await other?.store.close();
+    await other?.connections.close();
     const channels = await askRedis(redis.port, 'PUBSUB CHANNELS {test}:2:forgotten:*');
     const texts = ['nonsense', '{}', '[]', '{"purge":"id"}', '{"purge":"id","gateway":""}'];
     texts.push('{"purge":"id","gateway":1}', '{"purge":"another","gateway":"x"}');

@@ -79,7 +79,6 @@ export async function house(
     connections,
     errors,
     async close() {
-      await store.close();
       await connections.close();
     },
   };

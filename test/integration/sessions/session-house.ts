@@ -59,7 +59,6 @@ export async function sessionHouse(
     store: sessionFace(patient),
     connections,
     async close() {
-      await freshness.close();
       await connections.close();
     },
   };

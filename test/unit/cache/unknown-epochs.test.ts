@@ -132,7 +132,7 @@ test('a purge that Redis refused for one project leaves the others in the cache'
   // The memory is empty then.
   expect([await ask('a'), await ask('a')]).toEqual(['hit:redis', 'hit:memory']);
   expect(await ask('b')).toBe('bypass:epochs-unknown');
-  await one.epochs.close();
+  one.epochs.close();
 });
 
 test('epochs that change at every look leave a query without the cache, but with its answer', async () => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Engine } from '../../../src/engine/http-engine.ts';
 import type { Touch } from '../../../src/engine/own-questions.ts';
-import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createKeepAlive } from '../../../src/line/session-step.ts';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
@@ -25,7 +25,7 @@ afterEach(() => {
 async function house() {
   const clock = handClock();
   const sessions = createSessions({
-    store: aloneStore(createMemoryStore({ clock, keySecret: '', newToken: () => 'token' })),
+    store: createMemoryStore({ clock, keySecret: '', newToken: () => 'token' }),
     clock,
     lease: () => IDLE,
     sleep: async () => {},

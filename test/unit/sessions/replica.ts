@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { aloneStore, createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import type { SessionName } from '../../../src/sessions/digests.ts';
 import {
   createSessions,
@@ -30,7 +30,7 @@ export function replica({
   clock?: ReturnType<typeof handClock>;
 } = {}) {
   const memory = () => createMemoryStore({ clock, keySecret: '', newToken: randomUUID });
-  const keeper = behind ?? aloneStore(memory());
+  const keeper = behind ?? memory();
   const [store, shared] = [handSessionStore(keeper), sessionFace(keeper)];
   const errors: unknown[] = [];
   /** Those who sleep; waking one does not move the clock. */

@@ -26,7 +26,6 @@ export interface HandStore extends FreshnessStore {
   tell(scopes: readonly CacheScope[]): void;
   /** A gateway tells that it has forgotten. */
   forgotten(purge: string, gateway: string): void;
-  readonly closed: boolean;
 }
 
 /** An epoch store whose every reply a test releases by hand. */
@@ -35,7 +34,6 @@ export function handStore(): HandStore {
   const renewals: Pending<number>[] = [];
   const announced: Announcement[] = [];
   let listener: Listener | undefined;
-  let closed = false;
 
   function ask<T>(queue: Pending<T>[], scopes: readonly Scope[]): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -80,12 +78,6 @@ export function handStore(): HandStore {
     },
     tell: (scopes) => listener?.renewed(scopes),
     forgotten: (...told) => listener?.forgotten(...told),
-    async close() {
-      closed = true;
-    },
-    get closed() {
-      return closed;
-    },
   };
   return store;
 }

@@ -97,7 +97,7 @@ describe('purges of one scope that come together', () => {
     for (const one of second) expect(await one).toMatchObject({ ok: true });
     const results = events.flatMap((event) => (event.type === 'purged' ? [event.result] : []));
     expect(results).toEqual(['owed', 'cleared', 'cleared']);
-    await epochs.close();
+    epochs.close();
   });
 
   test('of another scope, or of a cause without engines, have runs of their own', async () => {

@@ -126,7 +126,7 @@ describe('a purge', () => {
     expect(await outcome).toEqual({ ok: false, failed: 'redis', engines: [] });
     expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
     expect(cleared.times).toBe(1);
-    await epochs.close();
+    epochs.close();
   });
 
   test('that is never confirmed is owed, says so, and empties the memory', async () => {
@@ -139,7 +139,7 @@ describe('a purge', () => {
     expect(cleared.times).toBe(1);
     expect(slept).toEqual([300, 300]);
     expect(events.at(-1)).toMatchObject({ type: 'purged', result: 'owed', scope: A });
-    await epochs.close();
+    epochs.close();
   });
 });
 
@@ -233,7 +233,7 @@ describe('engines', () => {
     await failRenewals();
     expect(await outcome).toEqual({ ok: false, failed: 'redis', engines: [OK, BAD] });
     expect(events.at(-1)).toMatchObject({ result: 'owed', engine_calls: 2 });
-    await epochs.close();
+    epochs.close();
   });
 
   test.each(['change', 'statement'] as const)('are not asked for a %s', async (cause) => {
@@ -279,6 +279,6 @@ describe('a renewal before a change', () => {
     expect(await renewed).toBe(false);
     expect(epochs.owed()).toEqual(['project:a', 'unassigned']);
     expect(cleared.times).toBe(1);
-    await epochs.close();
+    epochs.close();
   });
 });

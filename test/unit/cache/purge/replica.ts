@@ -4,7 +4,7 @@ import type { Clock } from '../../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import type { FreshnessStore } from '../../../../src/freshness/freshness-store.ts';
 import { createEpochs, type Epochs } from '../../../../src/freshness/freshness.ts';
-import { aloneStore, createMemoryStore } from '../../../../src/freshness/memory-store.ts';
+import { createMemoryStore } from '../../../../src/freshness/memory-store.ts';
 import { createMemoryTier, type MemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { type ClearEngines, createPurges, type Purge } from '../../../../src/cache/purge/purge.ts';
 import { createFlights, type Flights } from '../../../../src/cache/flights.ts';
@@ -135,7 +135,7 @@ export function replica(
 export function memoryStore(clock: Clock): FreshnessStore {
   let made = 0;
   const newToken = () => `token ${(made += 1)}`;
-  return aloneStore(createMemoryStore({ newToken, keySecret: 'secret', clock }));
+  return createMemoryStore({ newToken, keySecret: 'secret', clock });
 }
 
 export interface FakeEngine {
@@ -218,7 +218,6 @@ export function unknownEpochs(clock: Clock): Epochs {
       session: fail,
       announce: fail,
       listen() {},
-      async close() {},
     },
   });
 }
