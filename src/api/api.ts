@@ -6,7 +6,10 @@ import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
-/** The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. */
+/**
+ * The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. `changes`:
+ * what it changes; only administrators may change anything.
+ */
 export const API_OPERATIONS = [
   { name: 'createRole', method: 'POST', path: '/role', changes: 'roles' },
   { name: 'updateRole', method: 'PUT', path: '/role/:roleId', changes: 'roles' },
@@ -19,19 +22,12 @@ export const API_OPERATIONS = [
   { name: 'importDataset', method: 'POST', path: '/dataset', changes: 'datasets' },
   { name: 'updateDataset', method: 'PUT', path: '/dataset', changes: 'datasets' },
   { name: 'listDatasets', method: 'GET', path: '/datasets/MDX/:project', changes: undefined },
-] as const satisfies readonly {
-  readonly name: string;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  readonly path: string;
-  /** What it changes; only administrators may change anything. */
-  readonly changes: 'roles' | 'datasets' | undefined;
-}[];
+] as const;
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
 
-/** One request of an operation that its sender may do. */
+/** One request of an operation that its sender may do; the id ties it to the log. */
 export interface ApiExchange {
-  /** Ties the request to the log. */
   readonly id: string;
   readonly request: Request;
   readonly response: Response;
@@ -41,16 +37,13 @@ export interface ApiExchange {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Resolves to the data of the answer; undefined where it has answered by itself. What it throws is answered too. */
-export type ApiHandler = (exchange: ApiExchange) => Promise<unknown>;
-
-export type ApiHandlers = Readonly<Record<ApiOperation['name'], ApiHandler>>;
+/** Each resolves to the data of the answer; undefined where it has answered by itself. What it throws is answered too. */
+export type ApiHandlers = Readonly<
+  Record<ApiOperation['name'], (exchange: ApiExchange) => Promise<unknown>>
+>;
 
 /** Largest body of a role request, and largest dataset document, in bytes. */
-export interface ApiLimits {
-  readonly body: number;
-  readonly dataset: number;
-}
+export type ApiLimits = Readonly<{ body: number; dataset: number }>;
 
 export interface ApiFront {
   readonly login: Login;
@@ -116,7 +109,6 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
       .concat('OPTIONS')
       .join(', ');
-    const headers = { allow };
     const notAllowed = `Allowed here: ${allow}.`;
     router.all(path, (request, response) => {
       const asked = request.method === 'HEAD' ? 'GET' : request.method;
@@ -130,7 +122,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
           if (data !== undefined) sendJson(response, { status: 0, data });
         } else if (asked === 'OPTIONS') {
           response.writeHead(204, { allow, 'cache-control': 'no-store' }).end();
-        } else throw new GatewayError('method-not-allowed', notAllowed, { headers });
+        } else throw new GatewayError('method-not-allowed', notAllowed, { headers: { allow } });
       };
       return during(answer(request, response, operation, work));
     });
@@ -138,21 +130,14 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
   router.use(() => {
     throw new GatewayError('not-found', 'No operation of the API has this path.');
   });
-  const refuse: express.ErrorRequestHandler = (error, request, response, _next) => {
-    const work = async () => {
-      throw asPathError(error);
-    };
-    return during(answer(request, response, undefined, work));
-  };
+  const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
+    during(answer(request, response, undefined, () => refusePath(error)));
   router.use(refuse);
   return router;
 }
 
 /** Runs a change. Of one that failed and may have been made all the same, `follow` does what a change needs. */
-export async function attempt<T>(
-  change: () => Promise<T>,
-  follow: () => Promise<unknown>,
-): Promise<T> {
+export async function attempt<T>(change: () => Promise<T>, follow: () => Promise<unknown>) {
   try {
     return await change();
   } catch (error) {
@@ -162,10 +147,7 @@ export async function attempt<T>(
   }
 }
 
-/**
- * Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter.
- * @throws GatewayError `identity-refused`, `bad-request`
- */
+/** Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter. */
 function refuseTarget({ originalUrl, headers }: Request): void {
   const begin = originalUrl.indexOf('?');
   refuseDelegation(headers, begin < 0 ? '' : originalUrl.slice(begin + 1));
@@ -182,10 +164,7 @@ function refuseChange({ request, principal }: Call, permissions: Permissions): v
 }
 
 /** Express gives up on a path that it cannot decode; all else that reaches here is a failure of the gateway. */
-function asPathError(error: unknown): unknown {
-  if (!(error instanceof URIError)) return error;
-  return new GatewayError(
-    'bad-request',
-    'The path is not well-formed: %XX must be bytes of UTF-8.',
-  );
+async function refusePath(error: unknown): Promise<never> {
+  const problem = 'The path is not well-formed: %XX must be bytes of UTF-8.';
+  throw error instanceof URIError ? new GatewayError('bad-request', problem) : error;
 }

@@ -25,22 +25,15 @@ export function createDatasetOperations(
   { invalidate, documents, limits }: DatasetParts,
 ) {
   /** That it exists already may mean that an attempt without an answer made it: the client takes that for done. */
-  async function save(
-    exchange: ApiExchange,
-    how: 'create' | 'update',
-    received: ReceivedBody,
-  ): Promise<{ readonly dataset_id: number }> {
+  async function save(exchange: ApiExchange, how: 'create' | 'update', received: ReceivedBody) {
     const read = await readDocument(await received());
     if (!read.ok) throw new GatewayError('bad-request', read.problem);
     const dataset = { ...read.identity, document: read.document };
-    const stale = { project: dataset.project };
-    const principal = exchange.principal.name;
-    // Before it too, so that fills of the old state end before the new one can be read.
-    if (how === 'update') await invalidate(stale, principal, 'before');
+    const { project } = dataset;
     const write = async () => datasets[how](dataset);
-    const made = (result: Awaited<ReturnType<typeof write>>) =>
-      result === 'no-such-dataset' ? 'no' : 'yes';
-    const saved = await invalidating({ invalidate, stale, principal, write, made });
+    const saved = await invalidating(exchange, invalidate, { project }, write, (result) =>
+      result === 'no-such-dataset' ? 'no' : 'yes',
+    );
     if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
     if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
     return { dataset_id: saved.id };
@@ -57,23 +50,19 @@ export function createDatasetOperations(
     async exportDataset(exchange) {
       const { request, response } = exchange;
       const { project, name, type } = checked(exportQuery, queryParameters(request));
+      const none = 'The project has no dataset of this name and type.';
       const read = async () => {
         const dataset = await datasets.read(project, name);
-        if (dataset !== undefined && foldCase(dataset.type) === foldCase(type)) {
-          return dataset.document;
-        }
-        throw new ApiError('no-such-dataset', 'The project has no dataset of this name and type.');
+        if (dataset && foldCase(dataset.type) === foldCase(type)) return dataset.document;
+        throw new ApiError('no-such-dataset', none);
       };
       await documents.pass(exchange, read, (document) => sendDocument(response, document));
     },
-
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
       return receive(exchange, 'create');
     },
-
     updateDataset: (exchange) => receive(exchange, 'update'),
-
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);
@@ -91,23 +80,28 @@ export function createDatasetOperations(
   } satisfies Partial<ApiHandlers>;
 }
 
+/** Whether a change was made. */
+export type Made = 'yes' | 'no' | 'unknown';
+
 /**
  * Runs a write, and resolves only when no replica answers from what it made stale, or may have made stale.
- * @param options.made what a result says of the change
+ * @param madeBy what a result says of the change
  * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
  */
-export async function invalidating<T>(options: {
-  readonly invalidate: Invalidate;
-  readonly stale: Stale;
-  readonly principal: string;
-  readonly write: () => Promise<T>;
-  readonly made: (result: T) => 'yes' | 'no' | 'unknown';
-}): Promise<T> {
-  const { invalidate, stale, principal } = options;
-  const result = await attempt(options.write, () => invalidate(stale, principal, 'unknown'));
-  const made = options.made(result);
+export async function invalidating<T>(
+  { principal: { name }, operation }: ApiExchange,
+  invalidate: Invalidate,
+  stale: Stale,
+  write: () => Promise<T>,
+  madeBy: (result: T) => Made,
+): Promise<T> {
+  // Before an update too, so that fills of the old state end before the new one can be read.
+  const isUpdate = operation.name === 'updateDataset' && stale !== 'everything';
+  if (isUpdate) await invalidate(stale, name, 'before');
+  const result = await attempt(write, () => invalidate(stale, name, 'unknown'));
+  const made = madeBy(result);
   if (made === 'no') return result;
-  const cleared = await invalidate(stale, principal, made === 'yes' ? 'after' : 'unknown');
+  const cleared = await invalidate(stale, name, made === 'yes' ? 'after' : 'unknown');
   if (cleared || made === 'unknown') return result;
   const what = typeof stale === 'string' ? stale : stale.project;
   throw new ApiError('not-cleared', `saved; cache of ${what} not yet cleared`, { retryAfter: 5 });

@@ -6,10 +6,7 @@ import { createGate, type Gate } from '../common/body-account.ts';
 import { sendHead } from '../http/answers.ts';
 
 const LIMITS = {
-  /**
-   * Documents that are read or written at one time. Each may be there up to five times over for a moment; with more at
-   * one time none would be done sooner on a small server.
-   */
+  /** Documents that are read or written at one time; each may be there up to five times over for a moment. */
   slots: 4,
   /** Documents that come from their clients, or have come and are written; until then each is there once. */
   received: 8,
@@ -23,16 +20,12 @@ const LIMITS = {
   wait: 30_000,
 };
 
-/** The user that asks, and the response of the client; when that is closed, the request waits no more. */
-interface Asker {
-  readonly principal: Principal;
-  readonly response: ServerResponse;
-}
+/** When the response is closed, the request waits no more. */
+type Asker = Readonly<{ principal: Principal; response: ServerResponse }>;
 
 /**
- * Bounds how many documents are held at one time, of one user and of all. What holds none never waits here. A client
- * that is slow to send or to take a document holds a slot that others need for the same, or of its user: what
- * reads and writes documents never waits for a client.
+ * Bounds how many documents are held at one time, of one user and of all. A client that is slow to send or to take one
+ * holds a slot that others need for the same, or of its user: what reads and writes documents never waits for a client.
  */
 export type DocumentGate = ReturnType<typeof createDocumentGate>;
 
@@ -46,11 +39,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   const users = new Map<string, Gate>();
 
   /** @param leave gets what leaves the gates, the last one first */
-  async function enter(
-    { response }: Asker,
-    gates: readonly Gate[],
-    leave: (() => void)[],
-  ): Promise<void> {
+  async function enter({ response }: Asker, gates: readonly Gate[], leave: (() => void)[]) {
     const patience = new AbortController();
     const goAway = () => patience.abort(clientGone());
     const timer = setTimeout(() => patience.abort(overloaded()), wait);
@@ -92,8 +81,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   return {
     /**
      * Receives a document in a slot that it holds to its end, and then writes it, which takes another one.
-     * @throws GatewayError `overloaded` when too many wait already, or no slot came in time; then nothing was done
-     * @throws GatewayError `client-gone`, and what the work throws
+     * @throws GatewayError `client-gone`; `overloaded` when too many wait already, or no slot came in time
      */
     receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async (leave) => {
@@ -116,13 +104,9 @@ export function slotsBeside(connections: number): number {
   return Math.max(1, Math.min(LIMITS.slots, connections - 1));
 }
 
-function overloaded(): GatewayError {
-  return new GatewayError(
-    'overloaded',
-    'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.',
-    { retryAfter: 5 },
-  );
-}
+const TOO_MANY =
+  'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.';
+const overloaded = () => new GatewayError('overloaded', TOO_MANY, { retryAfter: 5 });
 
 const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
 
@@ -157,9 +141,8 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
   try {
     for (let from = 0; from < document.length; from += PIECE) {
       const taken = Promise.withResolvers<void>();
-      response.write(document.subarray(from, from + PIECE), (error) =>
-        error ? leave() : taken.resolve(),
-      );
+      const piece = document.subarray(from, from + PIECE);
+      response.write(piece, (error) => (error ? leave() : taken.resolve()));
       await Promise.race([taken.promise, gone.promise]);
     }
   } finally {

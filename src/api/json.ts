@@ -9,25 +9,21 @@ import { carriesBody } from '../http/request-head.ts';
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
+const NEEDS_JSON =
+  'The Content-Type of the body must be application/json, without a charset or with utf-8.';
+
 /** More than any body of the interface document needs; building what is deeper would keep others waiting. */
 const DEEPEST = 32;
-
 /** How many bytes of a dataset a client must send in each ten seconds: until all have come it keeps others waiting. */
 const DATASET_PACE = 64 * 1024;
-
 /** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
-export interface BodyLimit {
-  readonly bytes: number;
-  readonly limitName: string;
-  readonly pace?: number;
-}
+type BodyLimit = Readonly<{ bytes: number; limitName: string; pace?: number }>;
 
 /**
- * Waits until the bytes of a JSON body have come whole; they are not yet looked at.
- * @param needed what the body must hold, for the message when there is none
- * @returns throws `bad-request` for no body, beside what it says of itself
- * @throws ApiError `media-type`: only what says that it is JSON is read, because a page of another site can
- *   send everything else without asking (Fetch, CORS-safelisted request headers)
+ * Waits until the bytes of a JSON body have come whole. What is returned throws `bad-request` for no body, which must
+ * hold what is `needed`.
+ * @throws ApiError `media-type`: a page of another site can send all but JSON without asking (Fetch, CORS-safelisted
+ *   request headers)
  * @throws GatewayError as {@link receiveBody}
  */
 export async function receiveJson(
@@ -36,11 +32,8 @@ export async function receiveJson(
   { bytes, ...options }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
-    throw new ApiError(
-      'media-type',
-      'The Content-Type of the body must be application/json, without a charset or with utf-8.',
-      { headers: { accept: 'application/json' } },
-    );
+    const headers = { accept: 'application/json' };
+    throw new ApiError('media-type', NEEDS_JSON, { headers });
   }
   const received = await receiveBody(request, bytes, options);
   return async () => {
@@ -55,9 +48,7 @@ export const receiveDataset = (request: IncomingMessage, bytes: number) =>
   receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 
 /**
- * A JSON body as the schema gives it back.
- * @param fields names of members of the outermost object, of which each may be given once: readers differ in which of
- *   several they take
+ * A JSON body as the schema gives it back. Each of these fields may be given once: readers differ in which they take.
  * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link receiveJson} and {@link checked}
  */
 export async function readJson<T>(
@@ -70,10 +61,8 @@ export async function readJson<T>(
   const bytes = await (await receiveJson(request, needed, limit))();
   const seen = new Set<string>();
   const repeated = new Set<string>();
-  const scan = scanJson(bytes, {
-    maxDepth: DEEPEST,
-    fields,
-    onField: (name) => void (seen.has(name) ? repeated : seen).add(name),
+  const scan = scanJson(bytes, DEEPEST, fields, (name) => {
+    (seen.has(name) ? repeated : seen).add(name);
   });
   if (!scan.ok) {
     throw new GatewayError('bad-request', `The body cannot be read as JSON: ${scan.mistake}.`);
@@ -86,23 +75,16 @@ const MOST_PROBLEMS = 20;
 
 /**
  * The value as the schema gives it back.
- * @param repeated names of the fields that were given more than once, of which the value holds only one
  * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
  */
-export function checked<T>(
-  schema: z.ZodType<T>,
-  value: unknown,
-  repeated: readonly string[] = [],
-): T {
+export function checked<T>(schema: z.ZodType<T>, value: unknown, repeated: string[] = []): T {
   const result = schema.safeParse(value);
   if (result.success && repeated.length === 0) return result.data;
   const issues = result.error?.issues ?? [];
-  const told = [
-    ...repeated.map((field) => `${field}: is given more than once`),
-    ...issues
-      .slice(0, MOST_PROBLEMS)
-      .map(({ path, message }) => `${z.core.toDotPath(path) || 'the body'}: ${message}`),
-  ];
+  const told = repeated.map((field) => `${field}: is given more than once`);
+  for (const { path, message } of issues.slice(0, MOST_PROBLEMS)) {
+    told.push(`${z.core.toDotPath(path) || 'the body'}: ${message}`);
+  }
   if (issues.length > MOST_PROBLEMS) told.push('and more');
   throw new GatewayError('bad-request', `${told.join('; ')}.`);
 }

@@ -18,39 +18,28 @@ import {
 } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
 import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
-import { type DatasetParts, invalidating } from './datasets.ts';
+import { type DatasetParts, invalidating, type Made } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
-/** The query parameters that the interface document names; other operations have none. */
+/** As the interface document names them; other operations have none. */
 const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
   listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
   exportDataset: ['project', 'datasetType', 'datasetName'],
   importDataset: ['createType'],
 };
-
-/**
- * All that crosses, beside what is made anew. Who asks, what may be done and whether another site's page wants it
- * were decided here, by login, method, path and host; no list of the headers that tell servers otherwise is complete.
- */
-const SENT: ReadonlySet<string> = new Set([
-  'content-type',
-  'accept',
-  'accept-language',
-  'accept-encoding',
-  'user-agent',
-]);
-
+/** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
+const SENT: ReadonlySet<string> = new Set(
+  'content-type accept accept-language accept-encoding user-agent'.split(' '),
+);
 /** Bytes of the answer to a change: an id, or an error page. */
 const LONGEST_HELD = 1024 * 1024;
-
 /** The head of an answer as its client gets it. */
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
 /**
- * The operations at a remote server that speaks the same interface. Login and permission are checked before, and at
- * the remote server by the login that it is sent. What it answers is passed on, its errors too. A dataset that it may
- * have changed is dropped from the cache before its answer goes out. It is connected to anew for each request: on a kept
- * connection it cannot be known whether a change was read.
+ * The operations at a remote server that speaks the same interface. Login and permission are checked before, and there
+ * again by the login that it is sent. Its answers are passed on, errors too; what it may have changed is dropped from
+ * the cache before. Each request has a new connection: on a kept one it is not known whether a change was read.
  */
 export function createRemoteOperations(
   config: RemoteConfig,
@@ -59,11 +48,10 @@ export function createRemoteOperations(
   const upstream = createUpstream(config, false);
 
   /**
-   * Sends nothing of the request that came in but what is named here.
    * @param body without content coding; undefined without a body
    * @param take gets the answer with its head as a client may have it
-   * @throws StorageUnavailable also when the server refused a login that is not the client's, or points elsewhere:
-   *   the interface knows no redirects, and only the gateway could follow one
+   * @throws StorageUnavailable also when the server refused a login that is not the client's, or redirects, which the
+   *   interface does not know
    */
   async function ask<T>(
     { request, operation }: ApiExchange,
@@ -109,16 +97,16 @@ export function createRemoteOperations(
   async function read(exchange: ApiExchange): Promise<void> {
     const { request, response } = exchange;
     const gone = new AbortController();
-    const leave = () => gone.abort();
+    const leave = () => {
+      if (!response.writableFinished) gone.abort();
+    };
     if (response.destroyed) leave();
     response.once('close', leave);
     try {
       await ask(exchange, undefined, gone.signal, async (answer, head) => {
         response.writeHead(head.status, head.statusMessage, head.headers);
         await pipeline(answer, response, { end: false });
-        response.off('close', leave).end();
-        await once(response, 'close');
-        if (!response.writableFinished) leave();
+        await once(response.end(), 'close');
       });
     } catch (error) {
       if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
@@ -144,18 +132,8 @@ export function createRemoteOperations(
   async function changeDataset(exchange: ApiExchange, body: Buffer) {
     const { document, ...read } = await readDocument(body);
     const stale = read.ok ? { project: read.identity.project } : 'everything';
-    const principal = exchange.principal.name;
-    if (exchange.operation.name === 'updateDataset' && read.ok) {
-      // Before it too, so that fills of the old state end before the new one can be read.
-      await invalidate(stale, principal, 'before');
-    }
-    return invalidating({
-      invalidate,
-      stale,
-      principal,
-      write: () => change(exchange, document),
-      made: ({ head }) => changeBehind(head.status),
-    });
+    const write = () => change(exchange, document);
+    return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
   }
 
   /** Of a request about roles; undefined without a body. */
@@ -195,47 +173,39 @@ const NOTHING = () => Buffer.alloc(0);
 /** By these a server says that it did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
-/**
- * A conflict may be with what the same client sent before. Whatever says less may come after a change, or before it.
- */
-function changeBehind(status: number): 'yes' | 'no' | 'unknown' {
+/** A conflict may be with what the same client sent before. What says less may come after a change, or before it. */
+function madeBy(status: number): Made {
   if (status < 300 || status === 409) return 'yes';
   return NOT_BEGUN.has(status) ? 'no' : 'unknown';
 }
 
 /**
- * The path and query under which a remote server is asked, spelt as the client sent them, less what the
- * operation does not know: the server may read more than the interface names, such as another method or user.
+ * Path and query, spelt as the client sent them, less the parameters that are not known: the server may read more than
+ * the interface names, such as another method or user.
  * @param url `storage.url`
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
- * @param known names of the operation's query parameters
  */
 function remoteTarget(url: string, below: string, known: readonly string[]): string {
   const base = new URL(url).pathname.replace(/\/+$/, '');
   const originForm = below.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
   const [path = '', ...rest] = originForm.split('?');
-  const search = rest
-    .join('?')
-    .split('&')
-    .filter((parameter) => known.includes(parameterName(parameter)))
-    // To some servers it separates parameters.
-    .map((parameter) => parameter.replaceAll(';', '%3B'))
-    .join('&');
+  const parameters = rest.join('?').split('&');
+  const kept = parameters.filter((parameter) => known.includes(parameterName(parameter)));
+  // To some servers a semicolon separates parameters.
+  const search = kept.join('&').replaceAll(';', '%3B');
   return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
 }
 
+const CLIMBS = /(?:^|[/\\])\.\.?(?:$|[/\\;])/;
+
 /**
- * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that
- * decodes `%2F`, or leaves away what follows a semicolon, before it looks for dots.
- * @param parameters of the path by name, decoded once
+ * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that decodes `%2F`,
+ * or leaves away what follows a semicolon, before it looks for dots.
  * @throws GatewayError `bad-request`
  */
-function refuseClimbing(parameters: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(parameters)) {
-    if (!/(?:^|[/\\])\.\.?(?:$|[/\\;])/.test(value)) continue;
-    throw new GatewayError(
-      'bad-request',
-      `${name}: must not be "." or "..", nor hold them between slashes.`,
-    );
-  }
+function refuseClimbing(parameters: ApiExchange['parameters']): void {
+  const [name] = Object.entries(parameters).find(([, value]) => CLIMBS.test(value)) ?? [];
+  if (name === undefined) return;
+  const rule = 'must not be "." or "..", nor hold them between slashes';
+  throw new GatewayError('bad-request', `${name}: ${rule}.`);
 }

@@ -13,8 +13,6 @@ import {
 import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt } from './api.ts';
 import { checked, readJson } from './json.ts';
 
-const SUCCESS = 'success';
-
 /** Why a store refused a change, as what the client is told. */
 const REFUSALS = {
   'no-such-role': 'roleId: there is no role with this id.',
@@ -25,11 +23,8 @@ const REFUSALS = {
 } as const;
 
 type Refused = keyof typeof REFUSALS;
-
-/** What a client whose change ended without an answer takes for done when it tries again. */
+/** What a client whose change ended without an answer takes for done when it tries again; of a role, that it is gone. */
 const SO_ALREADY: readonly Refused[] = ['already-member', 'not-a-member'];
-const REMOVED_ALREADY: readonly Refused[] = ['no-such-role'];
-
 /** Of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
 const MOST_OF_A_ROLE = 1024 * 1024;
 
@@ -77,43 +72,36 @@ export function createRoleOperations(options: {
     const needed = 'name and contains';
     const body = await readJson(exchange.request, membershipBody, needed, ROLE_FIELDS, limit);
     await changing<'done' | Refused>(() => roles[how](id, body.roleName, body.member));
-    return SUCCESS;
+    return 'success';
   }
 
   return {
     async createRole(exchange) {
       const role = await readRole(exchange);
-      const { id } = await changing(() => roles.create(role));
-      return { role_id: id };
+      return { role_id: (await changing(() => roles.create(role))).id };
     },
-
     async updateRole(exchange) {
       const id = roleIdOf(exchange);
       const role = await readRole(exchange);
       await changing(() => roles.update(id, role));
       return { role_id: id };
     },
-
     async readRole(exchange) {
       const role = await roles.read(roleIdOf(exchange));
       if (role === undefined) throw refusal('no-such-role');
       const { id: _, ...data } = role;
       return data;
     },
-
     async deleteRole(exchange) {
       const id = roleIdOf(exchange);
       if (id === ADMIN_ROLE.id) {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
-      await changing(() => roles.remove(id), REMOVED_ALREADY);
-      return SUCCESS;
+      await changing(() => roles.remove(id), ['no-such-role']);
+      return 'success';
     },
-
     addUser: (exchange) => changeMember(exchange, 'addMember'),
-
     removeUser: (exchange) => changeMember(exchange, 'removeMember'),
-
     async listRoles({ request }) {
       const query = checked(roleListQuery, queryParameters(request));
       const { pageNum, pageSize, containsDesc, offset, nameContains } = query;
@@ -124,16 +112,12 @@ export function createRoleOperations(options: {
   } satisfies Partial<ApiHandlers>;
 }
 
-function roleIdOf({ parameters }: ApiExchange): number {
-  return checked(roleIdPath, parameters).roleId;
-}
+const roleIdOf = ({ parameters }: ApiExchange) => checked(roleIdPath, parameters).roleId;
 
-function isRefused(result: unknown): result is Refused {
-  return typeof result === 'string' && Object.hasOwn(REFUSALS, result);
-}
+const isRefused = (result: unknown): result is Refused =>
+  typeof result === 'string' && Object.hasOwn(REFUSALS, result);
 
-function refusal(why: Refused): ApiError | GatewayError {
-  return why === 'other-name'
+const refusal = (why: Refused) =>
+  why === 'other-name'
     ? new GatewayError('bad-request', REFUSALS[why])
     : new ApiError(why, REFUSALS[why]);
-}

@@ -1,5 +1,4 @@
 /** What the command line asks for. */
-
 import { parseArgs } from 'node:util';
 import { unknownWord } from '../config/problems.ts';
 
@@ -71,20 +70,19 @@ export function parseArguments(words: readonly string[]) {
     throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, Object.keys(COMMANDS))}`);
   }
   const takes = COMMANDS[kind];
-  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token] : []));
-  for (const [index, { name, rawName, value }] of given.entries()) {
-    if (!takes.includes(`--${name}`)) {
-      throw new UsageError(`${kind} does not take ${rawName}; allowed: ${kind} ${takes}`);
-    }
-    if (given.findIndex((option) => option.name === name) < index) {
-      throw new UsageError(`${kind}: ${rawName} stands twice`);
-    }
+  const seen = new Set<string>();
+  const refuse = (word: string) =>
+    new UsageError(`${kind} does not take ${word}; allowed: ${kind} ${takes}`);
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value } = token;
+    if (!takes.includes(`--${name}`)) throw refuse(rawName);
+    if (seen.has(name)) throw new UsageError(`${kind}: ${rawName} stands twice`);
     if (value === '') throw new UsageError(`${kind}: ${rawName} needs a value`);
+    seen.add(name);
   }
   const surplus = operands[takes === '[NAME]' ? 1 : 0];
-  if (surplus !== undefined) {
-    throw new UsageError(`${kind} does not take ${quote(surplus)}; allowed: ${kind} ${takes}`);
-  }
+  if (surplus !== undefined) throw refuse(quote(surplus));
   if (takes.startsWith('--config') && options.config === undefined) {
     throw new UsageError(`${kind} needs --config FILE`);
   }
@@ -105,11 +103,9 @@ function parseWords(args: string[]) {
 
 function portOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (port <= 65_535) return port;
-  throw new UsageError(
-    `demo: --port must be a whole number between 0 and 65535 (got ${quote(text)})`,
-  );
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  const allowed = 'a whole number between 0 and 65535';
+  throw new UsageError(`demo: --port must be ${allowed} (got ${quote(text)})`);
 }
 
 const quote = (text: string) => JSON.stringify(text);

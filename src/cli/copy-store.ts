@@ -1,5 +1,4 @@
 /** The commands that write everything of a storage into a file, and fill an empty storage from it. */
-
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
@@ -8,8 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
 import { fromLines, toLines } from '../storage/dump.ts';
+import type { StorageRecord } from '../storage/sql-database.ts';
 import type { Storage } from '../storage/sql-storage.ts';
-import type { StorageRecord } from '../storage/storage.ts';
 
 export interface StoreCommandParts {
   readonly config: StorageConfig;
@@ -39,9 +38,9 @@ export function exportStore(file: string | undefined, parts: StoreCommandParts):
     }
     await storage.open();
     const records = counted(storage.dump(), countRecord(progress));
-    const lines = counted(toLines(records), ({ length }) => {
+    const lines = counted(toLines(records), ({ length: bytes }) => {
       stopped.throwIfAborted();
-      progress.add({ bytes: length });
+      progress.add({ bytes });
     });
     await (file === undefined ? pipeline(lines, output) : writeNewFile(file, lines));
     return `written to ${file ?? 'standard output'}`;
@@ -112,8 +111,8 @@ async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise
 }
 
 function refuseExisting(file: string): void {
-  if (lstatSync(file, { throwIfNoEntry: false }) === undefined) return;
-  throw new Error(`${file} exists already; name a new file`);
+  const isThere = lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+  if (isThere) throw new Error(`${file} exists already; name a new file`);
 }
 
 function sizeOf(file: string): number {
@@ -144,19 +143,12 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error && cause.message !== '' ? `${said} (${cause.message})` : said;
 }
 
-interface Amounts {
-  readonly records?: number;
-  readonly bytes?: number;
-}
-/** How far a long command is. */
+type Prompts = StoreCommandParts['prompts'];
+type Amounts = Readonly<{ records?: number; bytes?: number }>;
 type Progress = ReturnType<typeof createProgress>;
 
-/** @param now milliseconds of a clock that never steps back */
-export function createProgress(
-  command: string,
-  output: StoreCommandParts['prompts'],
-  now: () => number,
-) {
+/** How far a long command is. */
+export function createProgress(command: string, output: Prompts, now: () => number) {
   const terminal = output.isTTY === true;
   /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
   const every = terminal ? 100 : 5_000;

@@ -1,5 +1,4 @@
 /** The command that makes a line of the users file. */
-
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
@@ -18,7 +17,6 @@ export interface HashPasswordParts {
 
 /** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take by default. */
 const COST = 10;
-
 /** More is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
 
@@ -29,10 +27,7 @@ class PasswordRefused extends Error {}
  * Asks for a password and writes `NAME:hash`, or the hash alone when there is no name, to `output`.
  * @returns the exit status: 0 when the line was written, 1 when not; `prompts` then has one line with the reason.
  */
-export async function hashPassword(
-  name: string | undefined,
-  parts: HashPasswordParts,
-): Promise<number> {
+export async function hashPassword(name: string | undefined, parts: HashPasswordParts) {
   const { input, output, prompts, hash } = parts;
   try {
     if (name !== undefined && !isUserName(name)) {
@@ -56,17 +51,12 @@ function refuseUnusable(password: string): void {
   // What a decoder makes of bytes that are not UTF-8.
   if (password.includes('\ufffd')) throw new PasswordRefused('the password must be UTF-8 text');
   // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
-  if (/\p{Cc}/u.test(password)) {
-    throw new PasswordRefused(
-      'the password must not hold control characters, such as NUL or a tab',
-    );
-  }
+  const controls = 'the password must not hold control characters, such as NUL or a tab';
+  if (/\p{Cc}/u.test(password)) throw new PasswordRefused(controls);
   const bytes = Buffer.byteLength(password);
-  if (bytes > MAX_PASSWORD_BYTES) {
-    throw new PasswordRefused(
-      `the password has ${bytes} bytes; bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`,
-    );
-  }
+  const rest = `bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`;
+  const isLong = bytes > MAX_PASSWORD_BYTES;
+  if (isLong) throw new PasswordRefused(`the password has ${bytes} bytes; ${rest}`);
 }
 
 /** Takes one line, with or without its end; more lines are refused, because only one could be meant. */

@@ -1,16 +1,11 @@
 /**
- * The configuration: every key with its kind, its default as an operator would write it, when a change of it counts, and
- * its meaning in the comment before it, each written once. The types, the configuration reference and the file with all
- * defaults are made from this. The names are those of the YAML file, so that an error message, the file and the code
- * speak of the same thing. Durations are milliseconds, sizes are bytes, paths are absolute; what is null in the file is
- * undefined.
+ * Every key: its kind, its default as an operator would write it, when a change counts, and its meaning in the comment
+ * before it, from which the reference is made. Durations are in ms, sizes in bytes, paths absolute; null is undefined.
  */
-
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
 import * as kinds from './kinds.ts';
 import {
   byName,
-  byRestart,
   inherited,
   key,
   list,
@@ -21,10 +16,7 @@ import {
   type ValueOf,
 } from './setting.ts';
 
-/**
- * The leases that a configuration may name (ms). A purge never takes less than the shortest; while nothing is
- * known of the other replicas it waits for the longest, which therefore is not long.
- */
+/** The leases that may be named (ms). While nothing is known of other replicas, a purge waits for the longest. */
 export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
 
 const listen = section(
@@ -35,32 +27,22 @@ const listen = section(
     port: key(kinds.integer(0, 65_535), 7080, 'restart'),
     /** Pages that may be read without a login. /health/live is always open and says only up or down. */
     open: list(kinds.choice('metrics', 'health', 'docs'), []),
-    /**
-     * A PEM file with the certificate of the gateway and its chain. Certificate and key stand together; with them the
-     * gateway speaks HTTPS only.
-     */
+    /** A PEM file with the certificate of the gateway and its chain. Certificate and key stand
+     * together; with them the gateway speaks HTTPS only. */
     certificate: key(kinds.orNull(kinds.filePath), null, 'https'),
     /** A PEM file with the private key of that certificate, without a passphrase. */
     key: key(kinds.orNull(kinds.filePath), null, 'https'),
-    /**
-     * Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections says of one client
-     * address does not hold for them.
-     */
+    /** Proxies whose X-Forwarded-For is believed; limits.connections counts none as one client. */
     trusted_proxies: list(kinds.addressRange, []),
   },
   ['hot_path'],
 );
 
 const auth = section({
-  /**
-   * Where logins are checked: file compares with the users file; engine tries them at the engine, which must be asked
-   * with the login of the client (engine.login: forward).
-   */
+  /** Where logins are checked: file compares with the users file; engine tries them at the engine,
+   * which must be asked with the login of the client (engine.login: forward). */
   provider: key(kinds.choice('file', 'engine'), 'file'),
-  /**
-   * The password file: lines of name:hash as written by htpasswd -B or mdx-gateway hash-password. It is read again
-   * when it changes.
-   */
+  /** Lines of name:hash by htpasswd -B or mdx-gateway hash-password; read again when it changes. */
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
@@ -70,14 +52,11 @@ const auth = section({
   verified_for: key(kinds.duration('1s', '1h', 'off'), '60s'),
 });
 
-/** The keys of a connection at which the gateway is the client. */
 const tlsFiles = {
-  /**
-   * A PEM file with the certificates of the authorities that may have signed the certificate of the server. null
-   * trusts those of Node.js.
-   */
+  /** A PEM file with the certificates of the authorities that may have signed the certificate of
+   * the server. null trusts those of Node.js. */
   ca: key(kinds.orNull(kinds.filePath), null),
-  /** A PEM file with a client certificate that is shown to the server. Certificate and key stand together. */
+  /** A PEM file with a client certificate for the server. Certificate and key stand together. */
   certificate: key(kinds.orNull(kinds.filePath), null),
   /** A PEM file with the private key of the client certificate, without a passphrase. */
   key: key(kinds.orNull(kinds.filePath), null),
@@ -93,35 +72,24 @@ const service = optional(
 );
 
 const engine = section({
-  /**
-   * The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its replica. {project}
-   * is replaced by the project of the request path.
-   */
+  /** The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its
+   * replica. {project} is replaced by the project of the request path. */
   url: key(kinds.engineUrls, 'http://127.0.0.1:8080/xmla'),
   /** Which engine it is; docs/SESSIONS.md shows what that changes. generic fits all others. */
   kind: key(kinds.choice(...ENGINE_KIND_NAMES), 'generic'),
-  /**
-   * What the engine gets as a login: the one of the client (forward), that of a service account (service), or none.
-   */
+  /** The login that the engine gets: of the client (forward), of a service account, or none. */
   login: key(kinds.choice('forward', 'service', 'none'), 'none'),
   /** The service account. It stands here exactly when the login of this section is service. */
   service,
-  /**
-   * What becomes of requests that ask for the rights of another identity (properties such as EffectiveUserName, Roles
-   * and CustomData; WS-Security): forward sends them to the engine past the cache, refuse answers with a Fault. null:
-   * refuse with login: service, whose rights everybody could lend to himself otherwise, else forward.
-   */
+  /** What becomes of requests that ask for the rights of another identity (EffectiveUserName, Roles,
+   * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
+   * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
   delegation: key(kinds.orNull(kinds.choice('forward', 'refuse')), null),
-  /**
-   * After how long without a request the engine drops a session. As soon as a quarter of it has passed, a request
-   * that is answered from the cache touches the session at the engine. null: what is usual for the kind of engine; 0:
-   * it never drops one.
-   */
+  /** After how long without a request the engine drops a session. After a quarter of it, an answer
+   * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
   session_idle: key(kinds.orNull(kinds.duration('1s', '30d', 'off')), null),
-  /**
-   * Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every replica before the
-   * gateway drops its own entries; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}.
-   */
+  /** Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every
+   * replica first; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}. */
   clear: key(kinds.choice('none', 'kylin'), 'none'),
   /** How long the engine may take to the first byte of its answer, and between two bytes of it. */
   timeout: key(kinds.duration('1s', '1h'), '300s'),
@@ -129,96 +97,66 @@ const engine = section({
 });
 
 const redis = section({
-  /**
-   * The address of the Redis that all replicas share: of the server (standalone), of one or more nodes (cluster), or
-   * of the sentinels (sentinel). rediss:// encrypts. Empty: no Redis, memory only.
-   */
+  /** The Redis that all replicas share: the address of the server (standalone), of nodes (cluster),
+   * or of the sentinels (sentinel). rediss:// encrypts. Empty: no Redis, memory only. */
   url: key(kinds.redisUrls, ''),
   /** What answers at that address. docs/PURGE.md says what each of them must be set to. */
   mode: key(kinds.choice('standalone', 'sentinel', 'cluster'), 'standalone'),
   /** With mode: sentinel, the name under which the sentinels watch the master. */
   master: key(kinds.orNull(kinds.redisName(255)), null),
-  /**
-   * The ACL user at Redis, instead of one in the URL. With mode: sentinel that of the servers; the URLs hold that of
-   * the sentinels.
-   */
+  /** The ACL user, instead of one in the URL. The URLs of sentinels hold that of the sentinels. */
   username: key(kinds.orNull(kinds.loginName), null),
   /** Its password. Take it from the environment: ${REDIS_PASSWORD}. */
   password: key(kinds.orNull(kinds.secretText(1)), null),
   ...tlsFiles,
   /** The first part of every key in Redis, so that several deployments may share one. */
   namespace: key(kinds.redisName(64), 'mdx'),
-  /**
-   * A secret under which answers, sessions and the purge log are encrypted in Redis (AES-256-GCM), the same for all
-   * replicas. null: they lie there as they are.
-   */
+  /** A secret under which answers, sessions and the purge log are encrypted in Redis (AES-256-GCM),
+   * the same for all replicas. null: they lie there as they are. */
   encryption_key: key(kinds.orNull(kinds.secretText(32)), null),
 });
-
-const lease = kinds.duration(
-  kinds.durations.format(LEASE_LIMITS.shortest),
-  kinds.durations.format(LEASE_LIMITS.longest),
-);
-
+const { shortest, longest } = LEASE_LIMITS;
+const lease = kinds.duration(kinds.durations.format(shortest), kinds.durations.format(longest));
 const purge = section({
-  /**
-   * After how long a purge by clearCache is made once more, for loads that show their data bit by bit; engines with
-   * login: forward are not called then. 0 switches that off.
-   */
+  /** After how long a purge by clearCache is made once more, for loads that show their data bit by
+   * bit; engines with login: forward are not called then. 0 switches that off. */
   repeat_after: key(kinds.duration('1s', '1d', 'off'), '0'),
 });
 
 const cache = section({
-  /**
-   * For how long an answer may be repeated, unless a purge comes first. The interface calls it the cache resident
-   * time.
-   */
+  /** For how long an answer may be repeated, unless a purge comes first (cache resident time). */
   ttl: key(kinds.duration('1s', '30d'), '12h'),
   /** How much memory the entries of this process may take. */
   memory: key(kinds.size('1MiB', '1024GiB'), '256MiB', 'restart'),
   /** The largest answer that is stored. Not larger than memory. */
   max_entry: key(kinds.size('1KiB', '512MiB'), '8MiB'),
-  /**
-   * Who is answered from an entry: only the user whose query made it (user), all users with the same roles (roles; a
-   * user without roles as with user), or everybody (everyone). roles and everyone are your statement that answers
-   * depend on nothing else of the user.
-   */
+  /** Who is answered from an entry: only the user whose query made it (user), all users with the
+   * same roles (roles; a user without roles as with user), or everybody (everyone). roles and
+   * everyone are your statement that answers depend on nothing else of the user. */
   share: key(kinds.choice('user', 'roles', 'everyone'), 'user'),
-  /**
-   * Must be true where share is roles or everyone and the login is forwarded: then users see answers that the engine
-   * might have refused them.
-   */
+  /** Must be true where share is roles or everyone and the login is forwarded: then users see
+   * answers that the engine might have refused them. */
   engine_permissions_ignored: key(kinds.flag, false),
-  /**
-   * Whose request header Cache-Control counts: no-cache asks the engine and stores its answer, no-store asks the
-   * engine and stores nothing. purgers are the users of auth.admins and auth.purgers.
-   */
+  /** Whose request header Cache-Control counts: no-cache asks the engine and stores its answer,
+   * no-store stores nothing. purgers are the users of auth.admins and auth.purgers. */
   client_control: key(kinds.choice('nobody', 'purgers', 'everybody'), 'purgers'),
-  /**
-   * Whether a statement REFRESH CUBE of a user who may purge clears the cache of its project, or of everything where
-   * it names none. Excel sends one for each Refresh All. With false, as for users who may not purge, the engine
-   * answers the session from then on.
-   */
+  /** Whether a statement REFRESH CUBE (Excel: Refresh All) of a user who may purge clears the cache
+   * of its project, or of everything where it names none. With false, as for users who may not
+   * purge, the engine answers the session from then on. */
   purge_on_refresh_cube: key(kinds.flag, false),
-  /**
-   * For how long a replica may go on without asking Redis whether something was purged, and with share: roles the
-   * storage whether a role was changed. A purge, a change of a role, or a statement that changes a session which
-   * several gateways serve, waits that long.
-   */
+  /** For how long a replica may go on without asking Redis whether something was purged, and with
+   * share: roles the storage whether a role was changed. A purge, a change of a role, or a
+   * statement that changes a session which several gateways serve, waits that long. */
   lease: key(lease, '1s'),
-  /**
-   * The secret from which cache keys are made, the same for all replicas. null: made once and kept in Redis, or in
-   * this process.
-   */
+  /** The secret from which cache keys are made, the same for all replicas. null: made once and kept
+   * in Redis, or in this process. */
   key_secret: key(kinds.orNull(kinds.secretText(32)), null, 'restart'),
   /** What clearCache does beside its purge. */
   purge,
   /** The tier that several gateways share. */
-  redis: byRestart(redis),
+  redis: { ...redis, reload: 'restart' },
 });
-
 const onOrOff = kinds.choice('on', 'off');
-
 const project = section({
   /** on caches as elsewhere; off passes every request of this project to the engine. */
   cache: key(onOrOff, 'on'),
@@ -226,35 +164,23 @@ const project = section({
   ttl: inherited(cache.keys.ttl),
   /** Who is answered from an entry of this project, instead of cache.share. */
   share: inherited(cache.keys.share),
-  /**
-   * Cubes of this project that differ, by name: off passes every request to the engine whose answer may hold data of
-   * this cube. Needed where a measure of the server hides what changes by time or user.
-   */
+  /** Cubes that differ, by name: off passes every request to the engine whose answer may hold data
+   * of it. Needed where a measure of the server hides what changes by time or user. */
   cubes: byName(kinds.cubeName, key(onOrOff, REQUIRED)),
-  /**
-   * The engine of this project, with the same keys as the section engine. What is left out is taken from there; null
-   * takes nothing from there.
-   */
+  /** The engine of this project, with the same keys as the section engine. What is left out is
+   * taken from there; null takes nothing from there. */
   engine: inherited(someOf(engine)),
 });
 
 const storage = section({
-  /**
-   * Where roles and datasets are: in a file of this machine (sqlite), in a PostgreSQL that replicas share (postgres),
-   * or at another server that speaks the same interface (http).
-   */
+  /** Where roles and datasets are: in a file of this machine (sqlite), in a PostgreSQL that
+   * replicas share (postgres), or at another server that speaks the same interface (http). */
   driver: key(kinds.choice('sqlite', 'postgres', 'http'), 'sqlite'),
   /** With sqlite: the file. Its folder is made when it is not there. */
   path: key(kinds.filePath, './data/gateway.sqlite'),
-  /**
-   * With postgres: the database, postgres://user:password@host:5432/database. With http: the server, to which /api/…
-   * is added.
-   */
+  /** With postgres: postgres://user:password@host:5432/database. With http: what stands before /api/…. */
   url: key(kinds.storageUrl, ''),
-  /**
-   * With http: what the server gets as a login, the one of the client (forward) or that of a service account
-   * (service).
-   */
+  /** With http: the login that the server gets, of the client (forward) or a service account. */
   login: key(kinds.choice('forward', 'service'), 'forward'),
   /** The service account. It stands here exactly when the login of this section is service. */
   service,
@@ -263,62 +189,46 @@ const storage = section({
   ...tlsFiles,
   /** With postgres: the most connections of this process. */
   connections: key(kinds.integer(1, 100), 10),
-  /**
-   * With postgres: how long an operation may take (null: 1500ms). With http: how long the server may take to the
-   * first byte of its answer, and between two bytes of it (null: 60s).
-   */
+  /** With postgres: how long an operation may take (null: 1500ms). With http: how long the server
+   * may take to the first byte of its answer, and between two bytes of it (null: 60s). */
   timeout: key(kinds.orNull(kinds.duration('100ms', '1h')), null),
 });
 
 const limits = section({
   /** The largest request body, after its content coding is removed. */
   body: key(kinds.size('1KiB', '256MiB'), '10MiB'),
-  /**
-   * The largest dataset document that may be imported, after its content coding is removed. At most eight are
-   * received and written and eight are read and sent at one time; four of these 16 may be there up to five times over
-   * for a while: datasets may take 32 times as much memory as this. One user gets at most two of these places.
-   */
+  /** The largest dataset document, after its content coding is removed. At most eight are received
+   * and eight are sent at one time, four of these up to five times over in memory: datasets may take
+   * 32 times as much as this. One user gets at most two of these places. */
   dataset: key(kinds.size('1KiB', '256MiB'), '32MiB'),
   /** How many requests may be at the engine at one time. */
   concurrency: key(kinds.integer(1, 10_000), 64),
   /** How many of them may be of one user; with workers, at each of them. */
   per_user: key(kinds.integer(1, 10_000), 16),
-  /**
-   * How much memory the bodies of XMLA requests and answers under way may take, beside cache.memory. When it is used
-   * up, answers are passed on without being stored, and requests wait, for half a minute at most, then are refused.
-   * One user gets at most three quarters of it; a sixteenth is kept for requests of up to 64 KiB. Not smaller than
-   * limits.body.
-   */
+  /** How much memory the bodies of XMLA requests and answers under way may take, beside
+   * cache.memory. When it is used up, answers are passed on without being stored, and requests
+   * wait, for half a minute at most, then are refused. One user gets at most three quarters of it;
+   * a sixteenth is kept for requests of up to 64 KiB. Not smaller than limits.body. */
   in_flight: key(kinds.size('16MiB', '64GiB'), '128MiB'),
-  /**
-   * How many more requests may wait for a place at the engine, and how many for memory (in_flight). Further ones are
-   * refused. One user gets at most three quarters of it.
-   */
+  /** How many more requests may wait for the engine, and how many for memory (in_flight). Further
+   * ones are refused. One user gets at most three quarters of it. */
   queue: key(kinds.integer(0, 100_000), 256),
-  /**
-   * How many new projects and catalogs one user may name within an hour, at each process. Requests that name more
-   * pass the cache. Names of the configuration do not count, nor those that were answered without a Fault before.
-   */
+  /** How many new projects and catalogs one user may name in an hour, at each process; what names
+   * more passes the cache. Configured names, and those answered without a Fault, do not count. */
   names_per_user: key(kinds.integer(1, 1_000_000), 1_000),
-  /**
-   * How many connections may be open. Set it above the number of clients: a client loses a request that it sends just
-   * when its connection is closed. At the limit those without a request under way are closed for new ones: first of
-   * the client address that has most of them, the longest unused first. When all are busy, one whose client has for a
-   * second not sent its whole body or not read its whole answer is closed: of the address that has most of those, the
-   * newest. When there is none, new ones are closed. null: as many as fit in 160 MiB, or in a quarter of the heap
-   * limit of Node.js or of the memory limit of the container where that is less, at twice limits.head and 24 KiB each
-   * (96 KiB with HTTPS).
-   */
+  /** How many connections may be open. Set it above the number of clients: a client loses a request
+   * that it sends just when its connection is closed. At the limit idle ones are closed for new
+   * ones: of the client address that has most of them, the longest unused first. When all are busy,
+   * one whose client has for a second not sent its body or not read its answer: of the address that
+   * has most of those, the newest. When there is none, new ones are closed. null: as many as fit in
+   * 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container
+   * where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS). */
   connections: key(kinds.orNull(kinds.integer(1, 1_000_000)), null),
-  /**
-   * The largest head of a request: its first line and its headers. A longer one gets 431; so does one of more than
-   * 200 headers. Kerberos tokens of Windows may need 64KiB to be told that they are not taken.
-   */
+  /** The largest head of a request. A longer one gets 431; so does one of more than 200 headers.
+   * Kerberos tokens of Windows may need 64KiB to be told that they are not taken. */
   head: key(kinds.size('1KiB', '256KiB'), '16KiB', 'restart'),
-  /**
-   * How long the head of a request may take, from the opening of its connection or from its first byte; a TLS
-   * handshake has as long. Then the connection is closed.
-   */
+  /** How long the head of a request may take, from the opening of its connection or from its first
+   * byte; a TLS handshake has as long. Then the connection is closed. */
   head_timeout: key(kinds.duration('1s', '5m'), '10s', 'restart'),
 });
 
@@ -331,11 +241,9 @@ const log = section({
 export const schema = section({
   /** Where the gateway listens. */
   listen,
-  /**
-   * How many processes serve. 1 is a single process. With more, each has its part of cache.memory, limits.in_flight,
-   * limits.concurrency, limits.queue and limits.connections, and one more process keeps what they share where there
-   * is no Redis.
-   */
+  /** How many processes serve. 1 is a single process. With more, each has its part of cache.memory,
+   * limits.in_flight, limits.concurrency, limits.queue and limits.connections, and one more process
+   * keeps what they share where there is no Redis. */
   workers: key(kinds.integer(1, 64), 1, 'restart'),
   /** Who may log in, and who may do what. */
   auth,
@@ -343,14 +251,12 @@ export const schema = section({
   engine,
   /** What is stored, where and for how long. */
   cache,
-  /**
-   * What is different for single projects, by name. Spellings that an engine may take for one name count as one
-   * (letter case, spaces around it, width, kana, composition); where several projects are such spellings, the
-   * strictest settings of all count, and each has its own engine.
-   */
+  /** What is different for single projects, by name. Spellings that an engine may take for one name
+   * count as one (letter case, spaces around it, width, kana, composition); where several projects
+   * are such spellings, the strictest settings of all count, and each has its own engine. */
   projects: byName(kinds.projectName, project),
   /** Where roles and datasets are kept. */
-  storage: byRestart(storage),
+  storage: { ...storage, reload: 'restart' },
   /** What protects the gateway and the engine. */
   limits,
   /** What is logged. */
@@ -360,34 +266,22 @@ export const schema = section({
 /** The file after it was read and checked key by key, before anything is inherited. */
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
-
+type CheckedEngine = CheckedFile['engine'];
 export type ListenConfig = CheckedFile['listen'];
-/** A page that may be read without a login when it is listed in `listen.open`. */
 export type OpenPage = ListenConfig['open'][number];
-
 export type CacheConfig = CheckedFile['cache'];
 export type RedisConfig = CacheConfig['redis'];
-/** Whose entries a user may be answered from. */
 export type CacheShare = CacheConfig['share'];
-
+export type LogConfig = CheckedFile['log'];
 /** What the program works with: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
 export type EngineConfig = Config['engine'];
-/** What holds for one project. */
 export type ProjectConfig = NonNullable<ReturnType<Config['projects']['get']>>;
-
-export type StorageConfig = Config['storage'];
-/** Roles and datasets in a file of this machine. */
-export type SqliteConfig = Extract<StorageConfig, { readonly driver: 'sqlite' }>;
-/** Roles and datasets in a PostgreSQL that replicas share. */
-export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres' }>;
-/** Roles and datasets at another server that speaks the same interface. */
-export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
-
 export type LimitsConfig = Config['limits'];
-export type LogConfig = CheckedFile['log'];
-
-type CheckedEngine = CheckedFile['engine'];
+export type StorageConfig = Config['storage'];
+export type SqliteConfig = Extract<StorageConfig, { readonly driver: 'sqlite' }>;
+export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres' }>;
+export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
 
 /** @param withdrawn keys of former versions that stand in the file and have no effect */
 export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly string[]) {
@@ -409,10 +303,7 @@ export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly st
   };
 }
 
-/**
- * Fills in what a project leaves out. Certificate and key are inherited as a pair, so that a half is never
- * completed with the other half of another engine; the service account only by a login that uses it.
- */
+/** Certificate and key are inherited as a pair, the service account only by a login that uses it. */
 function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {
   const login = own.login ?? common.login;
   const none = { certificate: undefined, key: undefined };
@@ -439,7 +330,6 @@ function fillInEngine(engine: CheckedEngine) {
 
 /** `storage.timeout: null`, by driver (ms). */
 const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
-
 /** The keys of its driver only. */
 function fillInStorage(storage: CheckedFile['storage']) {
   const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
@@ -453,7 +343,7 @@ function fillInStorage(storage: CheckedFile['storage']) {
 /** Open connections may take this part of the memory, and no more than so many bytes. */
 const OF_CONNECTIONS = 1 / 4;
 const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
-/** What an open connection takes beside twice its head (bytes), as measured with heads that never end. */
+/** What an open connection takes beside twice its head (bytes). */
 const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
 
 /** Of all workers together, since the memory of a container is that of all. */

@@ -1,19 +1,14 @@
 /** What is told of a configuration: itself, for `check`, and what of a change of it waits for a restart. */
-
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { schema, type Config } from './config.ts';
 import type { Setting, Values } from './setting.ts';
 
-/**
- * The configuration as a YAML file that holds every key. Passwords and the key secret are masked; a
- * configuration without any of them reads back as the same configuration.
- */
+/** As a YAML file that holds every key. Secrets are masked; without any it reads back as the same configuration. */
 export function describeConfig(config: Config): string {
   const whole: Setting<unknown> = schema;
   // Equal lists and sections would otherwise become anchors.
-  const options = { aliasDuplicateObjects: false, lineWidth: 0 };
-  return stringify(whole.write(config), asWritten, options);
+  return stringify(whole.write(config), asWritten, { aliasDuplicateObjects: false, lineWidth: 0 });
 }
 
 function asWritten(key: unknown, value: unknown): unknown {
@@ -25,7 +20,6 @@ function asWritten(key: unknown, value: unknown): unknown {
 
 /**
  * What becomes of a configuration that a running gateway is to change to.
- * @param running the configuration in use, in which earlier changes wait as well
  * @returns the next configuration, with the running values of the keys that wait; and the keys that differ and that only
  *   a restart changes, `https` for the scheme
  */
@@ -37,7 +31,6 @@ export function whatWaits(running: Config, next: Config) {
   return { config: { ...config, cache } satisfies Config, waiting: [...waiting] };
 }
 
-/** The value to use, of a key, or of a section with all that is in it. */
 function merge(
   { keys, reload }: Setting<unknown>,
   name: string,
@@ -46,10 +39,9 @@ function merge(
   waiting: Set<string>,
 ): unknown {
   if (isDeepStrictEqual(running, next)) return next;
-  const waits =
-    reload === 'https' ? (running === undefined) !== (next === undefined) : reload === 'restart';
-  if (waits) {
-    waiting.add(reload === 'https' ? 'https' : name);
+  const isScheme = reload === 'https' && (running === undefined) !== (next === undefined);
+  if (isScheme || reload === 'restart') {
+    waiting.add(isScheme ? 'https' : name);
     return running;
   }
   // Members of a mapping by name do not wait, nor what is in a section that is there in one of the two only.

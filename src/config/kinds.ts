@@ -1,5 +1,4 @@
 /** What the value of a key can be. A kind knows how a value is read and written, and says in words what is allowed. */
-
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
@@ -9,18 +8,17 @@ import { EnvironmentText } from './yaml-text.ts';
 /** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
 export type ReadFile = (path: string) => Uint8Array;
 
-/** One reading of a configuration, at the place of one value. */
+/** One reading of a configuration, at the place of one value. Folders are absolute. */
 export interface Reading {
-  /** Of the key that is read. */
   readonly path: KeyPath;
-  /** Absolute; relative paths start there. */
+  /** Where relative paths start. */
   readonly folder: string;
-  /** Absolute; where the operator stands, for commands in messages. */
+  /** Where the operator stands, for commands in messages. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
   /** Absolute paths that came from the environment, so that no message may show them. */
   readonly hiddenPaths: Set<string>;
-  /** What is wrong. Where there is anything, the values that were read count for nothing. */
+  /** Where there is anything, the values that were read count for nothing. */
   readonly problems: Problem[];
   /** Keys of former versions that stand in the file. */
   readonly withdrawn: string[];
@@ -31,7 +29,7 @@ export interface Kind<T> {
   readonly type: string;
   /** The end of the sentence "must be …". */
   readonly allowed: string;
-  /** Whether null may stand there too; the program then sees undefined. */
+  /** Null may stand there too; the program then sees undefined. */
   readonly nullable?: true;
   /** The value as the program uses it, undefined when it is not allowed. */
   read(input: unknown, reading: Reading): T | undefined;
@@ -41,16 +39,12 @@ export interface Kind<T> {
   hides(text: string): boolean;
 }
 
-/**
- * The text of a scalar: what came from the environment, or a value of one of these types of YAML.
- * @returns undefined when it is neither
- */
+/** The text of a scalar: what came from the environment, or a value of one of these types of YAML. */
 export function textOf(input: unknown, types: readonly string[] = ['string']): string | undefined {
   if (input instanceof EnvironmentText) return input.text;
   return types.includes(typeof input) ? String(input) : undefined;
 }
 
-/** @param types of YAML in which a value may be written in the file */
 function kind<T>(
   type: string,
   allowed: string,
@@ -74,21 +68,13 @@ function textKind(
 }
 
 const CONTROL = /\p{Cc}/u;
-
-/** Makes a key that may be switched off with `null`. */
+/** May be switched off with `null`. */
 export function orNull<T>(of: Kind<T>): Kind<T | undefined> {
   return { ...of, allowed: `${of.allowed}; or null`, nullable: true };
 }
 
-/**
- * Whole numbers with a unit.
- * @param units '' stands for none
- * @param writes those in which amounts are written, from the largest to the smallest
- */
-function amounts(
-  units: Readonly<Record<string, number>>,
-  writes: readonly string[] = Object.keys(units),
-) {
+/** Whole numbers with a unit ('' for none). @param writes units in which they are written, the largest first */
+function amounts(units: Readonly<Record<string, number>>, writes = Object.keys(units)) {
   return {
     /** @returns undefined when the text is no amount, or too large to be exact; 0 needs no unit */
     parse(text: string): number | undefined {
@@ -108,7 +94,6 @@ function amounts(
 
 /** Milliseconds. A bare 30 might mean seconds or minutes. */
 export const durations = amounts({ d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 });
-
 /** Bytes. The spelling counts: people mean different things by `KB` and `mb`. */
 export const sizes = amounts(
   { GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10, GB: 1e9, MB: 1e6, kB: 1e3, '': 1 },
@@ -118,7 +103,7 @@ export const sizes = amounts(
 const within = (value = NaN, min = NaN, max = NaN) =>
   value >= min && value <= max ? value : undefined;
 
-/** Amounts between two as they are written. `off` says that 0 is allowed too and switches something off. */
+/** Between two amounts as they are written. `off`: 0 is allowed too and switches something off. */
 const amountKind =
   (type: string, such: string, { parse, format: write }: ReturnType<typeof amounts>) =>
   (min: string, max: string, off?: 'off'): Kind<number> =>
@@ -132,12 +117,9 @@ export const duration = amountKind('duration', '12h, 30m or 45s', durations);
 export const size = amountKind('size', '256MiB, 64KiB or a number of bytes', sizes);
 
 export function integer(min: number, max: number): Kind<number> {
-  return kind(
-    'integer',
-    `a whole number between ${min} and ${max}`,
-    (text) => (/^\d{1,15}$/.test(text) ? within(Number(text), min, max) : undefined),
-    { types: ['number'] },
-  );
+  const allowed = `a whole number between ${min} and ${max}`;
+  const parse = (text: string) => within(Number(/^\d{1,15}$/.exec(text)?.[0]), min, max);
+  return kind('integer', allowed, parse, { types: ['number'] });
 }
 
 export const flag = kind(
@@ -153,7 +135,7 @@ export function choice<const T extends string>(...words: readonly T[]): Kind<T> 
   return kind('word', allowed, (text) => words.find((word) => word === text));
 }
 
-/** A file, read as its absolute path. Whether it is there is checked later. */
+/** Read as its absolute path. Whether it is there is checked later. */
 export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
   if (text.trim() === '' || CONTROL.test(text)) return undefined;
   const path = resolve(reading.folder, text);
@@ -173,7 +155,6 @@ export function secretText(min: number): Kind<string> {
 }
 
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.(?!-)[A-Za-z0-9-]{1,63})*$/;
-
 /** An address to listen on. A name of digits and dots that is no address would only fail later. */
 export const listenHost = textKind(
   'host',
@@ -183,8 +164,6 @@ export const listenHost = textKind(
 );
 
 const NAMED_RANGES = ['loopback', 'linklocal', 'uniquelocal'];
-
-/** What proxy-addr takes, its names of well-known ranges included. */
 export const addressRange = textKind(
   'address range',
   `an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of ${NAMED_RANGES.join(', ')}`,
@@ -202,15 +181,13 @@ export const addressRange = textKind(
 
 /** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
 const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
-
-/** A name at another system, which may have other rules than the users file: what Basic authentication can carry. */
 export const loginName = textKind(
   'user name',
   'a name without colon and control characters, not empty',
   isLoginName,
 );
 
-/** A login name that can stand in a password file, where # begins a comment and htpasswd sets the length. */
+/** It can stand in a password file, where # begins a comment and htpasswd sets the length. */
 export function isUserName(name: string): boolean {
   const isLine = !name.startsWith('#') && name.trim() === name;
   return isLoginName(name) && isLine && Buffer.byteLength(name) <= 255;
@@ -236,19 +213,12 @@ export const cubeName = textKind(
   (name) => name.trim() !== '' && name.length <= 255 && !CONTROL.test(name),
 );
 
-/**
- * What the name of a master among sentinels may hold (sentinel.conf), and a namespace, which goes inside the braces of
- * a Redis hash tag.
- */
+/** What a master among sentinels may be named (sentinel.conf), and what may stand in a Redis hash tag. */
 export function redisName(longest: number): Kind<string> {
-  return textKind(
-    'text',
-    `1 to ${longest} letters, digits, dots, underscores and hyphens`,
-    (text) => text.length <= longest && /^[A-Za-z0-9_.-]+$/.test(text),
-  );
+  const allowed = `1 to ${longest} letters, digits, dots, underscores and hyphens`;
+  return textKind('text', allowed, (text) => text.length <= longest && /^[\w.-]+$/.test(text));
 }
 
-/** The place in an engine's URL that the project of the request path replaces. */
 const PROJECT_PLACE = '{project}';
 const HTTP_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
 // A brace, or a dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
@@ -270,14 +240,12 @@ function isRedisUrl(text: string): boolean {
   return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
 }
 
-/** No message shows it, and where its password stands a mask is written. */
 const MASKED_URL: Partial<Kind<string>> = {
   hides: () => true,
   write: (url) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
 };
 
 const MOST_URLS = 16;
-
 /** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
 function oneOrMore(
   one: Kind<string>,
@@ -292,18 +260,14 @@ function oneOrMore(
       const urls = [input].flat().map((url) => one.read(url, reading));
       const right = urls.filter((url) => url !== undefined);
       const alike = new Set(right.map(traitOf)).size === 1;
-      return alike && new Set(right).size === urls.length && urls.length <= MOST_URLS
-        ? right
-        : undefined;
+      const differ = new Set(right).size === urls.length;
+      return alike && differ && urls.length <= MOST_URLS ? right : undefined;
     },
     write: (urls) => (urls.length > 1 ? urls.map(one.write) : one.write(urls[0] ?? '')),
   };
 }
 
-/**
- * One URL, or one for each replica. Either all of them name the project or none does. Credentials belong in
- * `engine.service`, where no log and message shows them. A query is refused because the gateway adds that of the request.
- */
+/** A query is refused because the gateway adds that of the request, credentials because messages show the URL. */
 export const engineUrls = oneOrMore(
   textKind(
     'URL',
@@ -329,7 +293,6 @@ const redisAddresses = oneOrMore(
   (url) => new URL(url).protocol,
 );
 
-/** The address of Redis, or of several nodes of it. Empty means no Redis. */
 export const redisUrls: Kind<readonly string[]> = {
   ...redisAddresses,
   read: (input, reading) => (textOf(input) === '' ? [] : redisAddresses.read(input, reading)),
@@ -337,8 +300,7 @@ export const redisUrls: Kind<readonly string[]> = {
 
 const DATABASE_URL =
   /^postgres(?:ql)?:\/\/[^/?#@:\\\s\p{Cc}]+(?::[^/?#@\\\s\p{Cc}]*)?@[^/?#@\\\s\p{Cc}]+\/[^/?#\\\s\p{Cc}]+$/iu;
-
-/** A database or a remote server. A query is refused because the PostgreSQL client would take options from it. */
+/** A query is refused because the PostgreSQL client would take options from it. */
 export const storageUrl = textKind(
   'URL',
   'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +

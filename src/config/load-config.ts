@@ -1,5 +1,4 @@
 /** Reads and checks the configuration, and fills in what it leaves out. */
-
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -23,18 +22,9 @@ export interface LoadOptions {
 }
 
 const LARGEST_FILE = 1024 * 1024;
-
-/** What a message calls the configuration when there is no file. */
-const DEFAULTS_SOURCE = 'built-in defaults';
-
-/** A configuration, and the text from which it was read; undefined where there is no file. */
 export type ReadConfig = ReturnType<typeof readConfig>;
 
-/**
- * @throws ConfigError with one line for each mistake, such as
- *   `gateway.yaml: cache.ttl: must be a duration such as 12h, 30m or 45s, between 1s and 30d (got "soon")`.
- *   Secrets, and anything that came from the environment, stand in no line.
- */
+/** @throws ConfigError with one line for each mistake; secrets, and what came from the environment, stand in none */
 export function loadConfig(options: LoadOptions): Config {
   return readConfig(options).config;
 }
@@ -46,13 +36,13 @@ function readConfig(options: LoadOptions, given?: string) {
   /** Each step takes for granted that there was nothing wrong in those before. */
   const unlessWrong = <T>(result: T): T => {
     if (problems.length === 0) return result;
-    throw configError(file ?? DEFAULTS_SOURCE, problems);
+    throw configError(file ?? 'built-in defaults', problems);
   };
   const path = file === undefined ? undefined : resolve(workingFolder, file);
   const folder = path === undefined ? workingFolder : dirname(path);
-  const hiddenPaths = new Set<string>();
   const withdrawn: string[] = [];
-  const reading = { path: [], folder, workingFolder, readFile, hiddenPaths, problems, withdrawn };
+  const more = { hiddenPaths: new Set<string>(), problems, withdrawn };
+  const reading = { path: [], folder, workingFolder, readFile, ...more };
   const text = path && unlessWrong(given ?? readText(path, readFile, problems));
   const written = unlessWrong(readYaml(text ?? '', env, problems));
   const checked = unlessWrong(schema.read(written, reading)) as CheckedFile;
@@ -65,8 +55,9 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
   let message;
   try {
     const bytes = readFile(path);
-    if (bytes.byteLength <= LARGEST_FILE && isUtf8(bytes)) return new TextDecoder().decode(bytes);
-    message = bytes.byteLength <= LARGEST_FILE ? 'is not UTF-8 text' : 'is larger than 1MiB';
+    const isLarge = bytes.byteLength > LARGEST_FILE;
+    if (!isLarge && isUtf8(bytes)) return new TextDecoder().decode(bytes);
+    message = isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text';
   } catch (error) {
     message = readErrorText(error);
   }
@@ -74,22 +65,17 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
   return undefined;
 }
 
-/** Where a process has its configuration from. */
 export type ConfigFile = ReturnType<typeof createConfigFile>;
-
-/** How far apart two readings are (ms). */
+/** How far apart two readings are (ms). A file that takes longer than all of them needs another signal. */
 const INTERVAL = 100;
-/** A file that takes longer to be written than ten seconds needs another signal. */
 const MOST_READINGS = 100;
 
-/** @throws ConfigError from what is returned, as {@link loadConfig} */
+/** Where a process has its configuration from. @throws ConfigError from what is returned, as {@link loadConfig} */
 export function createConfigFile({
   sleep,
   ...options
-}: Omit<LoadOptions, 'readFile'> & {
-  readonly sleep: (milliseconds: number) => Promise<void>;
-}) {
-  /** One reading; `seen` tells apart what was found in all files, and when each was written. */
+}: Omit<LoadOptions, 'readFile'> & { sleep: (milliseconds: number) => Promise<void> }) {
+  /** `seen` tells apart what was found in all files, and when each was written. */
   function attempt() {
     const digest = createHash('sha256');
     const readFile: ReadFile = (path) => {
@@ -107,11 +93,7 @@ export function createConfigFile({
   return {
     /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
-    /**
-     * For a process that runs: files that are still being written are waited for. Many programs empty a file before they
-     * write it, and an empty one, or the first half of one, is often a configuration without a mistake: it would send
-     * queries to another engine, or let only some users in. So two readings in a row must agree.
-     */
+    /** For a process that runs: two readings must agree, since half a file is often one without a mistake. */
     async readAgain(): Promise<ReadConfig> {
       let before = attempt();
       for (let readings = 1; readings < MOST_READINGS; readings += 1) {
@@ -126,11 +108,8 @@ export function createConfigFile({
   };
 }
 
-/**
- * What was read from a pipe is gone, and to read one without a writer would take for ever: a process that runs refuses
- * pipes.
- */
-function readRegular(path: string): { readonly written: number; readonly content: Uint8Array } {
+/** Refuses pipes: what was read from one is gone, and to read one without a writer would take for ever. */
+function readRegular(path: string) {
   const state = statSync(path);
   if (!state.isFile() && !state.isDirectory()) {
     throw Object.assign(new Error('no regular file'), { code: 'NOT_REGULAR' });

@@ -1,17 +1,12 @@
 /** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
-
 export type KeyPath = readonly (string | number)[];
-
 /** One mistake. `message` is the rest of a sentence that begins with the key. */
-export interface Problem {
-  readonly path: KeyPath;
-  readonly message: string;
-}
+export type Problem = Readonly<{ path: KeyPath; message: string }>;
 
 /** What stands in a message, and in the output of `check`, in place of a secret. */
 export const SECRET_MASK = '(a secret)';
 
-/** The configuration cannot be used. `message` holds one line for each mistake. */
+/** `message` holds one line for each mistake. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
@@ -34,7 +29,6 @@ function escapeUnprintable(text: string): string {
 }
 
 const LONGEST_SHOWN = 60;
-
 /** The beginning of a text in quotes. */
 export function quoteStart(text: string): string {
   const characters = [...text];
@@ -67,14 +61,12 @@ function editDistance(from: string, to: string): number {
 
 /** People confuse the case, and hyphens with underscores. */
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
-
-/** The word that was probably meant. Two letters exchanged are two edits; short words leave room for one. */
+/** Two letters exchanged are two edits; short words leave room for one. */
+const mostEdits = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
 function nearestWord(word: string, words: readonly string[]): string | undefined {
   const [near] = words
     .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
-    .filter(
-      ({ one: { length }, distance }) => distance <= (length <= 3 ? 1 : Math.max(2, length / 3)),
-    )
+    .filter(({ one, distance }) => distance <= mostEdits(one))
     .toSorted((a, b) => a.distance - b.distance);
   return near?.one;
 }

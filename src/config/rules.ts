@@ -1,5 +1,4 @@
 /** What must fit together in a configuration whose keys are right one by one, and of what use the files are that it names. */
-
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isAbsolute, relative, sep } from 'node:path';
 import type { CacheShare, CheckedFile, CheckedProject, Config, RedisConfig } from './config.ts';
@@ -7,17 +6,11 @@ import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
 type CheckedEngine = CheckedFile['engine'];
-
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
 type Broken = Iterable<readonly [key: string, message: string]>;
-
 type TlsFiles = Partial<Pick<CheckedEngine, 'ca' | 'certificate' | 'key'>>;
 
-/**
- * @param file as it was written
- * @param config made from it, with what projects inherit
- * @param reading takes what is wrong
- */
+/** Adds what is wrong to `reading`. @param config made from the file, with what projects inherit */
 export function checkRules(file: CheckedFile, config: Config, reading: Reading): void {
   const { listen, auth, engine, cache, storage } = file;
   const check = (path: KeyPath, broken: Broken): void => {
@@ -54,10 +47,7 @@ function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Br
   }
 }
 
-/**
- * @param written what of them stands in this section
- * @param share whose entries a user may be answered from, and with which login the engine is asked
- */
+/** @param written what stands in this section; the other parameters are what is in force */
 function* shareRules(
   written: Pick<CheckedProject, 'share'> & { readonly engine?: CheckedProject['engine'] },
   share: CacheShare,
@@ -68,16 +58,15 @@ function* shareRules(
     yield ['share', 'roles cannot be used with storage.driver: http; the roles are elsewhere'];
   }
   if (share === 'user' || login !== 'forward' || cache.engine_permissions_ignored) return;
-  const needs =
-    'needs cache.engine_permissions_ignored: true, ' +
-    'because users then see answers that the engine might have refused them';
+  const why = 'because users then see answers that the engine might have refused them';
+  const needs = `needs cache.engine_permissions_ignored: true, ${why}`;
   if (written.share !== undefined) yield ['share', `${share} with login: forward ${needs}`];
   else if (written.engine?.login !== undefined) {
     yield ['engine.login', `forward with share: ${share} ${needs}`];
   }
 }
 
-/** An engine's URL that is one of MDX for Kylin, whose clearCache is beside its XMLA. */
+/** MDX for Kylin has its clearCache beside its XMLA. */
 const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /** @param written what of the engine stands in this section; the rest was told of the one it comes from */
@@ -96,29 +85,20 @@ function* engineRules(
 }
 
 function* loginRules({ login, service }: { login: string; service: object | undefined }): Broken {
-  if (login === 'service' && service === undefined) {
-    yield ['service', 'is missing; login: service needs service: { name, password }'];
-  }
-  if (login !== 'service' && service !== undefined) {
-    yield ['service', `must only stand together with login: service (login is ${login})`];
-  }
+  const missing = 'is missing; login: service needs service: { name, password }';
+  const surplus = `must only stand together with login: service (login is ${login})`;
+  if ((login === 'service') !== !!service) yield ['service', service ? surplus : missing];
 }
 
 function* redisRules(redis: RedisConfig, reading: Reading): Broken {
   const { mode, master, username, password, encryption_key } = redis;
   const urls = redis.url.map((text) => new URL(text));
-  if (mode === 'sentinel' && master === undefined) {
-    yield ['master', 'is missing; mode: sentinel needs the name of the master'];
-  }
-  if (mode !== 'sentinel' && master !== undefined) {
-    yield ['master', 'must only stand with mode: sentinel'];
-  }
-  if (mode === 'standalone' && urls.length > 1) {
-    yield ['url', 'must be one address with mode: standalone'];
-  }
-  if (mode !== 'standalone' && urls.length === 0) {
-    yield ['url', `must not be empty with mode: ${mode}`];
-  }
+  const nameless = 'is missing; mode: sentinel needs the name of the master';
+  const named = 'must only stand with mode: sentinel';
+  if ((mode === 'sentinel') !== !!master) yield ['master', master ? named : nameless];
+  const [isOne, isNone] = [mode === 'standalone', urls.length === 0];
+  if (isOne && urls.length > 1) yield ['url', 'must be one address with mode: standalone'];
+  if (!isOne && isNone) yield ['url', `must not be empty with mode: ${mode}`];
   // A server that refuses to select one leaves the connection in database 0, where another deployment may be.
   if (urls.some(({ pathname }) => Number(pathname.slice(1)) > 0)) {
     const why = 'cache.redis.namespace keeps deployments apart';
@@ -128,12 +108,9 @@ function* redisRules(redis: RedisConfig, reading: Reading): Broken {
   if (new Set(urls.map((one) => `${one.username}:${one.password}`)).size > 1) {
     yield ['url', 'must name the same user and password in all addresses'];
   }
-  if (username !== undefined && password === undefined) {
-    yield ['password', 'is missing; username needs it'];
-  }
+  if (username && !password) yield ['password', 'is missing; username needs it'];
   for (const [name, value] of Object.entries({ password, encryption_key })) {
-    if (value === undefined || urls.length > 0) continue;
-    yield [name, 'must only stand together with an address in url'];
+    if (value && isNone) yield [name, 'must only stand together with an address in url'];
   }
   const encrypted = urls.some(({ protocol }) => protocol === 'rediss:');
   yield* tlsRules(redis, reading, encrypted ? '' : 'needs a rediss:// URL');
@@ -150,9 +127,8 @@ function* storageRules(storage: CheckedFile['storage'], reading: Reading): Broke
   yield* loginRules(storage);
   const ofUrl = url === '' ? 'sqlite' : /^https?:/i.test(url) ? 'http' : 'postgres';
   if (driver !== ofUrl) yield ['url', STORAGE_URLS[driver]];
-  if (login === 'service' && driver !== 'http') {
-    yield ['login', 'must only be service with driver: http'];
-  }
+  const isRemote = driver === 'http';
+  if (login === 'service' && !isRemote) yield ['login', 'must only be service with driver: http'];
   if (tls && driver !== 'postgres') yield ['tls', 'must only be true with driver: postgres'];
   const needs = 'needs an encrypted connection: tls: true, or an https:// URL';
   yield* tlsRules(storage, reading, tls || /^https:/i.test(url) ? '' : needs);
@@ -195,7 +171,7 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
   NOT_REGULAR: 'is no regular file, which alone can be read again',
 };
 
-/** Why a file cannot be read, as the rest of a sentence that begins with the file. */
+/** The rest of a sentence that begins with the file. */
 export function readErrorText(error: unknown): string {
   const { code = '' } = error as { readonly code?: string };
   return READ_ERRORS[code] ?? `cannot be read${code === '' ? '' : ` (${code})`}`;
@@ -212,24 +188,19 @@ function* readNamed<T>(
   parse: (text: string) => T,
   wanted: string,
 ): Generator<readonly [key: string, message: string], T | undefined> {
-  let text: string;
+  let bytes: Uint8Array | undefined;
   try {
-    text = new TextDecoder().decode(reading.readFile(path));
+    bytes = reading.readFile(path);
+    return parse(new TextDecoder().decode(bytes));
   } catch (error) {
-    yield [key, `${shown(path, reading)} ${readErrorText(error)}`];
-    return undefined;
-  }
-  try {
-    return parse(text);
-  } catch {
-    yield [key, `${shown(path, reading)} holds no ${wanted}`];
+    const problem = bytes === undefined ? readErrorText(error) : `holds no ${wanted}`;
+    yield [key, `${shown(path, reading)} ${problem}`];
     return undefined;
   }
 }
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
-
-/** @throws Error when the PEM text holds no certificate, or a broken one. */
+/** @throws Error when there is none, or a broken one */
 function readCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(PEM_CERTIFICATE) ?? [];
   if (blocks.length === 0) throw new Error('no certificate');

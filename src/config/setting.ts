@@ -1,26 +1,16 @@
 /** How keys, lists and sections are declared; each knows how it is read from a file and written. */
-
 import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
-/**
- * When a change of a key counts: at a reload or at a restart only. `https`: another file counts at a reload, the change
- * between HTTP and HTTPS at a restart. What a section says counts for all of its keys.
- */
+/** When a change counts. `https`: another file at a reload, the change between HTTP and HTTPS at a restart. */
 export type Reload = 'reload' | 'restart' | 'https';
-
-/** The key must be written. */
 export const REQUIRED = Symbol('required');
 /** A key that is not written takes its value from elsewhere, and is not there after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** All that is declared of one key, from which the configuration reference is made as well. */
-export interface Setting<T> {
-  /** One or two words; a section is a `mapping`. */
-  readonly type: string;
-  /** The end of the sentence "must be …"; empty for mappings. */
-  readonly allowed: string;
+/** All that is declared of one key. A section has the type `mapping` and an empty `allowed`. */
+export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
   /** As an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;
   readonly reload: Reload;
@@ -28,14 +18,11 @@ export interface Setting<T> {
   readonly keys?: Settings;
   /** What is wrong is added to `reading.problems`; the result then counts for nothing. */
   read(input: unknown, reading: Reading): unknown;
-  /** As an operator would write it; secrets are masked, and keys that are not there left out. */
-  write(value: T): unknown;
   /** Never there: the type of what is read. */
   readonly value?: T;
 }
 
 type Settings = Readonly<Record<string, Setting<unknown>>>;
-/** Of the keys of a section. */
 export type Values = Readonly<Record<string, unknown>>;
 export type ValueOf<S> = S extends Setting<infer T> ? T : never;
 type ValuesOf<K extends Settings> = { readonly [N in keyof K]: ValueOf<K[N]> };
@@ -49,7 +36,6 @@ export function key<T>(kind: Kind<T>, fallback: unknown, reload: Reload = 'reloa
 }
 
 const LONGEST_LIST = 1000;
-
 /** A key with a list in which nothing stands twice. */
 export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<readonly T[]> {
   const allowed = `a list, each item ${kind.allowed}`;
@@ -59,16 +45,14 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
     fallback,
     reload: 'reload',
     read(input, reading) {
-      if (!Array.isArray(input)) {
-        return refuse(reading, `must be ${allowed} (got ${describeKind(input)})`);
-      }
-      if (input.length > LONGEST_LIST) {
-        return refuse(reading, `must have at most ${LONGEST_LIST} items`);
-      }
+      const got = describeKind(input);
+      if (!Array.isArray(input)) return refuse(reading, `must be ${allowed} (got ${got})`);
+      const tooMany = input.length > LONGEST_LIST;
+      if (tooMany) return refuse(reading, `must have at most ${LONGEST_LIST} items`);
       const items = input.map((item, index) => readValue(kind, item, inside(reading, index)));
       for (const [index, item] of items.entries()) {
-        if (item === undefined || items.indexOf(item) === index) continue;
-        refuse(inside(reading, index), 'stands twice in the list');
+        const isTwice = item !== undefined && items.indexOf(item) < index;
+        if (isTwice) refuse(inside(reading, index), 'stands twice in the list');
       }
       return items;
     },
@@ -78,14 +62,8 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
 
 const MAPPING = { type: 'mapping', allowed: '', fallback: {}, reload: 'reload' } as const;
 
-/**
- * A mapping of known keys. Nothing after the colon means an empty mapping.
- * @param withdrawn keys of former versions: they may stand there, have no effect, and are told in a warning
- */
-export function section<K extends Settings>(
-  keys: K,
-  withdrawn: readonly string[] = [],
-): Section<K> {
+/** A mapping of known keys. @param withdrawn of former versions: they have no effect, and are told in a warning */
+export function section<K extends Settings>(keys: K, withdrawn: string[] = []): Section<K> {
   const names = Object.keys(keys);
   return {
     ...MAPPING,
@@ -114,19 +92,13 @@ export function section<K extends Settings>(
     },
     write(values: Values) {
       const there = Object.entries(keys).filter(([name]) => name in values);
-      return Object.fromEntries(
-        there.map(([name, { write }]) => {
-          const value = values[name];
-          return [name, value === undefined ? null : write(value)];
-        }),
-      );
+      const written = there.map(([name, { write }]) => {
+        const value = values[name];
+        return [name, value === undefined ? null : write(value)];
+      });
+      return Object.fromEntries(written);
     },
   };
-}
-
-/** A section of which a restart alone changes anything. */
-export function byRestart<S extends Setting<unknown>>(setting: S): S {
-  return { ...setting, reload: 'restart' };
 }
 
 /** A section that is there as a whole or not at all; not at all is `null`. */
@@ -136,7 +108,7 @@ export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
-/** A key that is not there unless it is written. */
+/** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
@@ -159,18 +131,13 @@ export function byName<T>(
     ...(keys && { keys }),
     read(input, reading) {
       const members = Object.entries(mappingOf(input, type, reading) ?? {});
-      return new Map(
-        members.map(([name, value]) => {
-          const at = inside(reading, name);
-          return [readValue(kind, name, at), read(value, at)];
-        }),
-      );
+      const places = members.map(([name, value]) => [name, value, inside(reading, name)] as const);
+      return new Map(places.map(([name, one, at]) => [readValue(kind, name, at), read(one, at)]));
     },
     write: (members) => new Map([...members].map(([name, value]) => [name, write(value)])),
   };
 }
 
-/** The reading at the place of one key or item of what is read. */
 function inside(reading: Reading, step: string | number): Reading {
   return { ...reading, path: [...reading.path, step] };
 }
@@ -183,7 +150,6 @@ function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | unde
   return refuse(reading, `must be ${kind.allowed} (got ${got})`);
 }
 
-/** The keys of a mapping, none where nothing stands after the colon; undefined for what is no mapping. */
 function mappingOf(input: unknown, allowed: string, reading: Reading): Values | undefined {
   const got = describeKind(input);
   if (got === 'nothing') return {};
@@ -195,7 +161,7 @@ function refuse({ problems, path }: Reading, message: string): undefined {
   problems.push({ path, message });
 }
 
-/** A value in words, for the end of a message. Anything that came from the environment is a secret. */
+/** For the end of a message. Anything that came from the environment is a secret. */
 function describeValue(value: unknown, isSecret: boolean): string {
   if (value === undefined || value === null) return 'nothing';
   if (isSecret) return SECRET_MASK;
@@ -204,7 +170,7 @@ function describeValue(value: unknown, isSecret: boolean): string {
   return typeof value === 'string' ? quoteStart(value) : String(value);
 }
 
-/** The kind of a value alone, for where a secret may have been written by mistake, also inside a list or mapping. */
+/** For where a secret may have been written by mistake, also inside a list or mapping. */
 function describeKind(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   if (typeof value === 'string' || value instanceof EnvironmentText) return 'a text';

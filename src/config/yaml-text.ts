@@ -1,5 +1,4 @@
 /** From the text of a configuration file to plain data, with the environment put in. */
-
 import { isAlias, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import type { ErrorCode } from 'yaml';
 import type { KeyPath, Problem } from './problems.ts';
@@ -7,9 +6,8 @@ import type { KeyPath, Problem } from './problems.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * A text of the configuration that was put together from the environment. It is not a plain string, so that
- * a key which wants a number can take it (the environment holds only text) while a quoted number in the file
- * stays a mistake, and so that no message shows it.
+ * A text that was put together from the environment: a key that wants a number can take it, while a quoted number in the
+ * file stays a mistake, and no message shows it.
  */
 export class EnvironmentText {
   readonly text: string;
@@ -22,10 +20,7 @@ export class EnvironmentText {
   }
 }
 
-/**
- * The parser's own messages quote the text around a mistake, which may be a password. These do not.
- * A code that is missing here is told as `SYNTAX`.
- */
+/** The parser's own messages quote the text around a mistake, which may be a password. Other codes are told as `SYNTAX`. */
 const YAML_MISTAKES: Partial<Record<ErrorCode, string>> = {
   BAD_ALIAS: 'aliases and anchors are not allowed',
   BAD_DIRECTIVE: 'this directive is unknown',
@@ -44,18 +39,11 @@ const YAML_MISTAKES: Partial<Record<ErrorCode, string>> = {
   TAG_RESOLVE_FAILED: 'this tag is not allowed',
 };
 const SYNTAX = 'this is not YAML';
-
 /** The deepest known key stands at 5 (projects, a name, engine, service, name). */
 const DEEPEST = 16;
-
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
-/**
- * Reads one YAML 1.2 document of the core schema. Anchors, aliases, tags of one's own, duplicate keys and further
- * documents are mistakes. References to the environment are replaced after parsing, in values only, so a variable can
- * never bring in YAML.
- * @param problems takes what is wrong; the result then counts for nothing
- */
+/** Reads one document of the core schema. References are replaced after parsing, so a variable brings in no YAML. */
 export function readYaml(text: string, environment: Environment, problems: Problem[]): unknown {
   const lineCounter = new LineCounter();
   const refuse = (offset: number | undefined, message: string, path: KeyPath = []): void => {
@@ -83,9 +71,7 @@ export function readYaml(text: string, environment: Environment, problems: Probl
       refuse(node.range?.[0], message, path);
       return visit.SKIP;
     };
-    if (isAlias(node) || node.anchor !== undefined) {
-      return skip('aliases and anchors are not allowed');
-    }
+    if (isAlias(node) || node.anchor) return skip('aliases and anchors are not allowed');
     if (node.tag !== undefined && !CORE_TAG.test(node.tag)) return skip('this tag is not allowed');
     if (path.length > DEEPEST) return skip('the nesting is too deep');
     if (!isScalar(node) || typeof node.value !== 'string') return undefined;
@@ -100,7 +86,6 @@ export function readYaml(text: string, environment: Environment, problems: Probl
   return problems.length === 0 ? document.toJS() : undefined;
 }
 
-/** @param nodes from the document to the node in question */
 function pathOf(nodes: readonly unknown[]): KeyPath {
   return nodes.flatMap((node, index): KeyPath => {
     const outer = nodes[index - 1];
@@ -109,15 +94,14 @@ function pathOf(nodes: readonly unknown[]): KeyPath {
   });
 }
 
+const NO_REFERENCE =
+  'holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${';
 const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
 
 /**
- * Replaces every reference `${NAME}` and `${NAME:-default}` in one scalar value. As in a shell, the default also takes
- * the place of an empty variable. What a variable holds is not looked at again, so it can bring in neither references
- * nor YAML. `$${` stands for the two characters `${`.
- * @param complain takes the rest of a sentence about the value: a variable is not set, or a reference is not whole; returns
- *   an empty text
- * @returns a string when the value holds no reference
+ * Replaces every reference in one scalar value. As in a shell, the default also takes the place of an empty variable.
+ * What a variable holds is not looked at again. `$${` stands for the two characters `${`.
+ * @param complain takes the rest of a sentence about the value; returns an empty text
  */
 function substitute(
   text: string,
@@ -129,11 +113,7 @@ function substitute(
   const result = text.replace(REFERENCE, (match, name?: string, fallback?: string) => {
     if (match === '$${') return '${';
     references += 1;
-    if (name === undefined) {
-      return complain(
-        'holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${',
-      );
-    }
+    if (name === undefined) return complain(NO_REFERENCE);
     const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
     if (value !== undefined && (value !== '' || fallback === undefined)) {
       fromEnvironment = true;

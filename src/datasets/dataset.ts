@@ -5,27 +5,19 @@ import { z } from 'zod';
 import type { WorkerAnswer } from './document-worker.ts';
 import { checkDocument, type DatasetIdentity, type DocumentCheck } from './document.ts';
 
-/** Datasets as the interface document §2.3 has them, the port behind which they are kept, and their queries (§4.2). */
-
-export interface Dataset extends DatasetIdentity {
-  /** The bytes that were imported. */
-  readonly document: Buffer;
-}
-
-/** A dataset as it is listed. */
-export interface DatasetSummary {
-  readonly id: number;
-  readonly name: string;
-  readonly type: string;
-  /** Whole seconds since 1970 (UTC) of the last import or update. */
-  readonly lastModified: number;
-}
+/** A dataset (interface document §2.3; queries §4.2) with the bytes that were imported. */
+export type Dataset = DatasetIdentity & { readonly document: Buffer };
+/** As it is listed; its last import or update in whole seconds since 1970 (UTC). */
+export type DatasetSummary = Readonly<{
+  id: number;
+  name: string;
+  type: string;
+  lastModified: number;
+}>;
 
 /**
- * Port: where the datasets are. What it is given was checked before. Project and name are compared exactly,
- * code unit by code unit. Each method is atomic, and what it reports as done outlives the process.
- *
- * Every method rejects with `StorageUnavailable` when the storage cannot be reached or does not answer in time.
+ * Port: where the datasets are. Methods are atomic and durable; each rejects with `StorageUnavailable` when that is away.
+ * Project and name are compared code unit by code unit.
  */
 export interface DatasetStore {
   /** The ids are consecutive: a dataset that could not be created takes none. */
@@ -33,7 +25,7 @@ export interface DatasetStore {
   /** Replaces type and document, and keeps the id. */
   update(dataset: Dataset): Promise<{ readonly id: number } | 'no-such-dataset'>;
   read(project: string, name: string): Promise<Dataset | undefined>;
-  /** Of one project, by ascending id. Empty for a project without datasets. */
+  /** Of one project, by ascending id. */
   list(project: string): Promise<readonly DatasetSummary[]>;
 }
 
@@ -49,20 +41,13 @@ export const importQuery = z.object({
   createType: z.literal('import', { error: 'must be given exactly once, as import' }),
 });
 
-/** The document's bytes, and what was read from them. */
 export type ReadDocument = DocumentCheck & { readonly document: Buffer };
-
 /** A shorter document is checked in the time that sending it to and fro may take. */
 const LONGEST_HERE = 64 * 1024;
-
 /** The source is run as it stands, and built: the thread's file ends as this one does. */
 const WORKER = new URL(`./document-worker${extname(import.meta.url)}`, import.meta.url);
 
-/**
- * Checks a dataset document whole ({@link checkDocument}). A long one is checked in a thread of its own, so
- * that no request waits for it.
- * @param bytes are given away and must not be used any more; `document` of the result takes their place
- */
+/** A long document is checked in a thread, so that no request waits. `document` of the result takes the bytes' place. */
 export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
   if (bytes.length <= LONGEST_HERE) return { ...checkDocument(bytes), document: bytes };
   // Only a whole memory block can be transferred: a part of one would take its neighbours along.

@@ -1,20 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What a document says of itself. Project and name together are unique, and compared exactly. */
-export interface DatasetIdentity {
-  readonly project: string;
-  readonly name: string;
-  /** As it was spelt; compared without regard to case. */
-  readonly type: string;
-}
+/** What a document says of itself. Project and name together are unique; the type is compared without regard to case. */
+export type DatasetIdentity = Readonly<{ project: string; name: string; type: string }>;
 
 /** What a document says of itself, or everything that is wrong with it. */
-export type DocumentCheck =
-  | { readonly ok: true; readonly identity: DatasetIdentity }
-  | { readonly ok: false; readonly problem: string };
+export type DocumentCheck = Readonly<
+  { ok: true; identity: DatasetIdentity } | { ok: false; problem: string }
+>;
 
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
-
 const LONGEST = 255;
 /** A string this long in bytes has more than {@link LONGEST} characters, even if each is two escapes. */
 const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
@@ -22,21 +16,17 @@ const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
 const DEEPEST = 100_000;
 
 /**
- * Checks a dataset document whole: one JSON object (RFC 8259) that names its project, its name and its type. A field
- * of these that is repeated with another value is refused, since readers differ in which of the two they take.
+ * Checks a document whole: one JSON object (RFC 8259) that names its project, its name and its type. One of these that is
+ * repeated with another value is refused, since readers differ in which of the two they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
   /** By field: its value, where it can be one, or what is wrong with it. */
   const found = new Map<string, ReturnType<typeof readValue>>();
-  const scanned = scanJson(bytes, {
-    maxDepth: DEEPEST,
-    fields: FIELDS,
-    onField(name, span) {
-      const read = readValue(bytes, span);
-      const { value, problem } = found.get(name) ?? read;
-      const alike = value === read.value && problem === read.problem;
-      found.set(name, alike ? read : { problem: 'is given more than once, with different values' });
-    },
+  const scanned = scanJson(bytes, DEEPEST, FIELDS, (name, span) => {
+    const read = readValue(bytes, span);
+    const { value, problem } = found.get(name) ?? read;
+    const alike = value === read.value && problem === read.problem;
+    found.set(name, alike ? read : { problem: 'is given more than once, with different values' });
   });
   if (!scanned.ok) return refused(`The document cannot be read as JSON: ${scanned.mistake}.`);
   if (!scanned.isObject) return refused('The document must be a JSON object.');
@@ -49,41 +39,22 @@ export function checkDocument(bytes: Uint8Array): DocumentCheck {
   return { ok: true, identity: { project, name, type } as DatasetIdentity };
 }
 
-function refused(problem: string): DocumentCheck {
-  return { ok: false, problem };
-}
+const refused = (problem: string): DocumentCheck => ({ ok: false, problem });
 
-function readValue(
-  bytes: Uint8Array,
-  { from, to }: Span,
-): { readonly value?: string; readonly problem?: string } {
+function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; problem?: string } {
   if (bytes[from] !== 0x22) return { problem: 'must be a string' };
-  const value =
-    to - from > LONGEST_VALUE
-      ? ''
-      : (JSON.parse(Buffer.from(bytes.subarray(from, to)).toString()) as string);
+  const isLong = to - from > LONGEST_VALUE;
+  const text = isLong ? '""' : Buffer.from(bytes.subarray(from, to)).toString();
+  const value = JSON.parse(text) as string;
   if (!/^[^]{1,255}$/u.test(value)) return { problem: `must have 1 to ${LONGEST} characters` };
   return value.isWellFormed() ? { value } : { problem: 'must not hold halves of surrogate pairs' };
 }
 
-/** From the first byte to the one after the last. */
-interface Span {
-  readonly from: number;
-  readonly to: number;
-}
-
-interface ScanOptions {
-  /** How deep arrays and objects may be nested; RFC 8259 §9 leaves that open. */
-  readonly maxDepth: number;
-  /** Names of members of the outermost object. */
-  readonly fields: readonly string[];
-  /** Told of each member of these names, repeated ones too, in their order. */
-  readonly onField: (name: string, value: Span) => void;
-}
+type Span = Readonly<{ from: number; to: number }>;
+type OnField = (name: string, value: Span) => void;
 
 /** The escape for one character of a name, as `\u006e`, may have so many bytes. */
 const LONGEST_ESCAPE = 6;
-
 /** Blanks, what a string may hold between two escapes, an escape, and a value that holds no others. */
 const BLANKS = /[ \t\r\n]*/y;
 const PLAIN = /[ !#-[\]-\xff]*/y;
@@ -91,15 +62,22 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /**
- * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes
- * costs little more memory than itself. A byte order mark before it is let through (RFC 8259 §8.1).
- * @returns of what is no JSON, where and what is wrong; that repeats nothing of the text
+ * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes costs
+ * little more memory than itself. A byte order mark before it is let through (§8.1). What is said of a mistake repeats
+ * nothing of the text.
+ * @param deepest how deep arrays and objects may be nested; §9 leaves that open
+ * @param onField told of each member of the outermost object with one of these names, in their order
  */
-export function scanJson(bytes: Uint8Array, options: ScanOptions) {
+export function scanJson(
+  bytes: Uint8Array,
+  deepest: number,
+  fields: readonly string[],
+  onField: OnField,
+) {
   const from = [0xef, 0xbb, 0xbf].every((byte, index) => bytes[index] === byte) ? 3 : 0;
   try {
     if (!isUtf8(bytes)) throw mistake(invalidUtf8At(bytes), 'the bytes are not UTF-8');
-    return { ok: true as const, isObject: scan(bytes, from, options) };
+    return { ok: true as const, isObject: scan(bytes, from, deepest, fields, onField) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // Both count from 1, columns in characters: each has one byte that does not go on with another.
@@ -114,9 +92,13 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions) {
 
 const mistake = (at: number, what: string) => new SyntaxError(what, { cause: at });
 
-/** @returns whether the text is an object */
-function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
-  const { maxDepth, fields, onField } = options;
+function scan(
+  bytes: Uint8Array,
+  start: number,
+  deepest: number,
+  fields: readonly string[],
+  onField: OnField,
+): boolean {
   // One character for each byte, so that an index into it is one into the bytes.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const longestKey = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
@@ -133,9 +115,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
     return pattern.test(text) ? pattern.lastIndex : from;
   }
 
-  function expected(what: string): SyntaxError {
-    return mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
-  }
+  const expected = (what: string) =>
+    mistake(at, `expected ${what}${at >= text.length ? ', but the text ends' : ''}`);
 
   function passString(): void {
     at += 1;
@@ -169,8 +150,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
   for (;;) {
     const first = text[at];
     if (first === '{' || first === '[') {
-      if (ends.length >= maxDepth) {
-        throw mistake(at, `arrays and objects are nested more than ${maxDepth} deep`);
+      if (ends.length >= deepest) {
+        throw mistake(at, `arrays and objects are nested more than ${deepest} deep`);
       }
       ends.push(first === '{' ? '}' : ']');
       at = after(BLANKS, at + 1);
@@ -188,9 +169,8 @@ function scan(bytes: Uint8Array, start: number, options: ScanOptions): boolean {
     }
     // After a value: ends of what holds it, until the next value begins.
     for (;;) {
-      if (ends.length === 1 && isObject && field !== undefined) {
-        onField(field, { from: valueFrom, to: at });
-      }
+      const isMember = ends.length === 1 && isObject;
+      if (isMember && field !== undefined) onField(field, { from: valueFrom, to: at });
       at = after(BLANKS, at);
       const end = ends.at(-1);
       if (end === undefined) {

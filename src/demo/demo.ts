@@ -8,8 +8,7 @@ import { stringify } from 'yaml';
 import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
-import { loadRecordings, startReplayEngine } from './replay-engine.ts';
-import type { Recording } from './replay-engine.ts';
+import { loadRecordings, type Recording, startReplayEngine } from './replay-engine.ts';
 
 export interface DemoOptions {
   /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
@@ -26,7 +25,6 @@ export interface DemoOptions {
 }
 
 const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'After purge', 'Cache-Status'];
-
 /** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
 const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';
@@ -54,24 +52,17 @@ async function askEverything({ gateway, recordings, print, now, stopped: signal 
   /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
   async function ask({ name, request, answer: recorded }: Recording) {
     const start = now();
-    const answer = await fetch(`${gateway.url}${XMLA_PATH}`, {
-      method: 'POST',
-      headers: {
-        authorization,
-        'content-type': 'text/xml; charset=UTF-8',
-        soapaction: request.soapAction,
-      },
-      body: request.body,
-      signal,
-    });
+    const { soapAction: soapaction, body: envelope } = request;
+    const headers = { authorization, 'content-type': 'text/xml; charset=UTF-8', soapaction };
+    const asked = { method: 'POST', headers, body: envelope, signal };
+    const answer = await fetch(`${gateway.url}${XMLA_PATH}`, asked);
     const body = Buffer.from(await answer.arrayBuffer());
     const time = formatTime(now() - start);
     const { status } = answer;
     if (status !== recorded.status || !body.equals(recorded.body)) {
-      throw new Error(
-        `"${name}" was answered with status ${status} and ${body.length} bytes, ` +
-          `which is not what the engine said (${recorded.status}, ${recorded.body.length} bytes)`,
-      );
+      const said = `${recorded.status}, ${recorded.body.length} bytes`;
+      const got = `"${name}" was answered with status ${status} and ${body.length} bytes`;
+      throw new Error(`${got}, which is not what the engine said (${said})`);
     }
     return { status, time, from: cameFrom(answer.headers.get('cache-status') ?? '') };
   }
@@ -106,11 +97,11 @@ function cameFrom(cacheStatus: string): string {
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
+const sizeOf = ({ request }: Recording) => request.body.length;
+
 function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
   const login = `-u ${shellWord(`${user}:${password}`)}`;
-  const [shortest] = recordings.toSorted(
-    (one, other) => one.request.body.length - other.request.body.length,
-  );
+  const [shortest] = recordings.toSorted((one, other) => sizeOf(one) - sizeOf(other));
   return `Ask "${shortest?.name}", and see Cache-Status and Age:
 
 curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
@@ -134,12 +125,10 @@ const SHUTDOWN_DEADLINE = 2_000;
  * @returns the exit status
  */
 export async function runDemo(
-  {
-    port = 0,
-    ...shown
-  }: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & { port?: number | undefined },
+  given: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & { readonly port?: number | undefined },
   parts: Omit<Parts, 'emit'>,
 ): Promise<number> {
+  const { port = 0, ...shown } = given;
   await using ending = new AsyncDisposableStack();
   const recordings = await loadRecordings();
   const engine = await startReplayEngine(recordings, parts.sleep);
@@ -159,12 +148,10 @@ async function startGateway(engineUrl: string, port: number, parts: Omit<Parts, 
   const line = `${USER}:${await hash(password, COST)}\n`;
   await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
   const file = join(folder, 'gateway.yaml');
-  const settings = {
-    listen: { host: '127.0.0.1', port },
-    auth: { users: './users.htpasswd', admins: [USER] },
-    engine: { url: engineUrl, kind: 'mondrian' },
-  };
-  await writeFile(file, stringify(settings));
+  const listen = { host: '127.0.0.1', port };
+  const auth = { users: './users.htpasswd', admins: [USER] };
+  const engine = { url: engineUrl, kind: 'mondrian' };
+  await writeFile(file, stringify({ listen, auth, engine }));
   const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
   const gateway = await createGateway(config, parts, () => {});
   ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
@@ -180,10 +167,7 @@ const lengthOf = (text: string): number => Array.from(text).length;
  * A table with lines around it. Each row has one text for each column; missing ones are empty. Columns of numbers stand
  * at the right. Counts every code point as one place.
  */
-export function formatTable(
-  titles: readonly string[],
-  rows: readonly (readonly string[])[],
-): string {
+export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]) {
   const columns = titles.map((title, index) => {
     const texts = rows.map((row) => row[index] ?? '');
     const width = Math.max(...[title, ...texts].map(lengthOf));

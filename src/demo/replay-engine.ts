@@ -11,17 +11,9 @@ import { SOAP_FAULT_CONTENT_TYPE, soapFault } from '../xmla/soap-fault.ts';
 export interface Recording {
   /** What was asked, for people; unique among the recordings. */
   readonly name: string;
-  readonly request: {
-    /** The value of the header SOAPAction, with its quotes. */
-    readonly soapAction: string;
-    /** The envelope; sent as UTF-8. */
-    readonly body: string;
-  };
-  readonly answer: {
-    readonly status: number;
-    readonly contentType: string;
-    readonly body: Buffer;
-  };
+  /** The value of the header SOAPAction, with its quotes, and the envelope, sent as UTF-8. */
+  readonly request: Readonly<{ soapAction: string; body: string }>;
+  readonly answer: Readonly<{ status: number; contentType: string; body: Buffer }>;
   /** From the first byte of the request to the last byte of the answer, the engine's own caches empty. */
   readonly engineMs: number;
 }
@@ -31,27 +23,24 @@ export type ListedRecording = Omit<Recording, 'answer'> & {
   readonly answer: Omit<Recording['answer'], 'body'> & { readonly file: string };
 };
 
-/** The recordings that come with the program, and the file that lists them. */
 export const RECORDINGS_FOLDER: URL = new URL('./recordings/', import.meta.url);
 export const RECORDINGS_LIST: URL = new URL('recordings.json', RECORDINGS_FOLDER);
-
 const unzip = promisify(gunzip);
 
 export async function loadRecordings(): Promise<Recording[]> {
   const list = JSON.parse(await readFile(RECORDINGS_LIST, 'utf8')) as ListedRecording[];
   return Promise.all(
-    list.map(async ({ name, request, answer: { status, contentType, file }, engineMs }) => {
+    list.map(async ({ answer: { file, ...head }, ...recording }) => {
       const body = await unzip(await readFile(new URL(file, RECORDINGS_FOLDER)));
-      return { name, request, answer: { status, contentType, body }, engineMs };
+      return Object.assign(recording, { answer: Object.assign(head, { body }) });
     }),
   );
 }
 
 /**
- * An engine on loopback that knows a few questions. A POST whose body is, byte for byte, that of a
- * recording gets the recorded answer after the recorded time. Anything else gets a SOAP Fault that names the
- * known questions; its status is 200, as Mondrian's is.
- * @param sleep waits that many milliseconds: as long as the real engine took
+ * An engine on loopback that knows a few questions. A body that is, byte for byte, that of a recording gets the recorded
+ * answer after the recorded time. Anything else gets a SOAP Fault that names the known questions; its status is 200, as
+ * Mondrian's is.
  */
 export async function startReplayEngine(
   recordings: readonly Recording[],
@@ -59,17 +48,14 @@ export async function startReplayEngine(
 ) {
   const names = recordings.map(({ name }) => name).join('; ');
   const message = `This engine only replays recorded questions: ${names}.`;
-  const unknown = soapFault({ side: 'Client', message });
+  const body = soapFault({ side: 'Client', message });
+  const unknown = { status: 200, contentType: SOAP_FAULT_CONTENT_TYPE, body };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const asked = await buffer(request);
     const known = recordings.find(({ request: { body } }) => Buffer.from(body).equals(asked));
     if (known !== undefined) await sleep(known.engineMs);
-    const { status, contentType, body } = known?.answer ?? {
-      status: 200,
-      contentType: SOAP_FAULT_CONTENT_TYPE,
-      body: unknown,
-    };
+    const { status, contentType, body } = known?.answer ?? unknown;
     response.writeHead(status, { 'content-type': contentType, 'content-length': body.length });
     response.end(body);
   }

@@ -3,56 +3,34 @@ import { type Clock, inTime } from '../common/clock.ts';
 import { createLeaseCache } from '../common/leases.ts';
 import type { RoleStore } from './role.ts';
 
-/** Users whose role sets are remembered. */
+/** Users whose role sets are remembered, and for how long (ms): for a change that was made past every gateway. */
 const MAX_USERS = 10_000;
-/** Even so they are read again from time to time (ms), for a change that was made past every gateway. */
 const REMEMBERED_FOR = 60_000;
 /** A storage that failed is left alone for this long (ms), so that no query waits for it. */
 const PAUSE = 1_000;
-/** A query does not wait longer than this for the roles of its user (ms). */
+/** What a query waits for the roles of its user (ms); what comes later is remembered for the next one. */
 const DEADLINE = 200;
-/** There is one token, of all roles. */
 const TOKEN = 'roles';
-
 const tooLate = () => new Error('the roles took too long');
-
-/** The users with whom a user with roles shares entries. */
 export type RoleSets = ReturnType<typeof createRoleSets>;
-
-/** Where roles are not known, no user shares by them. */
-export const NO_ROLE_SETS: RoleSets = {
-  nameFor: async () => undefined,
-  heldName: () => undefined,
-};
+export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined, heldName: () => undefined };
 
 /**
- * Remembers the role sets of users together with the token under which they were read, and uses them while that
- * token is the one of the roles. The token may be used for `lease` milliseconds after it was asked for, which the
- * storage has noted before it gave it: so the one that changes a role knows for how long to wait.
+ * Uses the role sets of users while the token under which they were read is the one of the roles. A token may be used for
+ * `lease` milliseconds after it was asked for, which the storage has noted: who changes a role knows how long to wait.
  */
-export function createRoleSets({
-  storage,
-  lease,
-  isLookAlike,
-  clock,
-  onError,
-}: {
+export function createRoleSets(given: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
-  /** Milliseconds. */
   lease: number;
   /** Whether roles, which compare names without regard to case, cannot tell this user from another one. */
   isLookAlike: (user: string) => boolean;
   clock: Clock;
   onError: (error: unknown) => void;
 }) {
-  type RoleSet = {
-    readonly token: string;
-    readonly name: string | undefined;
-    readonly until: number;
-  };
+  const { storage, lease, isLookAlike, clock, onError } = given;
+  type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
-
   /** Of many queries that waited for one read, only the first reports its failure. */
   function fail(error: unknown): void {
     if (clock.now() < pausedUntil) return;
@@ -63,7 +41,6 @@ export function createRoleSets({
   const ofAll = { lease: () => lease, max: 1, ownerOf: () => '' };
   const tokens = createLeaseCache<string>({ clock, ...ofAll, onError: fail });
   const tokenNow = () => tokens.held(TOKEN);
-
   const askToken = () => storage.roles.token(lease);
 
   async function obtainToken(): Promise<string> {
@@ -77,9 +54,7 @@ export function createRoleSets({
 
   function recall(user: string, token = tokenNow()) {
     const known = remembered.get(user);
-    return known !== undefined && known.token === token && clock.now() < known.until
-      ? known
-      : undefined;
+    return known && known.token === token && clock.now() < known.until ? known : undefined;
   }
 
   /** What is read for a query counts for it in any case: it was asked for after the query had come. */
@@ -97,22 +72,18 @@ export function createRoleSets({
   }
 
   return {
-    /** The same as `nameFor` where it is known at this very moment; undefined also when it would have to be read. */
+    /** As `nameFor`, but undefined also when it would have to be read. */
     heldName: (user: string): string | undefined =>
       isLookAlike(user) ? undefined : recall(user)?.name,
     /**
-     * A name for all users who have the same roles as this one, at this moment: storage, token of the roles, and
-     * the ids. Since the token is in it, an answer that was fetched under an earlier set is never found
-     * afterwards.
-     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never
-     *   rejects
+     * A name for all users who have the same roles now; the token in it keeps answers of earlier sets from being found.
+     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never rejects
      */
     async nameFor(user: string): Promise<string | undefined> {
       if (isLookAlike(user)) return undefined;
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      // What comes later is remembered all the same, for the next query.
       return inTime(read(user), DEADLINE, tooLate).catch((error: unknown) => {
         fail(error);
         return undefined;

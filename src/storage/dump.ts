@@ -8,24 +8,19 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/document.ts';
 import { roleBody } from '../roles/role.ts';
-import type { StorageRecord } from './storage.ts';
+import type { StorageRecord } from './sql-database.ts';
 
 const FORMAT = 'mdx-gateway-store';
 /** Raise it with every change of what the lines mean. */
 const VERSION = 1;
-
 /** Bytes of a document in one line. A whole document could be longer than a string may be. */
 const PART = 3 * 1024 * 1024;
-
 /** A head is short; what has no line feed early on is not an exported store. */
 const LONGEST_HEAD = 4 * 1024;
 const LONGEST_LINE = 256 * 1024 * 1024;
 const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
-
 const LINE_FEED = 0x0a;
-
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 const NO_HEAD = 'is not the head of an exported store';
 
 function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -35,7 +30,7 @@ function whole(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 const object = { error: 'must be an object' };
 const anyLine = z.looseObject({}, object);
-
+const amounts = { roles: whole(0), datasets: whole(0) };
 const headLine = z
   .looseObject({})
   .refine(({ format }) => format === FORMAT, { error: NO_HEAD, abort: true })
@@ -44,18 +39,10 @@ const headLine = z
       `the file is of version ${JSON.stringify((input as { version: unknown }).version)}; this program reads version ${VERSION} only`,
     abort: true,
   })
-  .pipe(
-    z.object({
-      roles: whole(0),
-      datasets: whole(0),
-      nextRoleId: whole(1),
-      nextDatasetId: whole(1),
-    }),
-  );
+  .pipe(z.object({ ...amounts, nextRoleId: whole(1), nextDatasetId: whole(1) }));
 
 /** What the API takes, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
-
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
 const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });
 
@@ -68,9 +55,7 @@ const partLine = z.object({
 });
 
 /** @returns the lines as UTF-8, each with its end */
-export async function* toLines(
-  records: AsyncIterable<StorageRecord>,
-): AsyncGenerator<Buffer, void, undefined> {
+export async function* toLines(records: AsyncIterable<StorageRecord>) {
   const digest = createHash('sha256');
   for await (const record of records) {
     for (const value of valuesOf(record)) {
@@ -119,13 +104,11 @@ export async function* fromLines(
 }
 
 /** A line, as the object that it holds. */
-interface Line {
-  readonly number: number;
-  readonly value: Readonly<Record<string, unknown>>;
-}
+type Line = Readonly<{ number: number; value: Readonly<Record<string, unknown>> }>;
+type Lines = AsyncGenerator<Line, undefined>;
 
 /** The lines but the last, which is checked when it is reached. */
-async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line, undefined> {
+async function* readLines(chunks: AsyncIterable<Uint8Array>): Lines {
   const digest = createHash('sha256');
   let number = 1;
   let ended = false;
@@ -168,10 +151,7 @@ function jsonIn(bytes: Buffer, number: number): unknown {
 }
 
 /** @param lines stands behind the line of the dataset, and is moved on behind its document */
-async function readDataset(
-  line: Line,
-  lines: AsyncGenerator<Line, undefined>,
-): Promise<StorageRecord> {
+async function readDataset(line: Line, lines: Lines): Promise<StorageRecord> {
   const { number } = line;
   const { id, lastModified, bytes, ...said } = read(line, datasetLine).dataset;
   const parts: Buffer[] = [];

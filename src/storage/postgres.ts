@@ -10,11 +10,13 @@ import {
   type Dialect,
   type Kind,
   only,
+  OperatorError,
   perform,
   type Session,
+  type StorageParts,
+  type Work,
 } from './sql-database.ts';
 import { createSqlStorage, type Storage } from './sql-storage.ts';
-import { OperatorError, type StorageParts } from './storage.ts';
 
 /** What a statement that carries a piece of a document gets beside `timeout` (ms). */
 const PIECE_TIME = 1_000;
@@ -28,7 +30,6 @@ const LONG_IDLE = 600_000;
 const LONG_COMMIT = 30_000;
 /** What connections may take to close (ms). */
 const FAREWELL = 200;
-
 /** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 
@@ -40,19 +41,13 @@ const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 const PASSING = /^(?:08|25006|25P03|40|53|55P03|57|58)/;
 /** With these the server says that it ends the connection. The severity does not tell: it may be translated. */
 const LAST_WORDS = /^(?:08|57P|25P03)/;
-
 const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
-
 /** Bytes. What is copied and decoded for one of them in one go keeps no other request waiting. */
 const PIECE = 1024 * 1024;
-
 /** Any number, the same in all gateways: those that start at one time wait for each other by it. */
 const LOCK = 7_268_153_904;
 
-/**
- * Documents are kept in pieces, so that neither side holds one more than once in memory, and stored as they are: to
- * compress them costs more than it saves. `folded` is the name by `foldCase`.
- */
+/** Documents are stored as they are: to compress them costs more than it saves. `folded` is the name by `foldCase`. */
 const FIRST_MIGRATION = `
   CREATE TABLE mdx_gateway_storage (
     version integer NOT NULL,
@@ -61,10 +56,7 @@ const FIRST_MIGRATION = `
     roles_shared_until timestamptz NOT NULL DEFAULT '-infinity',
     roles_lease integer NOT NULL DEFAULT 0
   );
-  CREATE TABLE mdx_gateway_counters (
-    kind text PRIMARY KEY,
-    next bigint NOT NULL
-  );
+  CREATE TABLE mdx_gateway_counters (kind text PRIMARY KEY, next bigint NOT NULL);
   CREATE TABLE mdx_gateway_roles (
     id bigint PRIMARY KEY,
     name bytea NOT NULL,
@@ -172,11 +164,8 @@ const POSTGRES: Dialect = {
       const whole = Buffer.allocUnsafe(Number(octets));
       for (let from = 0; from < whole.length; from += PIECE) {
         // The result comes as hexadecimal text: pg reads binary results as if they were text.
-        const [row] = await session.rows(
-          'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2',
-          [String(document), from / PIECE],
-          true,
-        );
+        const asked = 'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2';
+        const [row] = await session.rows(asked, [String(document), from / PIECE], true);
         const piece = row && bytesOf(row['bytes']);
         if (piece?.length !== Math.min(PIECE, whole.length - from)) {
           throw new Error(`Document ${String(document)} is damaged at byte ${from}.`);
@@ -193,8 +182,7 @@ const POSTGRES: Dialect = {
 };
 
 /** The SQLSTATE that PostgreSQL answered with; '' for every other error. */
-const sqlState = (error: unknown): string =>
-  error instanceof DatabaseError ? (error.code ?? '') : '';
+const sqlState = (error: unknown) => (error instanceof DatabaseError && error.code) || '';
 
 const noAnswer = () => new Error('PostgreSQL did not answer in time.');
 
@@ -230,6 +218,7 @@ export function createPostgresStorage({
   /** Those that have served before, so that the server may have closed them unnoticed. */
   const used = new WeakSet<Client>();
   let preparation: Promise<unknown> | undefined;
+  const upgrade = (session: Session) => bringUpToDate(session, parts);
 
   function createPool(max: number, idleInTransaction: number): Pool {
     const pool = new Pool({
@@ -253,11 +242,8 @@ export function createPostgresStorage({
   /** Its connections are never used again. */
   const ofLongWork = createPool(Infinity, LONG_IDLE);
 
-  async function attempt<T>(
-    kind: Kind,
-    budget: Budget,
-    work: (session: Session) => Promise<T>,
-  ): Promise<T> {
+  /** Does the work, once more on each connection that was lost unnoticed. */
+  async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(pool, budget);
     const first = !used.has(client);
     used.add(client);
@@ -276,9 +262,7 @@ export function createPostgresStorage({
 
   /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepare(): Promise<void> {
-    preparation ??= attempt('write', createBudget(timeout), (session) =>
-      bringUpToDate(session, parts),
-    ).catch((error: unknown) => {
+    preparation ??= attempt('write', createBudget(timeout), upgrade).catch((error: unknown) => {
       preparation = undefined;
       const problem = operatorProblem(error, settings);
       throw problem === undefined ? error : new OperatorError(problem, { cause: error });
@@ -312,11 +296,9 @@ export function createPostgresStorage({
       long: () =>
         operate(async (budget) => {
           const client = await connection(ofLongWork, budget);
-          return {
-            session: createSession(client, budget, true),
-            // Without a farewell where a statement is still under way.
-            end: async () => client.release(true),
-          };
+          const session = createSession(client, budget, true);
+          // Without a farewell where a statement is still under way.
+          return { session, [Symbol.asyncDispose]: async () => client.release(true) };
         }),
       renewCertificates() {
         // The connections to come are made with this very object.
@@ -366,9 +348,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
   return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
-/**
- * Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password.
- */
+/** Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password. */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
   const { code = '', message } = (away ? error.cause : error) as DatabaseError;
@@ -381,16 +361,14 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
   if (!away) return undefined;
   // 28: login refused, 3D000: no such database, 42501: no right to connect to it
   if (/^28|^3D000$|^42501$/.test(code)) return `${server}: it refuses the login: ${text}`;
-  if (TLS_PROBLEM.test(code)) {
-    return `${server}: its certificate or the encryption does not fit: ${text}`;
-  }
+  const ofTls = 'its certificate or the encryption does not fit';
+  if (TLS_PROBLEM.test(code)) return `${server}: ${ofTls}: ${text}`;
   return /\bSSL\b|\bSASL\b/.test(text) ? `${server}: ${text}` : undefined;
 }
 
 /**
- * How connections are made. Nothing is left to the environment variables of libpq where the URL is silent. What
- * the server is told to end by itself is what this side has given up before: it frees locks and memory when this
- * process stands still or is gone without a farewell.
+ * Nothing is left to the environment variables of libpq where the URL is silent. What the server is told to end by itself
+ * this side has given up before: it frees locks and memory when this process stands still or is gone.
  * @throws Error when a PEM file cannot be read
  */
 function clientSettings(config: PostgresConfig): PoolConfig {
@@ -416,10 +394,8 @@ function clientSettings(config: PostgresConfig): PoolConfig {
   };
 }
 
+const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
+
 function readCertificates({ ca, certificate, key }: PostgresConfig) {
-  return {
-    ...(ca !== undefined && { ca: readFileSync(ca) }),
-    ...(certificate !== undefined && { cert: readFileSync(certificate) }),
-    ...(key !== undefined && { key: readFileSync(key) }),
-  };
+  return { ca: read(ca), cert: read(certificate), key: read(key) };
 }

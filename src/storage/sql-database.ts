@@ -1,10 +1,36 @@
 import { foldCase } from '../common/fold-case.ts';
+import type { Dataset } from '../datasets/dataset.ts';
 import { ADMIN_ROLE, type Member, type Role, type RoleSummary } from '../roles/role.ts';
-import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
+
+/** What only an operator can mend. The message is one line. */
+export class OperatorError extends Error {
+  override readonly name = 'OperatorError';
+}
+
+/**
+ * One piece of a dump. A head has the ids that the next role and dataset get; `lastModified` is in whole seconds since
+ * 1970 (UTC).
+ */
+export type StorageRecord = Readonly<
+  | { kind: 'head'; roles: number; datasets: number; nextRoleId: number; nextDatasetId: number }
+  | { kind: 'role'; role: Role }
+  | { kind: 'dataset'; id: number; lastModified: number; dataset: Dataset }
+>;
+
+/** What a driver needs. */
+export interface StorageParts {
+  /** Members of the built-in role when the storage is made. */
+  readonly firstMembers: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** That many random bytes. */
+  readonly randomBytes: (count: number) => Buffer;
+  /** Told of failures that no caller is told of, such as a lost idle connection. */
+  readonly onError: (error: unknown) => void;
+}
 
 /** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
 export type Value = string | number | Uint8Array;
-
 /** One row, by the names of its columns. Drivers differ in how they hand out numbers and bytes. */
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -13,16 +39,11 @@ export interface Session {
   readonly dialect: Dialect;
   /**
    * Runs one statement, whose values stand as `?1`, `?2` … in its text.
-   * @param carries whether it carries a piece of a document: it then gets more time, and the time of the operation
-   *   begins anew after it, since the connection has proved alive
+   * @param carries a piece of a document: it gets more time, and the time of the operation begins anew after it
    * @throws StorageUnavailable `nothing-done`: what it is part of is undone
    */
   rows(text: string, values?: readonly Value[], carries?: boolean): Promise<readonly Row[]>;
-  /**
-   * Runs several statements that give nothing back, or one.
-   * @throws StorageUnavailable as {@link Session.rows}; `unknown` when `COMMIT` was sent, and it is not known what
-   *   became of it
-   */
+  /** Runs statements that give nothing back. @throws StorageUnavailable also `unknown`, of a `COMMIT` that was sent */
   script(text: string): Promise<void>;
 }
 
@@ -31,6 +52,7 @@ export interface Session {
  * transaction. A transaction is rolled back when its result {@link isRefusal}, and when its work throws.
  */
 export type Kind = 'read' | 'snapshot' | 'write';
+export type Work<T> = (session: Session) => Promise<T>;
 
 /** Port: a database that runs statements. Methods reject with StorageUnavailable when it cannot be used. */
 export interface SqlDatabase {
@@ -40,9 +62,9 @@ export interface SqlDatabase {
   /** Brings the schema up to date. @throws OperatorError when only an operator can make that possible */
   open(): Promise<void>;
   /** The work may be done twice, if the first time was in vain. */
-  run<T>(kind: Kind, work: (session: Session) => Promise<T>): Promise<T>;
+  run<T>(kind: Kind, work: Work<T>): Promise<T>;
   /** A connection of its own for long work. What is not committed when it ends is undone. */
-  long(): Promise<{ readonly session: Session; end(): Promise<void> }>;
+  long(): Promise<AsyncDisposable & { readonly session: Session }>;
   /** As {@link Storage.renewCertificates}; left out where there are none. */
   renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
@@ -95,15 +117,10 @@ export interface Dialect {
 }
 
 /** Whether a result says that nothing is to be kept: a word other than `done`. */
-export const isRefusal = (result: unknown): boolean =>
-  typeof result === 'string' && result !== 'done';
+export const isRefusal = (result: unknown) => typeof result === 'string' && result !== 'done';
 
 /** Runs statements as {@link Kind} says. When it throws, the caller undoes what was begun. */
-export async function perform<T>(
-  session: Session,
-  kind: Kind,
-  work: (session: Session) => Promise<T>,
-): Promise<T> {
+export async function perform<T>(session: Session, kind: Kind, work: Work<T>): Promise<T> {
   if (kind === 'read') return await work(session);
   await session.script(session.dialect.begin[kind]);
   const result = await work(session);
@@ -111,10 +128,7 @@ export async function perform<T>(
   return result;
 }
 
-/**
- * Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. Well-formed text
- * only.
- */
+/** Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. */
 export const toBytes = (text: string): Buffer => Buffer.from(text);
 export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
 
@@ -142,11 +156,7 @@ export function only(rows: readonly Row[]): Row {
   return row;
 }
 
-/**
- * Brings the schema up to date, and makes the built-in role in an empty one. In a transaction, also by several
- * gateways at once.
- * @throws OperatorError
- */
+/** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
 export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
   const { dialect } = session;
   const latest = dialect.migrations.length;
@@ -196,19 +206,15 @@ export async function insertDataset(
 }
 
 /**
- * Gives the roles a new token. The last statement of every change of a role: the row is locked until its transaction
- * ends, so that changes of all roles are committed one after the other, and what a token stands for is of one moment.
+ * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
+ * so that changes are committed one after the other, and what a token stands for is of one moment.
  */
 export async function setRolesToken(session: Session, token: string): Promise<void> {
   await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
 }
 
 /** Reads roles with their members. @param which conditions, order, limit */
-export async function readRoles(
-  session: Session,
-  which: string,
-  values: readonly Value[],
-): Promise<readonly Role[]> {
+export async function readRoles(session: Session, which: string, values: readonly Value[]) {
   const { tables, roleOfMember } = session.dialect;
   const rows = await session.rows(
     `SELECT r.id, r.name, r.description, m.name AS member

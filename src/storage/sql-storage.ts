@@ -2,7 +2,7 @@ import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
-import { ADMIN_ROLE, type RoleStore, SHARED_AT_LEAST, SHARED_FOR } from '../roles/role.ts';
+import { ADMIN_ROLE, type Role, type RoleStore } from '../roles/role.ts';
 import {
   foldedBytes,
   insertDataset,
@@ -11,17 +11,24 @@ import {
   membersJson,
   newToken,
   only,
+  OperatorError,
   readRoles,
   type Row,
   type Session,
   setRolesToken,
   type SqlDatabase,
+  type StorageParts,
+  type StorageRecord,
   summaryOf,
   textOf,
   toBytes,
+  type Work,
 } from './sql-database.ts';
-import { OperatorError, type StorageParts, type StorageRecord } from './storage.ts';
 
+/** For how long the note of a lease counts (ms). */
+const SHARED_FOR = 3_600_000;
+/** A note that counts for less than this is renewed (ms), so that hardly any token is asked for by a write. */
+const SHARED_AT_LEAST = SHARED_FOR / 2;
 /** One storage with roles and datasets. */
 export type Storage = ReturnType<typeof createSqlStorage>;
 
@@ -58,8 +65,7 @@ export function createSqlStorage(
     roles: createRoleStore(database, query, makeToken),
     datasets: createDatasetStore(database, query, parts.wallClock),
     /**
-     * Brings the schema up to date, and makes the built-in role in an empty storage. Every method does that by
-     * itself when it has not been done yet; a start calls it to learn early of what only an operator can mend.
+     * Brings the schema up to date, as every method does when that was not done yet: a start learns early of troubles.
      * @throws StorageUnavailable when it may succeed later
      * @throws OperatorError when it cannot: a schema of a newer program, a folder that cannot be written
      */
@@ -98,9 +104,13 @@ function createRoleStore(
   makeToken: () => string,
 ): RoleStore {
   const { storage, roles, members } = dialect.tables;
+  /** The lease that is noted, if it is still in force and longer than another one. */
+  const longerLease = (other: string) =>
+    `CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ${other}
+      THEN roles_lease ELSE ${other} END`;
 
   /** A change that succeeds makes the role sets that were read earlier stale. */
-  const changing = <T>(change: (session: Session) => Promise<T>): Promise<T> =>
+  const changing = <T>(change: Work<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
       if (!isRefusal(result)) await setRolesToken(session, makeToken());
@@ -108,7 +118,7 @@ function createRoleStore(
     });
 
   /** Runs a change of one member while the role is neither removed nor renamed. */
-  const inRole = <T>(id: number, roleName: string, change: (session: Session) => Promise<T>) =>
+  const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
       const [role] = await session.rows(locked, [id]);
@@ -132,16 +142,12 @@ function createRoleStore(
       changing(async (session) => {
         if (dialect.lockNames !== undefined) await session.rows(dialect.lockNames);
         const folded = foldedBytes(name);
-        const found = await session.rows(
-          `SELECT id FROM ${roles} WHERE id = ?1 OR folded = ?2${dialect.forUpdate}`,
-          [id, folded],
-        );
+        const locked = `SELECT id FROM ${roles} WHERE id = ?1 OR folded = ?2${dialect.forUpdate}`;
+        const found = await session.rows(locked, [id, folded]);
         if (!found.some((row) => Number(row['id']) === id)) return 'no-such-role';
         if (found.length > 1) return 'name-taken';
-        await session.rows(
-          `UPDATE ${roles} SET name = ?2, folded = ?3, description = ?4 WHERE id = ?1`,
-          [id, toBytes(name), folded, toBytes(description)],
-        );
+        const change = `UPDATE ${roles} SET name = ?2, folded = ?3, description = ?4 WHERE id = ?1`;
+        await session.rows(change, [id, toBytes(name), folded, toBytes(description)]);
         await session.rows(`DELETE FROM ${members} WHERE ${dialect.roleOfMember} = ?1`, [id]);
         await session.rows(dialect.insertMembers, [id, membersJson(contains)]);
         return 'done';
@@ -161,67 +167,43 @@ function createRoleStore(
 
     removeMember: (id, roleName, { name }) =>
       inRole(id, roleName, async (session) => {
-        const removed = await session.rows(
-          `DELETE FROM ${members} WHERE ${dialect.roleOfMember} = ?1 AND folded = ?2 RETURNING 1`,
-          [id, foldedBytes(name)],
-        );
+        const removal = `DELETE FROM ${members} WHERE ${dialect.roleOfMember} = ?1 AND folded = ?2 RETURNING 1`;
+        const removed = await session.rows(removal, [id, foldedBytes(name)]);
         return removed.length === 0 ? 'not-a-member' : 'done';
       }),
 
     async list({ offset, limit, nameContains }) {
       const matching = `FROM ${roles} WHERE ${dialect.contains}`;
       // Without a role on the page, a row of nulls.
-      const rows = await query(
-        `SELECT found.total, page.id, page.name, page.description
-         FROM (SELECT count(*) AS total ${matching}) found
-         LEFT JOIN (
-           SELECT id, name, description ${matching} ORDER BY id DESC LIMIT ?3 OFFSET ?2
-         ) page ON true
-         ORDER BY page.id DESC`,
-        [foldedBytes(nameContains), offset, limit],
-      );
+      const asked = `SELECT found.total, page.id, page.name, page.description
+        FROM (SELECT count(*) AS total ${matching}) found
+        LEFT JOIN (SELECT id, name, description ${matching} ORDER BY id DESC LIMIT ?3 OFFSET ?2) page
+        ON true ORDER BY page.id DESC`;
+      const rows = await query(asked, [foldedBytes(nameContains), offset, limit]);
       const listed = rows.filter(({ id }) => id !== null);
       return { roles: listed.map(summaryOf), total: Number(rows[0]?.['total']) };
     },
-
     async roleSet(userName) {
-      const rows = await query(
-        `SELECT s.roles_token AS token, m.${dialect.roleOfMember} AS role
-         FROM ${storage} s LEFT JOIN ${members} m ON m.folded = ?1 ORDER BY role`,
-        [foldedBytes(userName)],
-      );
+      const asked = `SELECT s.roles_token AS token, m.${dialect.roleOfMember} AS role
+        FROM ${storage} s LEFT JOIN ${members} m ON m.folded = ?1 ORDER BY role`;
+      const rows = await query(asked, [foldedBytes(userName)]);
       const ids = rows.filter(({ role }) => role !== null).map(({ role }) => Number(role));
       return { token: String(only(rows)['token']), ids };
     },
-
     async token(lease) {
-      const { token, noted } = only(
-        await query(
-          `SELECT roles_token AS token, roles_lease >= ?1
-             AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST)} AS noted FROM ${storage}`,
-          [lease],
-        ),
-      );
+      const asked = `SELECT roles_token AS token, roles_lease >= ?1
+        AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST)} AS noted FROM ${storage}`;
+      const { token, noted } = only(await query(asked, [lease]));
       // A truth value of PostgreSQL, or of SQLite.
       if (noted === true || noted === 1) return String(token);
+      const renewal = `UPDATE ${storage} SET roles_lease = ${longerLease('?1')},
+        roles_shared_until = ${dialect.moment(SHARED_FOR)} RETURNING roles_token AS token`;
       // Waits for a change that is being committed; the token is then the new one.
-      const renewed = await run('write', (session) =>
-        session.rows(
-          `UPDATE ${storage} SET
-             roles_lease = CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ?1
-               THEN roles_lease ELSE ?1 END,
-             roles_shared_until = ${dialect.moment(SHARED_FOR)}
-           RETURNING roles_token AS token`,
-          [lease],
-        ),
-      );
+      const renewed = await run('write', (session) => session.rows(renewal, [lease]));
       return String(only(renewed)['token']);
     },
-
     async lease() {
-      const rows =
-        await query(`SELECT CASE WHEN roles_shared_until > ${dialect.moment(0)} THEN roles_lease ELSE 0 END AS lease
-         FROM ${storage}`);
+      const rows = await query(`SELECT ${longerLease('0')} AS lease FROM ${storage}`);
       return Number(only(rows)['lease']);
     },
   };
@@ -239,62 +221,55 @@ function createDatasetStore(
   async function find(
     session: Session,
     { project, name }: Pick<Dataset, 'project' | 'name'>,
-    columns: readonly string[],
+    columns = 'id',
     lock = '',
   ): Promise<Row | undefined> {
-    const [row] = await session.rows(
-      `SELECT ${columns.join(', ')} FROM ${tables.datasets} WHERE project = ?1 AND name = ?2${lock}`,
-      [toBytes(project), toBytes(name)],
-    );
-    return row;
+    const asked = `SELECT ${columns} FROM ${tables.datasets} WHERE project = ?1 AND name = ?2${lock}`;
+    return (await session.rows(asked, [toBytes(project), toBytes(name)]))[0];
   }
 
   return {
     create: (dataset) =>
       run('write', async (session) => {
-        if ((await find(session, dataset, ['id'])) !== undefined) return 'exists';
+        if ((await find(session, dataset)) !== undefined) return 'exists';
         const document = await documents.keep(session, dataset.document);
         const id = Number(only(await session.rows(dialect.takeId.dataset))['id']);
-        const entry = { id, lastModified: now(), dataset };
-        const result = await insertDataset(session, entry, document);
-        return result === 'done' ? { id } : result;
+        const made = await insertDataset(session, { id, lastModified: now(), dataset }, document);
+        return made === 'done' ? { id } : made;
       }),
 
     update: (dataset) =>
       run('write', async (session) => {
-        if ((await find(session, dataset, ['id'])) === undefined) return 'no-such-dataset';
+        if ((await find(session, dataset)) === undefined) return 'no-such-dataset';
         const document = await documents.keep(session, dataset.document);
-        const old = await find(session, dataset, ['id'], dialect.forUpdate);
+        const old = await find(session, dataset, 'id', dialect.forUpdate);
         if (old === undefined) return 'no-such-dataset';
         const id = Number(old['id']);
         await documents.drop(session, id);
         const columns = documents.columns.map((column, i) => `, ${column} = ?${i + 4}`).join('');
-        await session.rows(
-          `UPDATE ${tables.datasets} SET type = ?2, last_modified = ?3${columns} WHERE id = ?1`,
-          [id, toBytes(dataset.type), now(), ...document],
-        );
+        const change = `UPDATE ${tables.datasets} SET type = ?2, last_modified = ?3${columns} WHERE id = ?1`;
+        await session.rows(change, [id, toBytes(dataset.type), now(), ...document]);
         return { id };
       }),
 
     read: (project, name) =>
       run('snapshot', async (session) => {
-        const found = await find(session, { project, name }, ['type', ...documents.columns]);
+        const columns = ['type', ...documents.columns].join(', ');
+        const found = await find(session, { project, name }, columns);
         if (found === undefined) return undefined;
         const document = await documents.load(session, found);
         return { project, name, type: textOf(found['type']), document };
       }),
 
     async list(project) {
-      const columns = 'id, name, type, last_modified';
-      const rows = await query(
-        `SELECT ${columns} FROM ${tables.datasets} WHERE project = ?1 ORDER BY id`,
-        [toBytes(project)],
-      );
-      return rows.map((row) => ({
-        id: Number(row['id']),
-        name: textOf(row['name']),
-        type: textOf(row['type']),
-        lastModified: Number(row['last_modified']),
+      const asked = `SELECT id, name, type, last_modified AS modified FROM ${tables.datasets}
+        WHERE project = ?1 ORDER BY id`;
+      const rows = await query(asked, [toBytes(project)]);
+      return rows.map(({ id, name, type, modified }) => ({
+        id: Number(id),
+        name: textOf(name),
+        type: textOf(type),
+        lastModified: Number(modified),
       }));
     },
   };
@@ -306,44 +281,29 @@ const PAGE = 100;
 /** Everything in the storage, of one moment. */
 async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<StorageRecord, void> {
   const { tables, documents } = dialect;
-  const { session, end } = await long();
-  try {
-    await session.script(dialect.begin.snapshot);
-    const head = only(await session.rows(dialect.head));
-    yield {
-      kind: 'head',
-      roles: Number(head['roles']),
-      datasets: Number(head['datasets']),
-      nextRoleId: Number(head['role']),
-      nextDatasetId: Number(head['dataset']),
-    };
-    for (let last = 0; ;) {
-      const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
-      const roles = await readRoles(session, which, [last, PAGE]);
-      for (const role of roles) yield { kind: 'role', role };
-      if (roles.length === 0) break;
-      last = roles.at(-1)?.id ?? last;
-    }
-    const columns = ['id', 'project', 'name', 'type', 'last_modified', ...documents.columns];
-    const next = `SELECT ${columns.join(', ')} FROM ${tables.datasets} WHERE id > ?1 ORDER BY id LIMIT 1`;
-    for (let last = 0; ;) {
-      const [row] = await session.rows(next, [last]);
-      if (row === undefined) return;
-      last = Number(row['id']);
-      yield {
-        kind: 'dataset',
-        id: last,
-        lastModified: Number(row['last_modified']),
-        dataset: {
-          project: textOf(row['project']),
-          name: textOf(row['name']),
-          type: textOf(row['type']),
-          document: await documents.load(session, row),
-        },
-      };
-    }
-  } finally {
-    await end();
+  await using work = await long();
+  const { session } = work;
+  await session.script(dialect.begin.snapshot);
+  const head = only(await session.rows(dialect.head));
+  const [roles, datasets] = [Number(head['roles']), Number(head['datasets'])];
+  const [nextRoleId, nextDatasetId] = [Number(head['role']), Number(head['dataset'])];
+  yield { kind: 'head', roles, datasets, nextRoleId, nextDatasetId };
+  const which = 'WHERE id > ?1 ORDER BY id LIMIT ?2';
+  for (let last: number | undefined = 0; last !== undefined;) {
+    const page: readonly Role[] = await readRoles(session, which, [last, PAGE]);
+    for (const role of page) yield { kind: 'role', role };
+    last = page.at(-1)?.id;
+  }
+  const columns = ['id', 'project', 'name', 'type', 'last_modified', ...documents.columns];
+  const next = `SELECT ${columns.join(', ')} FROM ${tables.datasets} WHERE id > ?1 ORDER BY id LIMIT 1`;
+  for (let id = 0; ;) {
+    const [row] = await session.rows(next, [id]);
+    if (row === undefined) return;
+    id = Number(row['id']);
+    const [project, name, type] = ['project', 'name', 'type'].map((column) => textOf(row[column]));
+    const document = await documents.load(session, row);
+    const dataset = { project, name, type, document } as Dataset;
+    yield { kind: 'dataset', id, lastModified: Number(row['last_modified']), dataset };
   }
 }
 
@@ -353,39 +313,30 @@ async function restoreRecords(
   records: AsyncIterable<StorageRecord>,
   rolesToken: string,
 ): Promise<void> {
-  const { session, end } = await long();
-  try {
-    await session.script(dialect.begin.alone);
-    const head = only(await session.rows(dialect.head));
-    const others = Number(head['roles']) - 1;
-    const datasets = Number(head['datasets']);
-    refuseUnless(
-      others === 0 && datasets === 0,
-      `the storage is not empty: it holds ${others} roles beside the built-in one, and ${datasets} datasets`,
-    );
-    await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
-    await writeRecords(session, records);
-    await setRolesToken(session, rolesToken);
-    await session.script('COMMIT');
-  } finally {
-    await end();
-  }
+  await using work = await long();
+  const { session } = work;
+  await session.script(dialect.begin.alone);
+  const head = only(await session.rows(dialect.head));
+  const [others, datasets] = [Number(head['roles']) - 1, Number(head['datasets'])];
+  const holds = `it holds ${others} roles beside the built-in one, and ${datasets} datasets`;
+  refuseUnless(others === 0 && datasets === 0, `the storage is not empty: ${holds}`);
+  await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
+  await writeRecords(session, records);
+  await setRolesToken(session, rolesToken);
+  await session.script('COMMIT');
 }
 
 /** @throws OperatorError when a record is missing, too much or not where it should be */
-async function writeRecords(
-  session: Session,
-  records: AsyncIterable<StorageRecord>,
-): Promise<void> {
+async function writeRecords(session: Session, records: AsyncIterable<StorageRecord>) {
   const { documents, advanceIds } = session.dialect;
   let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
   const last = { role: 0, dataset: 0 };
   const counted = { role: 0, dataset: 0 };
   for await (const record of records) {
     const { kind } = record;
-    const first = head === undefined;
-    refuseUnless((kind === 'head') === first, 'the records must begin with a head, their only one');
-    if (kind === 'head') {
+    const isHead = kind === 'head';
+    refuseUnless(isHead !== !!head, 'the records must begin with a head, their only one');
+    if (isHead) {
       head = record;
       await session.rows(advanceIds, [head.nextRoleId, head.nextDatasetId]);
       continue;
@@ -413,10 +364,10 @@ async function writeRecords(
     }
   }
   if (head === undefined) throw new OperatorError('there are no records');
-  refuseUnless(
-    counted.role === head.roles && counted.dataset === head.datasets,
-    `the head names ${head.roles} roles and ${head.datasets} datasets, but ${counted.role} and ${counted.dataset} came`,
-  );
+  const named = `${head.roles} roles and ${head.datasets} datasets`;
+  const isWhole = counted.role === head.roles && counted.dataset === head.datasets;
+  const came = `${counted.role} and ${counted.dataset} came`;
+  refuseUnless(isWhole, `the head names ${named}, but ${came}`);
 }
 
 function refuseUnless(holds: boolean, problem: string): void {

@@ -43,7 +43,6 @@ const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
 
 /** Failures of the disk, or of the process, that may pass. Others are about the path. */
 const PASSING = new Set('ENOSPC EDQUOT EIO EMFILE ENFILE ENOMEM EINTR EAGAIN'.split(' '));
-
 const { path, patience } = workerData as WorkerSetup;
 let opened: { readonly database: DatabaseSync; readonly file: string } | undefined;
 
@@ -119,19 +118,16 @@ function makeFolder(folder: string): void {
   try {
     fs.mkdirSync(folder, 0o700);
   } catch (error) {
-    if ((error as ErrorWithCodes).code !== 'EEXIST') throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
 
 /** Documents are handed over, not copied. */
-function documentsIn(rows: readonly Readonly<Record<string, unknown>>[]): ArrayBuffer[] {
-  return rows.flatMap(({ document }) =>
-    document instanceof Uint8Array ? [document.buffer as ArrayBuffer] : [],
-  );
-}
+const documentsIn = (rows: readonly Readonly<Record<string, unknown>>[]): ArrayBuffer[] =>
+  rows.flatMap(({ document: it }) => (it instanceof Uint8Array ? [it.buffer as ArrayBuffer] : []));
 
 function failureOf(error: unknown, text: string): Failure {
-  const { syscall, code: system, errcode } = error as ErrorWithCodes;
+  const { syscall, code: system, errcode } = error as NodeJS.ErrnoException & { errcode?: number };
   // A primary result code.
   const code = errcode === undefined ? undefined : errcode & 0xff;
   const passes = syscall === undefined ? OF_THE_STORAGE.has(code) : PASSING.has(system ?? '');
@@ -148,11 +144,4 @@ function failureOf(error: unknown, text: string): Failure {
   // With FULL too it is certain that COMMIT did not write its last frame, which a crash could bring back.
   const isKnown = text !== 'COMMIT' || code === FULL;
   return { failure: isKnown ? 'nothing-done' : 'unknown', cause: error };
-}
-
-/** What the system calls of Node.js and node:sqlite tell beside the message. */
-interface ErrorWithCodes {
-  readonly syscall?: string;
-  readonly code?: string;
-  readonly errcode?: number;
 }

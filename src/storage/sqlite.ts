@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { extname } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { createGate } from '../common/body-account.ts';
@@ -10,15 +11,17 @@ import {
   bytesOf,
   type Dialect,
   only,
+  OperatorError,
   perform,
   type Row,
   type Session,
   type SqlDatabase,
+  type StorageParts,
   type Value,
+  type Work,
 } from './sql-database.ts';
 import { createSqlStorage, type Storage } from './sql-storage.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
-import { OperatorError, type StorageParts } from './storage.ts';
 
 export interface SqliteStorageOptions extends StorageParts {
   /** The file; it is made, with its folder, when it is not there. */
@@ -39,12 +42,8 @@ const COPIED_AT_ONCE = 2 * 1024 * 1024;
 const KEPT_OF_WAL = 16 * 1024 * 1024;
 /** Marks a file as one of ours: the bytes `mdxg`. */
 const APPLICATION_ID = 0x6d647867;
-
 /** TypeScript in the source tree, JavaScript where it was built. */
-const WORKER = new URL(
-  `./sqlite-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
-  import.meta.url,
-);
+const WORKER = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
 
 const FIRST_MIGRATION = `
   CREATE TABLE storage (
@@ -139,13 +138,6 @@ function sqliteDialect({ path, wallClock }: SqliteStorageOptions): Dialect {
   };
 }
 
-/** A connection to the file in a thread of its own. Its statements are run one after another. */
-interface Connection extends Session {
-  /** Whether it can no longer be used; what was not committed is undone. */
-  readonly ended: boolean;
-  close(): Promise<void>;
-}
-
 /** Another process held its lock too long. */
 class Busy extends StorageUnavailable {}
 
@@ -158,8 +150,13 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const dialect = sqliteDialect(options);
   const latest = dialect.migrations.length;
 
-  /** While no statement waits for it, the thread does not keep the process. */
-  function createConnection(): Connection {
+  type Connection = ReturnType<typeof createConnection>;
+
+  /**
+   * A connection to the file in a thread of its own. Its statements are run one after another. While none waits for it,
+   * the thread does not keep the process.
+   */
+  function createConnection() {
     const setup: WorkerSetup = { path, patience: PATIENCE };
     const worker = start(WORKER, { name: 'sqlite', workerData: setup });
     let waits = false;
@@ -200,13 +197,12 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
       return reply.rows;
     }
 
+    const rows: Session['rows'] = (text, values = []) => ask(text, values);
+    const script = async (text: string) => void (await ask(text));
     return {
-      dialect,
-      get ended() {
-        return closing || end.signal.aborted;
-      },
-      rows: (text, values = []) => ask(text, values),
-      script: async (text) => void (await ask(text)),
+      session: { dialect, rows, script } satisfies Session,
+      /** Whether it can no longer be used; what was not committed is undone. */
+      hasEnded: () => closing || end.signal.aborted,
       close() {
         closing = true;
         worker.ref();
@@ -226,23 +222,19 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   /** Makes a connection that can be used. @throws OperatorError for a file that is left as it is */
   async function connect(): Promise<Connection> {
     const connection = createConnection();
+    const { session } = connection;
     try {
       // Before anything is written: a file of another program stays as it is.
-      const version = await dialect.version(connection);
+      const version = await dialect.version(session);
       if (version > latest) throw new OperatorError(dialect.newer(version));
-      await switchToWal(connection);
-      await connection.script(`
-        PRAGMA synchronous = FULL;
-        PRAGMA trusted_schema = OFF;
-        PRAGMA journal_size_limit = ${KEPT_OF_WAL};
-      `);
-      if (version < latest) {
-        await perform(connection, 'write', (session) => bringUpToDate(session, options));
-      }
+      await switchToWal(session);
+      await session.script(`PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
+        PRAGMA journal_size_limit = ${KEPT_OF_WAL}`);
+      if (version < latest) await perform(session, 'write', () => bringUpToDate(session, options));
       return connection;
     } catch (error) {
       // A thread that hangs does not end.
-      if (!connection.ended) await connection.close();
+      if (!connection.hasEnded()) await connection.close();
       throw error;
     }
   }
@@ -269,14 +261,14 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     let patience = new AbortController();
     return {
       isBusy: () => turn.usage().inside > 0,
-      async use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+      async use<T>(work: Work<T>): Promise<T> {
         const leave = await turn.enter(patience.signal);
         try {
-          if (connection?.ended !== false) connection = await connect();
-          return await work(connection);
+          if (connection?.hasEnded() !== false) connection = await connect();
+          return await work(connection.session);
         } catch (error) {
           // One that cannot be undone ends with its connection.
-          await connection?.script('ROLLBACK').catch(() => void connection?.close());
+          await connection?.session.script('ROLLBACK').catch(() => void connection?.close());
           if (error instanceof Busy) {
             // What came while this operation waited for the lock has waited already.
             patience.abort(error);
@@ -300,18 +292,16 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     open: () => writer.use(async () => {}),
     run: (kind, work) => {
       const line = kind === 'write' || !writer.isBusy() ? writer : reader;
-      return line.use((connection) => perform(connection, kind, work)).catch(unavailable);
+      return line.use((session) => perform(session, kind, work)).catch(unavailable);
     },
     async long() {
-      const session = await connect().catch(unavailable);
-      long.add(session);
-      return {
-        session,
-        async end() {
-          long.delete(session);
-          await session.close();
-        },
+      const connection = await connect().catch(unavailable);
+      long.add(connection);
+      const end = () => {
+        long.delete(connection);
+        return connection.close();
       };
+      return { session: connection.session, [Symbol.asyncDispose]: end };
     },
     async close() {
       for (const one of [...long, reader, writer]) await one.close();
@@ -321,11 +311,8 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 }
 
 /** A document, which is copied for the thread; all other bytes are buffers of Node.js. */
-function givenAway(value: Value): ArrayBuffer[] {
-  return value instanceof Uint8Array && !Buffer.isBuffer(value)
-    ? [value.buffer as ArrayBuffer]
-    : [];
-}
+const givenAway = (value: Value): ArrayBuffer[] =>
+  value instanceof Uint8Array && !Buffer.isBuffer(value) ? [value.buffer as ArrayBuffer] : [];
 
 const diskHangs = () => new Error('the disk hangs');
 

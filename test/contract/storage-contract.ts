@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import type { Dataset } from '../../src/datasets/dataset.ts';
 import { ADMIN_ROLE, type Member, type RoleInput, type RolePage } from '../../src/roles/role.ts';
 import type { Storage } from '../../src/storage/sql-storage.ts';
-import type { StorageParts, StorageRecord } from '../../src/storage/storage.ts';
+import type { StorageParts, StorageRecord } from '../../src/storage/sql-database.ts';
 import { codePoint } from '../support/code-point.ts';
 import { sizes } from '../support/sizes.ts';
 import { storageModel } from './storage-model.ts';

@@ -1,7 +1,7 @@
 import type { Dataset, DatasetSummary, DatasetStore } from '../../src/datasets/dataset.ts';
 import { foldCase } from '../../src/common/fold-case.ts';
 import { ADMIN_ROLE, type Member, type Role, type RoleStore } from '../../src/roles/role.ts';
-import type { StorageRecord } from '../../src/storage/storage.ts';
+import type { StorageRecord } from '../../src/storage/sql-database.ts';
 
 /** What a storage must do, as plainly as it can be said; leases are noted for ever. */
 export interface StorageModel {

@@ -5,11 +5,11 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import type { AddressInfo } from 'node:net';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { API_OPERATIONS, createApiRouter, type ApiHandler } from '../../../src/api/api.ts';
+import { API_OPERATIONS, createApiRouter, type ApiHandlers } from '../../../src/api/api.ts';
 import { createGate, settle } from '../auth/support.ts';
 
 /** A server whose operations are all done by `handler`, and the answer to one request. */
-async function answeredBy(handler: ApiHandler, path: string) {
+async function answeredBy(handler: ApiHandlers['readRole'], path: string) {
   const events: GatewayEvent[] = [];
   const router = createApiRouter(
     Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handler])) as Parameters<

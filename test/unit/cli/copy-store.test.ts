@@ -7,7 +7,7 @@ import { exportStore, importStore } from '../../../src/cli/copy-store.ts';
 import { StorageUnavailable } from '../../../src/common/errors.ts';
 import type { StorageConfig } from '../../../src/config/config.ts';
 import type { Storage } from '../../../src/storage/sql-storage.ts';
-import type { StorageRecord } from '../../../src/storage/storage.ts';
+import type { StorageRecord } from '../../../src/storage/sql-database.ts';
 
 const DOCUMENT = Buffer.from('{"project":"p","dataset_name":"n","type":"MDX"}');
 const RECORDS: readonly StorageRecord[] = [

@@ -5,11 +5,7 @@ import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
 
 const scan = (text: string | Uint8Array) =>
-  scanJson(typeof text === 'string' ? Buffer.from(text) : text, {
-    maxDepth: 100,
-    fields: [],
-    onField: () => {},
-  });
+  scanJson(typeof text === 'string' ? Buffer.from(text) : text, 100, [], () => {});
 const mistake = (text: string | Uint8Array) => {
   const result = scan(text);
   return result.ok ? undefined : result.mistake;
@@ -96,8 +92,7 @@ describe('a JSON text', () => {
 
   test('may be nested deeper than any stack', () => {
     const depth = 1_000_000;
-    const deep = (text: string) =>
-      scanJson(Buffer.from(text), { maxDepth: depth, fields: [], onField: () => {} });
+    const deep = (text: string) => scanJson(Buffer.from(text), depth, [], () => {});
     expect(deep('['.repeat(depth) + ']'.repeat(depth))).toEqual({ ok: true, isObject: false });
     expect(deep('[{"a":'.repeat(depth / 2))).toMatchObject({
       mistake: expect.stringMatching(/but the text ends$/),
@@ -105,8 +100,7 @@ describe('a JSON text', () => {
   });
 
   test('may be held to a depth', () => {
-    const deep = (text: string) =>
-      scanJson(Buffer.from(text), { maxDepth: 2, fields: [], onField: () => {} });
+    const deep = (text: string) => scanJson(Buffer.from(text), 2, [], () => {});
     expect(deep('{"a":[1],"b":{"c":1}}').ok).toBe(true);
     expect(deep('{"a":[{}]}')).toEqual({
       ok: false,
@@ -119,10 +113,8 @@ describe('the fields of the outermost object', () => {
   function fieldsOf(text: string): string[][] {
     const bytes = Buffer.from(text);
     const found: string[][] = [];
-    scanJson(bytes, {
-      maxDepth: 100,
-      fields: ['a', 'b'],
-      onField: (name, { from, to }) => void found.push([name, bytes.toString('utf8', from, to)]),
+    scanJson(bytes, 100, ['a', 'b'], (name, { from, to }) => {
+      found.push([name, bytes.toString('utf8', from, to)]);
     });
     return found;
   }

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { foldCase } from '../../../src/common/fold-case.ts';
 import { roleBody } from '../../../src/roles/role.ts';
 import { fromLines, toLines } from '../../../src/storage/dump.ts';
-import type { StorageRecord } from '../../../src/storage/storage.ts';
+import type { StorageRecord } from '../../../src/storage/sql-database.ts';
 import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
 
