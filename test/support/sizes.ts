@@ -122,7 +122,7 @@ interface OracleGoals {
 const SMALL: Sizes = {
   pairStride: 4,
   hostileStride: 9,
-  fuzzedEnvelopes: 500,
+  fuzzedEnvelopes: 300,
   recognisedMutations: 3_000,
   fuzzedAnswers: 1_000,
   cutStep: 101,
@@ -132,7 +132,7 @@ const SMALL: Sizes = {
   largeDocument: 3_000_000,
   roleMembers: 500,
   dumpedRoles: 100,
-  replacements: 4,
+  replacements: 3,
   storageKills: 2,
   storageProcesses: 4,
   stalledDocument: 32 * 1024 * 1024,
@@ -141,7 +141,7 @@ const SMALL: Sizes = {
   startRounds: 1,
   startProcesses: 2,
   outageTimeout: 1_000,
-  loadedDocument: 2 * 1024 * 1024,
+  loadedDocument: 256 * 1024,
   loadedTimeout: 60_000,
   outagesFromTheStart: false,
   matrixQuestions: 3,
@@ -155,7 +155,7 @@ const SMALL: Sizes = {
   flightGateways: 2,
   flightClients: 25,
   oracle: {
-    alone: { requests: 3_000, purges: 30, disturbances: 1 },
+    alone: { requests: 2_000, purges: 20, disturbances: 1 },
     watched: { requests: 6_000, purges: 60, disturbances: 1 },
     workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
@@ -182,7 +182,7 @@ const SMALL: Sizes = {
   attacked: 500,
   attackedWarm: false,
   unfinishedHeads: 8_000,
-  attackersSessions: 1_000,
+  attackersSessions: 300,
 };
 
 const CHAOS: Sizes = {
