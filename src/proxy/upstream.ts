@@ -78,6 +78,9 @@ class Forwarded extends IncomingMessage {
 
 const NOWHERE = new Socket();
 
+/** How often the event loop has looked for what came (libuv, `uv_metrics_info`). */
+const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
+
 /** One server that is asked, and the connections to it. */
 export type Upstream = ReturnType<typeof createUpstream>;
 
@@ -133,10 +136,10 @@ export function createUpstream(
    * something came that no request asked for.
    */
   async function settled(): Promise<void> {
-    // The event loop may have looked for it before; behind the second turn it has looked again.
-    for (let turn = 0; turn < 2; turn += 1) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const looks = loopCount();
+    // In the first turn the event loop may not have looked again yet; it always has in the second one.
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (loopCount() === looks);
     // The agent drops a closed one only when its event `close` comes.
     for (const socket of idle()) if (socket.destroyed) socket.emit('agentRemove');
   }
