@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { BodyAccount, Gate } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Gate } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, Outcome } from '../common/events.ts';
+import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
@@ -38,13 +37,13 @@ const TTL_JITTER = 0.1;
 const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
-const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
-/** Failures of the engine, which any request would have met. */
-const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
+const OF_THIS_ONE: readonly RefusalReason[] = ['session-changed', 'no-room'];
+/** Failures that any request would have met. Others are of one, as when its user has too many at the engine. */
+const OF_ENGINE: readonly GatewayReason[] = [
   'engine-unreachable',
   'engine-timeout',
   'engine-login',
-]);
+];
 
 /** Where an answer is looked for and kept. */
 interface Slot {
@@ -60,31 +59,25 @@ interface Lookup extends Slot {
   readonly client: Client;
 }
 
-/** What the query cache stands on. */
-export interface CacheParts {
-  readonly epochs: Epochs;
-  readonly memory: MemoryTier;
-  /** Tier 2; undefined without Redis. */
-  readonly entries: SharedEntries | undefined;
-  readonly flights: Flights;
-  /** Undefined without Redis. */
-  readonly sharedFlights: SharedFlights | undefined;
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  /** No purge is acknowledged in less (ms); 0 where a purge need not wait. */
-  readonly purgeTakes: number;
-  /** Of a body, now (bytes). */
-  readonly maxEntry: () => number;
-  /** The memory of what is fetched. */
-  readonly account: Pick<BodyAccount, 'open'>;
-  readonly emit: Emit;
-}
-
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
-export function createQueryCache(parts: CacheParts) {
-  const { epochs, memory, entries, flights, sharedFlights, clock, emit } = parts;
+/**
+ * @param parts.entries tier 2; undefined without Redis, as `sharedFlights` is
+ * @param parts.random in [0, 1)
+ * @param parts.purgeTakes no purge is acknowledged in less (ms); 0 where a purge need not wait
+ */
+export function createQueryCache(
+  parts: Parameters<typeof createFills>[0] & {
+    readonly epochs: Epochs;
+    readonly memory: MemoryTier;
+    readonly entries: SharedEntries | undefined;
+    readonly flights: Flights;
+    readonly sharedFlights: SharedFlights | undefined;
+    readonly random: () => number;
+    readonly purgeTakes: number;
+  },
+) {
+  const { epochs, memory, entries, flights, sharedFlights, purgeTakes, clock, emit } = parts;
   const order = createFillOrder();
   /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
   const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
@@ -93,6 +86,8 @@ export function createQueryCache(parts: CacheParts) {
   const known = knownDigests();
   const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
   const beginFill = createFills(parts, (ttl) => ttl * jitter());
+  const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
+  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
@@ -107,16 +102,16 @@ export function createQueryCache(parts: CacheParts) {
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
-  function nameOf(parts: KeyParts, captured: CapturedEpochs) {
-    const texts = partTexts(parts, captured);
-    const key = queryKey(parts, captured, texts);
+  function nameOf(keyParts: KeyParts, captured: CapturedEpochs) {
+    const texts = partTexts(keyParts, captured);
+    const key = queryKey(keyParts, captured, texts);
     return { key, digests: () => partDigests(captured, texts, known) };
   }
 
   /** False when the captured epochs went out of force before an answer began. */
   async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
-    const { key, digests } = nameOf(query.parts, captured);
-    const lookup: Lookup = { query, client, key, captured, digests };
+    const lookup: Lookup = { query, client, captured, ...nameOf(query.parts, captured) };
+    const { key } = lookup;
     const since = clock.now();
     if (!query.fresh) {
       const isAsked = entries !== undefined && memory.get(key) === undefined;
@@ -131,8 +126,8 @@ export function createQueryCache(parts: CacheParts) {
         return true;
       }
     }
-    // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
-    // epochs under which it is kept, never older, and after the purge it is neither looked for nor joined.
+    // The engine is asked later: a purge may come meanwhile. Its answer is newer than the epochs under which it is kept,
+    // never older, and after the purge it is neither looked for nor joined.
     await joinOrLead(lookup, clock.now() - since);
     return true;
   }
@@ -151,12 +146,12 @@ export function createQueryCache(parts: CacheParts) {
 
   /**
    * Waits for the flight of the key, or leads one. It is joined under the epochs in force when the request came, and its
-   * engine request began under them: that is all the promise asks. A purge that comes meanwhile does not concern it.
+   * engine request began under them: a purge that comes meanwhile does not concern it.
    * @param spent what looking for it in tier 2 took (ms)
    */
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
-    const youngerThan = captured === undefined ? parts.purgeTakes : undefined;
+    const youngerThan = captured === undefined ? purgeTakes : undefined;
     for (;;) {
       const isJoined = !query.fresh && mayShare(key);
       const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
@@ -170,14 +165,11 @@ export function createQueryCache(parts: CacheParts) {
       }
       if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
       const isSameEngine = landed.replica === query.session?.replica;
-      if (landed.kind === 'failed' && isOfEngine(landed.error) && isSameEngine)
-        return client.fail(landed.error);
+      const error = landed.kind === 'failed' && isSameEngine ? landed.error : undefined;
+      if (error instanceof GatewayError && OF_ENGINE.includes(error.reason))
+        return client.fail(error);
       return askInTurn(landed.turns, lookup);
     }
-  }
-
-  function mayShare(key: string): boolean {
-    return (unshareable.get(key) ?? 0) <= clock.now();
   }
 
   /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
@@ -185,51 +177,45 @@ export function createQueryCache(parts: CacheParts) {
     const { key, captured, digests, query, client } = lookup;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
-    if (sharedFlights === undefined || !isShared) {
-      await toTier2(key, await ask(lookup, flight));
-      return;
-    }
     // Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
     // leads: what it waits for is waited for by all who joined.
-    const entered = await sharedFlights.enter({
-      place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
-      ttl: query.ttl,
-      spent,
-      wanted: () => !client.signal.aborted || flight.awaited(),
-      async find() {
-        const found = memory.get(key) ?? (await entries?.find(key));
-        return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
-      },
-    });
-    if (entered.kind === 'unwanted') return flight.land({ kind: 'failed', error: undefined });
-    if (entered.kind === 'answer') {
+    const entered = isShared
+      ? await sharedFlights?.enter({
+          place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+          ttl: query.ttl,
+          spent,
+          wanted: () => !client.signal.aborted || flight.awaited(),
+          async find() {
+            const found = memory.get(key) ?? (await entries?.find(key));
+            return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
+          },
+        })
+      : undefined;
+    if (entered?.kind === 'unwanted') return flight?.land({ kind: 'failed', error: undefined });
+    if (entered?.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
-      flight.land({ ...entered, began: 0 });
+      flight?.land({ ...entered, began: 0 });
       return replay(entered.answer, 'coalesced', lookup);
     }
-    const filled = await ask(lookup, flight, entered.end);
-    await entered.end(filled?.answer, await toTier2(key, filled));
+    const filled = await ask(lookup, flight, entered?.end);
+    const isKept = await toTier2(key, filled);
+    await entered?.end(filled?.answer, isKept);
   }
 
   /** What a request does whose flight brought nothing for it: an earlier one may have had more luck. */
   async function askInTurn(turns: Gate, lookup: Lookup): Promise<void> {
     const leave = await turns.enter(lookup.client.signal).catch(() => undefined);
     if (leave === undefined) return;
-    let filled: Filled | undefined;
-    try {
-      if (!replayKept(lookup)) filled = await ask(lookup);
-    } finally {
-      leave();
-    }
-    await toTier2(lookup.key, filled);
+    const ended = Promise.try(() => (replayKept(lookup) ? undefined : ask(lookup)));
+    await toTier2(lookup.key, await ended.finally(leave));
   }
 
   /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
   async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
-    const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
-    const asked = beginFill(query, client, whenUnwanted(client, flight), bypass);
+    const unwanted = flight?.unwanted(client.signal) ?? client.signal;
+    const asked = beginFill(query, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
     const verdict = await asked.verdict;
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
@@ -238,7 +224,7 @@ export function createQueryCache(parts: CacheParts) {
       if (captured !== undefined) keep(lookup, fill.latest() ?? verdict.answer, verdict.answer);
     } else {
       void endTurn?.(undefined, false);
-      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.has(verdict.reason);
+      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.includes(verdict.reason);
       if (isLasting && captured !== undefined)
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
@@ -280,8 +266,6 @@ export function createQueryCache(parts: CacheParts) {
     return Math.min(remaining(answer, wall), shortened);
   }
 
-  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
-
   function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
     query.answered?.();
     client.replay(answer, {
@@ -303,32 +287,22 @@ export function createQueryCache(parts: CacheParts) {
   /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
   function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
-    const { body, engineMilliseconds } = answer;
-    const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
     return {
       age_ms: Math.round(ageOf(answer)),
-      ttl_ms: Math.round(usable),
-      bytes: body.length,
-      engine_ms: Math.round(engineMilliseconds),
+      ttl_ms: Math.round(Math.max(0, Math.min(left, timeLeft(answer, ttl)))),
+      bytes: answer.body.length,
+      engine_ms: Math.round(answer.engineMilliseconds),
     };
   }
 
-  async function factsInTier2(key: string, ttl: number) {
-    if (entries === undefined) return 'off';
-    return entries.peek(key).then(
-      (answer) => factsOf(answer, ttl),
-      () => 'unavailable' as const,
-    );
-  }
-
   /**
-   * The usable entry in memory, among the most recently used ones, whose key differs in the fewest parts; of several the
+   * The usable entry in memory, among those used most recently, whose key differs in the fewest parts; of several the
    * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
    */
   function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
-      return differs === undefined ? [] : { differs, age_ms: Math.round(ageOf(answer)) };
+      return differs === undefined ? [] : [{ differs, age_ms: Math.round(ageOf(answer)) }];
     });
     const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age_ms - b.age_ms);
     return best ?? null;
@@ -341,16 +315,15 @@ export function createQueryCache(parts: CacheParts) {
      */
     answer,
     /**
-     * The answer that memory holds under a key that was made before, else the one that was brought, where it may be used
+     * The answer that memory holds under a key that was made earlier, else the one that was brought, where it may be used
      * at this very moment. What was brought is kept in memory then. What it returns counts in this turn only.
      */
     recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
       take({ key, captured, digests: () => digests }, ttl, brought),
     /**
-     * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
-     * `recall`. Undefined where there is no tier 2, or what is known of the epochs must be read first.
+     * Asks tier 2 for an answer that memory does not hold, for `recall`: it may have gone out of force when it is there.
+     * Undefined where there is no tier 2, or what is known of the epochs must be read first. Never rejects.
      * @param beside what the asker keeps in memory meanwhile (bytes)
-     * @returns never rejects
      */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
@@ -368,10 +341,12 @@ export function createQueryCache(parts: CacheParts) {
       const name = nameOf(asked, captured ?? noEpochs);
       const { key } = name;
       const digests = name.digests();
-      const redis = captured || !entries ? await factsInTier2(key, ttl) : 'unavailable';
+      const unavailable = () => 'unavailable' as const;
+      const inTier2 = captured && entries?.peek(key).then((one) => factsOf(one, ttl), unavailable);
+      const redis = entries === undefined ? 'off' : await (inTier2 ?? unavailable());
       const entry = memory.peek(key);
       const inMemory = factsOf(entry?.answer, ttl, entry?.left);
-      const flight = flights.underWay(key, captured ? undefined : parts.purgeTakes);
+      const flight = flights.underWay(key, captured ? undefined : purgeTakes);
       const hits = [inMemory, redis].some(
         (one) => typeof one === 'object' && (one?.ttl_ms ?? 0) > 0,
       );
@@ -388,21 +363,4 @@ export function createQueryCache(parts: CacheParts) {
       };
     },
   };
-}
-
-/** Aborted when no client is left that waits for an answer: then the engine need not be asked any more. */
-function whenUnwanted({ signal }: Client, flight: Flight | undefined): AbortSignal {
-  const unwanted = new AbortController();
-  const look = () => {
-    if (signal.aborted && flight?.awaited() !== true) unwanted.abort(signal.reason);
-  };
-  signal.addEventListener('abort', look, { once: true });
-  flight?.onUnawaited(look);
-  look();
-  return unwanted.signal;
-}
-
-/** Other failures are of one request: its user has too many at the engine, or the gateway made a mistake. */
-function isOfEngine(error: unknown): boolean {
-  return error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
 }
