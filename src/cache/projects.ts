@@ -7,19 +7,18 @@ import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
 /**
- * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to.
- * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
- * and so is renewed by every purge. What has a name that is too long belongs there too.
+ * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to. `everything`
+ * belongs to every entry; `unassigned`, which every purge renews, to entries that name no project, one with a name that is
+ * too long, or may span several.
  */
 export type Scope = CacheScope;
 
 /**
- * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
- * same project share one scope: purging too much is safe, purging too little is not.
+ * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the same project
+ * share one scope: purging too much is safe, purging too little is not.
  */
 export function projectScope(name: string): Scope {
-  if (isLongName(name)) return 'unassigned';
-  return `project:${foldObjectName(name)}`;
+  return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
 /** The scopes that a purge renews in one atomic step. */
@@ -35,11 +34,10 @@ export function purgedScopes(stale: Stale): readonly Scope[] {
  * @param spans whether its answer may hold data of projects that it does not name
  */
 export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
-  const unassigned = spans || projects.length === 0 ? (['unassigned'] as const) : [];
-  return [...new Set<Scope>(['everything', ...projects.map(projectScope), ...unassigned])].sort();
+  const scopes = new Set<Scope>(['everything', ...projects.map(projectScope)]);
+  if (spans || projects.length === 0) scopes.add('unassigned');
+  return [...scopes].sort();
 }
-
-export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
@@ -52,6 +50,7 @@ interface ProjectPolicy {
   /** The cubes whose data is not cached under it, folded. */
   readonly uncached: ReadonlySet<string>;
 }
+export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
 
 /**
  * What the configuration says of a query: the strictest of what is said of the projects that it names, compared as purges
@@ -72,12 +71,12 @@ export function projectPolicy(
   // An answer that spans projects may hold data of one whose cache is off.
   const spanning = strictest([general, ...byScope.values()]);
 
-  return (projects, spans, cubes) => {
+  return (projects, spans, { cubes, certain }) => {
     const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
-    const [first = general] = policies;
-    const isOne = policies.every((other) => other === first);
-    const { uncached, ...policy } = spans ? spanning : isOne ? first : strictest(policies);
-    return mayRead(cubes, uncached) ? { ...policy, cache: 'off' } : policy;
+    const all = spans ? [spanning] : policies.length === 0 ? [general] : policies;
+    const { uncached, ...policy } = strictest(all);
+    const mayRead = !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
+    return uncached.size > 0 && mayRead ? { ...policy, cache: 'off' } : policy;
   };
 }
 
@@ -86,12 +85,9 @@ function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
   return { cache, ttl, share, uncached: new Set(off.map(foldObjectName)) };
 }
 
-function mayRead({ cubes, certain }: NamedCubes, uncached: ReadonlySet<string>): boolean {
-  if (uncached.size === 0) return false;
-  return !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
-}
-
 function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
+  const [first] = policies;
+  if (first !== undefined && policies.length === 1) return first;
   const shares = new Set(policies.map(({ share }) => share));
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
@@ -107,13 +103,6 @@ const MAX_BYTES = 4 * 1024 * 1024;
 /** What an entry of these tables takes beside its texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
 
-/** A name that is no invention. */
-export interface KnownName {
-  /** As the configuration spells it, or the first request that the engine answered. */
-  readonly spelling: string;
-  readonly configured: boolean;
-}
-
 /**
  * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
  * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
@@ -123,7 +112,8 @@ export type KnownNames = ReturnType<typeof createKnownNames>;
 
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
-  let configured: ReadonlyMap<Scope, KnownName> = new Map();
+  /** The spellings of the configuration. */
+  let configured: ReadonlyMap<Scope, string> = new Map();
   /** Who named it first, and in which spelling the engine answered it; undefined as long as it did not. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
@@ -140,21 +130,17 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     const scopes = [...new Set(names.map(projectScope))];
     const added = scopes.filter((scope) => !configured.has(scope) && !named.get(scope));
     const now = clock.now();
-    const before = charges.get(user);
-    const { since, count } =
-      before !== undefined && now - before.since < HOUR ? before : { since: now, count: 0 };
-    const isTooMuch = added.length > 0 && count + added.length > limit;
-    return isTooMuch ? undefined : { added, charged: { since, count: count + added.length } };
+    const last = charges.get(user);
+    const before = last !== undefined && now - last.since < HOUR ? last : { since: now, count: 0 };
+    const count = before.count + added.length;
+    return added.length > 0 && count > limit ? undefined : { added, charged: { ...before, count } };
   }
 
   return {
     /** Takes over the names of a configuration, and how many new ones a user may name within an hour. */
     configure({ projects, limits }: Pick<Config, 'projects' | 'limits'>): void {
       limit = limits.names_per_user;
-      const names = [...projects.keys()];
-      configured = new Map(
-        names.map((name) => [projectScope(name), { spelling: name, configured: true }]),
-      );
+      configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },
     /**
      * Whether something may be kept under all of these names. New ones are charged to the user: not those of the
@@ -179,12 +165,12 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
         if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
-    /** Undefined where neither the configuration holds it nor the engine has answered it. */
-    find(name: string): KnownName | undefined {
+    /** A name as it was first spelt; undefined where neither the configuration holds it nor the engine has answered it. */
+    find(name: string) {
       const scope = projectScope(name);
-      const spelling = named.get(scope)?.spelling;
-      const answered = spelling === undefined ? undefined : { spelling, configured: false };
-      return configured.get(scope) ?? answered;
+      const ofConfig = configured.get(scope);
+      const spelling = ofConfig ?? named.get(scope)?.spelling;
+      return spelling === undefined ? undefined : { spelling, configured: ofConfig !== undefined };
     },
   };
 }

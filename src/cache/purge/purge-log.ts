@@ -32,17 +32,6 @@ export type PurgeLog = ReturnType<typeof createPurgeLog>;
 export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => void = () => {}) {
   const own: PurgeRecord[] = [];
 
-  async function known(): Promise<{ complete: boolean; purges: readonly PurgeRecord[] }> {
-    if (lines === undefined) return { complete: true, purges: own };
-    try {
-      const purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
-      return { complete: true, purges };
-    } catch (error) {
-      onError(error);
-      return { complete: false, purges: own };
-    }
-  }
-
   return {
     /** Never rejects: what cannot be kept where all see it is told on standard output only. */
     async add(record: PurgeRecord): Promise<void> {
@@ -54,8 +43,15 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
      * The latest first.
      * @returns `complete` false when those of other gateways could not be read
      */
-    async latest(most: number): ReturnType<typeof known> {
-      const { complete, purges } = await known();
+    async latest(most: number) {
+      let complete = true;
+      let purges: readonly PurgeRecord[] = own;
+      try {
+        if (lines) purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
+      } catch (error) {
+        onError(error);
+        complete = false;
+      }
       const sorted = purges.toReversed().sort((one, other) => other.at - one.at);
       return { complete, purges: sorted.slice(0, most) };
     },
