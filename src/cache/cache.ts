@@ -37,13 +37,10 @@ const TTL_JITTER = 0.1;
 const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
-const OF_THIS_ONE: readonly RefusalReason[] = ['session-changed', 'no-room'];
+const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
 /** Failures that any request would have met. Others are of one, as when its user has too many at the engine. */
-const OF_ENGINE: readonly GatewayReason[] = [
-  'engine-unreachable',
-  'engine-timeout',
-  'engine-login',
-];
+const OF_ENGINE = new Set<GatewayReason>(['engine-unreachable', 'engine-timeout', 'engine-login']);
+const unavailable = () => 'unavailable' as const;
 
 /** Where an answer is looked for and kept. */
 interface Slot {
@@ -166,8 +163,7 @@ export function createQueryCache(
       if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
       const isSameEngine = landed.replica === query.session?.replica;
       const error = landed.kind === 'failed' && isSameEngine ? landed.error : undefined;
-      if (error instanceof GatewayError && OF_ENGINE.includes(error.reason))
-        return client.fail(error);
+      if (error instanceof GatewayError && OF_ENGINE.has(error.reason)) return client.fail(error);
       return askInTurn(landed.turns, lookup);
     }
   }
@@ -224,7 +220,7 @@ export function createQueryCache(
       if (captured !== undefined) keep(lookup, fill.latest() ?? verdict.answer, verdict.answer);
     } else {
       void endTurn?.(undefined, false);
-      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.includes(verdict.reason);
+      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.has(verdict.reason);
       if (isLasting && captured !== undefined)
         unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
     }
@@ -341,7 +337,6 @@ export function createQueryCache(
       const name = nameOf(asked, captured ?? noEpochs);
       const { key } = name;
       const digests = name.digests();
-      const unavailable = () => 'unavailable' as const;
       const inTier2 = captured && entries?.peek(key).then((one) => factsOf(one, ttl), unavailable);
       const redis = entries === undefined ? 'off' : await (inTier2 ?? unavailable());
       const entry = memory.peek(key);

@@ -5,16 +5,15 @@ import type { PartDigests } from './key.ts';
 import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
 /**
- * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
- * bookkeeping of the LRU and of the bodies in use (bytes; measured with 100,000 entries: 784 with the key, and some 150
- * outside of the heap that Node.js counts).
+ * What an entry needs beside its body and its variant: key, headers, digests, the bookkeeping of the LRU and of the bodies
+ * in use (bytes; measured with 100,000 entries, 150 of it outside of the heap).
  */
 const ENTRY_OVERHEAD = 904;
 
 interface Entry {
   readonly answer: StoredAnswer;
   readonly digests: PartDigests;
-  /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
+  /** By the monotonic clock (ms), for a wall clock that is set back. */
   readonly until: number;
   /** Whether a fill of this process brought it. */
   readonly filledHere: boolean;
@@ -24,10 +23,7 @@ interface Entry {
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
 
-/**
- * Milliseconds for which the answer may still be used; 0 or less when it is too old. One from the future is
- * too old as well: some clock is wrong, and it is not known by how much.
- */
+/** Milliseconds for which the answer may still be used; 0 or less when it is too old, or from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
@@ -39,13 +35,12 @@ export type MemoryTier = ReturnType<typeof createMemoryTier>;
  * Tier 1: the answers in the memory of this process, the least recently used dropped first.
  *
  * It also counts the bodies of kept answers that are still needed. Each counts once, however many clients need it, and not
- * while it counts as an entry: one that is dropped, for others or by a purge, stays in memory until the last client has it.
+ * while it counts as an entry: one that is dropped stays in memory until the last client has it.
+ * @param options.maxBytes of all entries together, bodies, variants and overhead. 0 keeps nothing
  */
 export function createMemoryTier(options: {
-  /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
-  /** The memory of bodies that are sent, and of what is compressed. */
   account: Pick<BodyAccount, 'open' | 'countSending'>;
   compress?: (answer: StoredAnswer) => ReturnType<typeof makeGzip>;
 }) {
@@ -54,23 +49,28 @@ export function createMemoryTier(options: {
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: bytesOf,
-    dispose: (entry) => bodiesOf(entry).forEach((body) => countUse(body, 0, -1)),
+    dispose: (entry) => countEntry(entry, -1),
   });
   /** Who needs each body, and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number; counted: boolean }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
+
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
   /** A body that takes the place of itself is never counted twice, nor not at all in between. */
   function put(key: string, entry: Entry): void {
-    for (const body of bodiesOf(entry)) countUse(body, 0, 1);
+    countEntry(entry, 1);
     entries.set(key, entry);
     // What is too large alone was not taken.
-    if (entries.peek(key) === entry) return;
-    for (const body of bodiesOf(entry)) countUse(body, 0, -1);
+    if (entries.peek(key) !== entry) countEntry(entry, -1);
+  }
+
+  function countEntry({ answer, variant }: Entry, kept: number): void {
+    countUse(answer.body, 0, kept);
+    if (variant !== undefined) countUse(variant.tail, 0, kept);
   }
 
   function countUse(body: Buffer, holders: number, kept: number): void {
@@ -85,8 +85,8 @@ export function createMemoryTier(options: {
   }
 
   /**
-   * Makes the variant in the background, one at a time: logins need the threads that compress as well. Where there is no
-   * room, the next hit asks again. One that did not pay would not pay later, and one that fails is done without.
+   * Makes the variant in the background, one at a time: logins need the threads that compress as well. It is tried once,
+   * save where there is no room: then the next hit asks again.
    */
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
@@ -115,9 +115,8 @@ export function createMemoryTier(options: {
     /**
      * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
      * gateway, the wall clocks say so.
-     * @param digests those of the parts of its key, to look for similar entries
-     * @param fill that of this process which brought it, and which began after all of this process that are there;
-     *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
+     * @param fill how this process asked for it, later than for all of its own that are there; a fresh one takes the place
+     *   of whatever is there. Left out for what came from tier 2
      */
     set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
       const present = entries.peek(key);
@@ -128,10 +127,7 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
-    /**
-     * The compressed variant of this very answer. Undefined when the entry holds another, or is gone; and as long as none
-     * was made, which is begun when the first one asks for it.
-     */
+    /** The compressed variant of this very answer, as far as it is kept. Begins to make it when there is none yet. */
     gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
       if (answer.body.length < GZIP_FROM) return undefined;
       const entry = entries.peek(key);
@@ -148,24 +144,16 @@ export function createMemoryTier(options: {
         held = false;
       };
     },
-    /**
-     * Looks at an entry: that does not count as use. `left`: milliseconds for which it may still be used, by both
-     * clocks; 0 or less when it is too old.
-     */
+    /** Looks at an entry: that does not count as use. `left`: as of `remaining`, by both clocks. */
     peek(key: string) {
       const entry = entries.peek(key);
       return entry && peeked(entry);
     },
-    /** Looks at so many entries, the most recently used first; that does not count as use. */
+    /** The same of so many entries, the most recently used first. */
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
-    /** What it holds now. */
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
-}
-
-function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {
-  return variant === undefined ? [answer.body] : [answer.body, variant.tail];
 }
 
 function bytesOf({ answer, variant }: Entry, key: string): number {

@@ -15,7 +15,6 @@ export interface Query {
   readonly ttl: number;
   /** The project of the request path, '' without one; for events. */
   readonly project: string;
-  /** How the engine that is asked tells errors as data. */
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
   /** The session of the engine in which it is asked; undefined without one. */
   readonly session: QuerySession | undefined;
@@ -26,16 +25,14 @@ export interface Query {
   /** Told when it was answered from memory or tier 2: under this key it will be found again. Never throws. */
   found?(known: KnownKey): void;
   /**
-   * Told when the engine answered a query without session with a session of its own making, before the client
-   * has the end of that answer. Never rejects.
+   * Told when the engine answered a query without session with a session of its own making, before the client has the end
+   * of that answer. Never rejects.
    * @param before other ids by which the same answer may mean the same session
    */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
-   * Asks the engine.
-   * @param signal ends the request, also in its answer
+   * Asks the engine, with the signals and errors of `Engine.ask`.
    * @param unwanted aborted when no client is left that waits: then it is not sent any more; one that was sent goes on
-   * @throws GatewayError when no answer begins; the reason of `unwanted`
    */
   ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
 }
@@ -49,10 +46,10 @@ export interface QuerySession {
   confirm(): boolean | Promise<boolean>;
 }
 
+/** As the engine sent it. */
 export interface AnswerHead {
   readonly status: number;
   readonly statusMessage: string;
-  /** As the engine sent them. */
   readonly headers: IncomingHttpHeaders;
 }
 
@@ -66,11 +63,10 @@ export interface EngineAnswer {
   readonly replica: string;
 }
 
-/** A key that was made for a query, and what it was made under. */
+/** A key that was made for a query, and what it was made under; `ttl` in milliseconds. */
 export interface KnownKey {
   readonly key: string;
   readonly captured: CapturedEpochs;
-  /** Of the query, in milliseconds. */
   readonly ttl: number;
   readonly digests: PartDigests;
 }
@@ -79,16 +75,17 @@ export interface KnownKey {
 export interface Client {
   /** Aborted when the client goes away before it had its whole answer. */
   readonly signal: AbortSignal;
-  /** Sends a stored answer whole. `ttl` and `age` in milliseconds. */
+  /**
+   * Sends a stored answer whole. `ttl` and `age` in milliseconds; `sessionId` is put where the answer shows one; `gzip` asks
+   * for the compressed variant, for a client that takes it.
+   */
   replay(
     answer: StoredAnswer,
     facts: {
       readonly outcome: Extract<Outcome, { readonly kind: 'hit' }>;
       readonly ttl: number;
       readonly age: number;
-      /** The id of the client's own session, to be put where the answer shows one. */
       readonly sessionId: string | undefined;
-      /** Asks for the compressed variant, for a client that takes it; undefined as long as there is none. */
       readonly gzip?: () => GzipVariant | undefined;
     },
   ): void;

@@ -206,7 +206,7 @@ const DEFLATE_OPTIONS = { level: 1 };
 const ZSTD_OPTIONS = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 /** zlib takes no buffer smaller than this (bytes). */
 const LEAST_PIECE = 64;
-const ENCODINGS: readonly string[] = ['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii'];
+const ENCODINGS = new Set<string>(['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii']);
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -355,7 +355,7 @@ const isAmount = (value: unknown) =>
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
 /** An id stands between two quotes, never at an end of the body. Another gateway may know of more encodings. */
 const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
-  Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.includes(encoding);
+  Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
 /** The body in memory of its own; undefined when it is not what its coding says. */
 async function decodeBody(coding: number, coded: Buffer, length: number) {

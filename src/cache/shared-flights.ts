@@ -2,34 +2,35 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** Where the gateways meet that ask the same. */
+/**
+ * Where the gateways meet that ask the same. `query`: its key without epochs, since what is known of it outlives purges.
+ * `key`: that of its entry, so that gateways that hold other epochs are elsewhere.
+ */
 export interface FlightPlace {
-  /** The key of the query without epochs: what is known of the query outlives purges. */
   readonly query: string;
-  /** The key of its entry: gateways that hold other epochs are elsewhere. */
   readonly key: string;
 }
 
-/** How one gateway found a place. */
+/**
+ * How one gateway found a place. `fast`: the query is not known to be slow. `nothing`: its last answer could not be shared.
+ * `lead`: the place is this gateway's now. `wait`: another's. `expected`: what the engine needed last (ms).
+ */
 export type Standing =
-  /** `fast`: the query is not known to be slow. `nothing`: its last answer could not be shared. */
   | { readonly kind: 'fast' | 'nothing' }
-  /** `lead`: the place is this gateway's now. `wait`: another's. `expected`: what the engine needed last (ms). */
   | { readonly kind: 'lead' | 'wait'; readonly expected: number };
 
-/** Port: the places, which all gateways see. Everything rejects when they cannot be reached. */
+/** Port: the places, which all gateways see. Everything rejects when they cannot be reached. Times are milliseconds. */
 export interface FlightPlaces {
   /**
-   * Takes the place if the query is known to be slow and the place is free.
-   * @param life for how long it is held without a beat (ms)
-   * @param within rejects when the answer takes longer (ms)
+   * Takes the place if the query is known to be slow and the place is free. Rejects when that takes longer than `within`.
+   * @param life for how long it is held without a beat
    */
   enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
   /** Holds the place for another while. False when it is no longer the token's. */
   beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
-  /** Frees the place; with `nothing` it says for so long (ms) that no gateway need wait. Does nothing to that of others. */
+  /** Frees the place, if it is the token's; with `nothing` it says for so long that no gateway need wait. */
   leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
-  /** Notes for `life` (ms) that the engine needed so long (ms). */
+  /** Notes for `life` that the engine needed so long. */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
   unmark(query: string): Promise<void>;
 }
@@ -48,18 +49,14 @@ export interface Missed {
 }
 
 /**
- * Ends the leave to ask the engine. Must be called when the answer is in tier 2 as far as it can be, or as soon as it is
- * known that it may not be kept (undefined). Calls after the first do nothing. Never rejects.
- * @param reachable whether the other gateways find it there
+ * To be called when the answer is in tier 2 (`reachable`: where other gateways find it), or as soon as it is known that it
+ * may not be kept (undefined). Calls after the first do nothing. Never rejects.
  */
 export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
 
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
 
-/**
- * A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
- * quarter of that, and a quicker query costs the engine little when each gateway asks once.
- */
+/** A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late. */
 const SLOW = 1_000;
 /** For how long a query is known to be slow, at the least: loads often come once a day (ms). */
 const SHORTEST_MARK = 24 * 3_600_000;
@@ -84,15 +81,14 @@ const MAX_FAILURES = 6;
  * else: whatever fails, more than one gateway asks.
  *
  * The answer that a gateway takes was filled under the full key of its request, thus under the very epochs that the
- * request captured when it came. So its engine request began after every purge that had been acknowledged by then,
- * however long was waited: as with the flights of one process.
+ * request captured when it came. So its engine request began after every purge that had been acknowledged by then.
+ * @param options.longestWait no client waits longer for another gateway (ms)
  */
 export function createSharedFlights(options: {
   places: FlightPlaces;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
-  /** No client waits longer for another gateway (ms). */
   longestWait: () => number;
   emit: Emit;
 }) {

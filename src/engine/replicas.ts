@@ -78,26 +78,22 @@ export function reportFailure(emit: Emit, project: string, error: unknown): void
   }
 }
 
-type Servers = Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>;
-
 /** One of the servers that are an engine together. */
-export type Replica = ReturnType<typeof createReplica>;
-
-function createReplica(config: Servers, url: string, keepAlive: boolean) {
-  // Each `{project}` is at the same server.
-  const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
-  return {
-    /** As the configuration names it, which is also its name in sessions. */
-    url,
-    upstream,
-    queries: createQueryClient(upstream),
-    target: engineTarget(url),
-  };
-}
+export type Replica = ReturnType<typeof createReplicas>['all'][number];
 
 /** @param keepAlive whether a connection is used for more than one request */
-export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepAlive: boolean) {
-  const all = config.url.map((url) => createReplica(config, url, keepAlive));
+export function createReplicas(
+  config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
+  clock: Pick<Clock, 'now'>,
+  keepAlive: boolean,
+) {
+  const all = config.url.map((url) => {
+    // Each `{project}` is at the same server.
+    const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
+    // The URL as the configuration names it, which is also its name in sessions.
+    return { url, upstream, queries: createQueryClient(upstream), target: engineTarget(url) };
+  });
+  type Replica = (typeof all)[number];
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
   const nextOfRequests = turns();
@@ -108,13 +104,12 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
   /** All of them in the order in which they are tried. */
   function inOrder(next: (count: number) => number): readonly Replica[] {
     if (all.length === 1) return all;
-    const isGood = (replica: Replica) =>
-      clock.now() - (failedAt.get(replica) ?? -Infinity) >= PAUSE;
-    const good = all.filter(isGood);
-    const first = good.length === 0 ? all : good;
+    const since = clock.now() - PAUSE;
+    const isPaused = (replica: Replica) => (failedAt.get(replica) ?? -Infinity) > since;
+    const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
+    const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
     const start = next(first.length);
-    const paused = all.filter((replica) => !first.includes(replica));
-    return [...first.slice(start), ...first.slice(0, start), ...paused];
+    return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
   return {
@@ -154,9 +149,10 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
      */
     nameFor(sessionId: string | undefined): string {
       if (sessionId === undefined) return inOrder(nextOfSessions)[0]?.url ?? '';
-      return all.reduce((best, one) =>
-        weight(one, sessionId) > weight(best, sessionId) ? one : best,
-      ).url;
+      // Rendezvous hashing: every gateway finds the same one, whatever the order of its list, and only the sessions of a
+      // replica that is taken away move.
+      const weight = ({ url }: Replica) => hash('sha256', JSON.stringify([url, sessionId]));
+      return all.reduce((best, one) => (weight(one) > weight(best) ? one : best)).url;
     },
     /** Whether a connection to one of them, or to the named one, can be made. */
     async reachable(name?: string): Promise<boolean> {
@@ -170,14 +166,6 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
       }
     },
   };
-}
-
-/**
- * Rendezvous hashing: every gateway finds the same replica for a session, whatever the order of its list, and
- * only the sessions of a replica that is taken away move.
- */
-function weight({ url }: Replica, sessionId: string): string {
-  return hash('sha256', JSON.stringify([url, sessionId]));
 }
 
 function turns(): (count: number) => number {
