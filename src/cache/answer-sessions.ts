@@ -29,7 +29,7 @@ export function tellSessions(
     const first = tell(sessionHeader(head));
     if (piece === undefined) reader.end();
     else reader.write(piece);
-    return first === undefined ? tell(reader.id) : first.then(() => tell(reader.id));
+    return first === undefined ? tell(reader.id()) : first.then(() => tell(reader.id()));
   };
 }
 
@@ -45,20 +45,16 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   /** What does not hold the name so far. */
   let passed: Buffer = Buffer.alloc(0);
   let isNameless = false;
-  const isDone = () => isNameless || watch?.headerRead === true;
+  const done = () => isNameless || watch?.headerRead === true;
 
   return {
     /** The id, as soon as it is known. */
-    get id() {
-      return watch?.session?.id;
-    },
+    id: () => watch?.session?.id,
     /** Nothing more can be learnt. */
-    get done() {
-      return isDone();
-    },
+    done,
     /** The next bytes of the body, without a content coding. They may be looked at until `done`. */
     write(piece: Buffer): void {
-      if (isDone()) return;
+      if (done()) return;
       if (watch !== undefined) return watch.write(piece);
       // The name may have begun before.
       const from = Math.max(0, passed.length - NAME.length);
@@ -70,7 +66,7 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
     },
     /** Behind the last byte: what was cut into many pieces may be read only now. */
     end(): void {
-      if (!isDone()) watch?.end();
+      if (!done()) watch?.end();
     },
   };
 }

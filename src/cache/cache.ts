@@ -42,19 +42,16 @@ const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
 const OF_ENGINE = new Set<GatewayReason>(['engine-unreachable', 'engine-timeout', 'engine-login']);
 const unavailable = () => 'unavailable' as const;
 
-/** Where an answer is looked for and kept. */
-interface Slot {
+/** A query that is looked up, under which key, and who waits for its answer. */
+interface Lookup {
+  readonly query: Query;
+  readonly client: Client;
   readonly key: string;
   /** The epochs under which the key was made; undefined while they are not known, when nothing is kept. */
   readonly captured: CapturedEpochs | undefined;
   readonly digests: () => PartDigests;
 }
-
-/** A query that is looked up, and who waits for its answer. */
-interface Lookup extends Slot {
-  readonly query: Query;
-  readonly client: Client;
-}
+type Slot = Omit<Lookup, 'query' | 'client'>;
 
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
@@ -334,9 +331,8 @@ export function createQueryCache(
     async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
       const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
       // Without epochs the cache cannot be used, and the key is the one of its flights only.
-      const name = nameOf(asked, captured ?? noEpochs);
-      const { key } = name;
-      const digests = name.digests();
+      const { key, digests: digest } = nameOf(asked, captured ?? noEpochs);
+      const digests = digest();
       const inTier2 = captured && entries?.peek(key).then((one) => factsOf(one, ttl), unavailable);
       const redis = entries === undefined ? 'off' : await (inTier2 ?? unavailable());
       const entry = memory.peek(key);

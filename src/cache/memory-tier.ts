@@ -52,7 +52,7 @@ export function createMemoryTier(options: {
     dispose: (entry) => countEntry(entry, -1),
   });
   /** Who needs each body, and how many entries hold it. */
-  const uses = new Map<Buffer, { holders: number; entries: number; counted: boolean }>();
+  const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
 
@@ -74,14 +74,14 @@ export function createMemoryTier(options: {
   }
 
   function countUse(body: Buffer, holders: number, kept: number): void {
-    const use = uses.get(body) ?? { holders: 0, entries: 0, counted: false };
-    uses.set(body, use);
+    const use = uses.get(body) ?? { holders: 0, entries: 0 };
+    const isSent = () => use.holders > 0 && use.entries === 0;
+    const wasSent = isSent();
     use.holders += holders;
     use.entries += kept;
     if (use.holders === 0 && use.entries === 0) uses.delete(body);
-    const isCounted = use.holders > 0 && use.entries === 0;
-    if (isCounted !== use.counted) account.countSending(isCounted ? body.length : -body.length);
-    use.counted = isCounted;
+    else uses.set(body, use);
+    if (isSent() !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
   /**

@@ -8,10 +8,9 @@ import {
   zstdCompress,
   zstdDecompress,
 } from 'node:zlib';
-import { type BodyAccount, createGate } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
+import { createGate } from '../common/body-account.ts';
 import type { Sealer } from '../common/sealing.ts';
+import type { createFills } from './fill.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
 import { HEADER_VALUE, ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
@@ -24,12 +23,7 @@ export interface ValueTier {
    * Keeps the value for `lifetime` milliseconds, unless a value is there whose fill began later (bytes 8 to 15 of both,
    * compared as big-endian numbers). With `replace` it takes the place of any: the clocks of two gateways differ.
    */
-  set(
-    key: string,
-    value: Buffer,
-    lifetime: number,
-    options?: { readonly replace: boolean },
-  ): Promise<void>;
+  set(key: string, value: Buffer, lifetime: number, replace?: boolean): Promise<void>;
 }
 
 /** Longer values stay in memory (bytes): Redis does one thing at a time, so a long one holds up all others. */
@@ -51,19 +45,11 @@ export interface Filled {
 
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 
-/**
- * Tier 2 as answers: whatever fails there is told as an event, and is a miss.
- * @param parts.maxEntry of a body, now (bytes)
- */
+/** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(
   values: ValueTier,
   sealer: Sealer,
-  parts: {
-    readonly account: Pick<BodyAccount, 'open'>;
-    readonly clock: Clock;
-    readonly maxEntry: () => number;
-    readonly emit: Emit;
-  },
+  parts: Omit<Parameters<typeof createFills>[0], 'memory'>,
 ) {
   const { account, clock, emit, maxEntry } = parts;
   const longWrites = createGate(1);
@@ -109,7 +95,7 @@ export function createSharedEntries(
       const value = await encodeEntry(key, answer, tokens, sealer);
       if ((fill.latest() ?? answer) !== answer) continue;
       if (value.length > LONGEST_VALUE) return false;
-      await values.set(key, value, remaining(answer, clock.wall()), { replace });
+      await values.set(key, value, remaining(answer, clock.wall()), replace);
       return true;
     }
   }

@@ -3,7 +3,6 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
-import type { QueryParameter } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf, Silence } from '../proxy/upstream.ts';
 import { createQueryClient } from './queries.ts';
 
@@ -11,7 +10,7 @@ import { createQueryClient } from './queries.ts';
 export interface EngineAddressee {
   /** Decoded project of the request path. */
   readonly project: string | undefined;
-  readonly query: readonly QueryParameter[];
+  readonly query: readonly string[];
   /** Whose place at the engine it takes. */
   readonly user: string;
   /** The client's own header Authorization, for `engine.login: forward`. */
@@ -51,7 +50,7 @@ export function tellsProject(template: string): boolean {
 export function engineTarget(template: string) {
   const { pathname, search } = new URL(template.replace('{project}', PLACE));
   const withoutProject = pathname.replace(`/${PLACE}`, '');
-  return (project: string | undefined, parameters: readonly QueryParameter[]): string => {
+  return (project: string | undefined, parameters: readonly string[]): string => {
     const path =
       project === undefined
         ? withoutProject
@@ -96,19 +95,19 @@ export function createReplicas(
   type Replica = (typeof all)[number];
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
-  const nextOfRequests = turns();
-  const nextOfSessions = turns();
+  let requests = 0;
+  let sessions = 0;
 
   const named = (name: string | undefined) => all.filter(({ url }) => url === name);
 
   /** All of them in the order in which they are tried. */
-  function inOrder(next: (count: number) => number): readonly Replica[] {
+  function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
     const since = clock.now() - PAUSE;
     const isPaused = (replica: Replica) => (failedAt.get(replica) ?? -Infinity) > since;
     const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
     const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
-    const start = next(first.length);
+    const start = turn % first.length;
     return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
@@ -129,7 +128,7 @@ export function createReplicas(
       attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
     ): Promise<T> {
       const only = named(name);
-      const ordered = only.length > 0 ? only : inOrder(nextOfRequests);
+      const ordered = only.length > 0 ? only : inOrder(requests++);
       for (const [index, replica] of ordered.entries()) {
         const isLast = index === ordered.length - 1;
         try {
@@ -148,7 +147,7 @@ export function createReplicas(
      * known always the same.
      */
     nameFor(sessionId: string | undefined): string {
-      if (sessionId === undefined) return inOrder(nextOfSessions)[0]?.url ?? '';
+      if (sessionId === undefined) return inOrder(sessions++)[0]?.url ?? '';
       // Rendezvous hashing: every gateway finds the same one, whatever the order of its list, and only the sessions of a
       // replica that is taken away move.
       const weight = ({ url }: Replica) => hash('sha256', JSON.stringify([url, sessionId]));
@@ -166,9 +165,4 @@ export function createReplicas(
       }
     },
   };
-}
-
-function turns(): (count: number) => number {
-  let turn = 0;
-  return (count) => turn++ % count;
 }

@@ -80,11 +80,8 @@ export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders
   return without(headers, NEVER_ANSWERED);
 }
 
-/** One `name=value` of a query, exactly as it was sent. */
-export type QueryParameter = string;
-
-/** The name of a parameter, decoded. */
-export function parameterName(parameter: QueryParameter): string {
+/** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
+export function parameterName(parameter: string): string {
   return [...new URLSearchParams(parameter).keys()][0] ?? '';
 }
 
@@ -93,7 +90,7 @@ export function parameterName(parameter: QueryParameter): string {
  * left out, however their names are spelt (letter case in the widest sense, percent-encoding).
  * @param search what follows the `?`; '' without one
  */
-export function forwardedQuery(search: string): readonly QueryParameter[] {
+export function forwardedQuery(search: string): readonly string[] {
   return search
     .split('&')
     .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(foldCase(parameterName(piece))));
@@ -105,16 +102,13 @@ export function namesParameter(search: string, name: string): boolean {
 }
 
 /** The parameters in the one order that a key needs: by name; equal names keep their order. */
-export function sortedQuery(parameters: readonly QueryParameter[]): readonly QueryParameter[] {
+export function sortedQuery(parameters: readonly string[]): readonly string[] {
   const named = parameters.map((parameter) => [parameterName(parameter), parameter] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 
 /** A login of the gateway's own as a header Authorization (RFC 7617). */
-export function serviceAuthorization(service: {
-  readonly name: string;
-  readonly password: string;
-}): string {
+export function serviceAuthorization(service: Readonly<Record<'name' | 'password', string>>) {
   return `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
 }
 

@@ -109,7 +109,7 @@ export function createRedisCache(options: {
   /** Tier 2: one string for each entry, which Redis drops when its time is over. */
   const values: ValueTier = {
     get: (key) => run(() => reader.getBuffer(entryKey(key))),
-    async set(key, value, lifetime, { replace } = { replace: false }) {
+    async set(key, value, lifetime, replace = false) {
       const life = Math.ceil(lifetime);
       if (life <= 0) return;
       const how = replace ? 'replace' : 'in-order';
