@@ -78,8 +78,7 @@ export function createQueryCache(
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const known = knownDigests();
-  const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
-  const beginFill = createFills(parts, (ttl) => ttl * jitter());
+  const beginFill = createFills(parts, (ttl) => ttl * (1 + TTL_JITTER * (2 * parts.random() - 1)));
   const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
   const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
@@ -87,7 +86,25 @@ export function createQueryCache(
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
       const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
       if (captured === undefined) break;
-      if (await answerUnder(captured, query, client)) return;
+      const lookup: Lookup = { query, client, captured, ...nameOf(query.parts, captured) };
+      const { key } = lookup;
+      const since = clock.now();
+      if (!query.fresh) {
+        const isAsked = entries !== undefined && memory.get(key) === undefined;
+        const brought = isAsked ? await entries.find(key) : undefined;
+        // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
+        // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
+        if (!epochs.areCurrent(captured)) continue;
+        const found = take(lookup, query.ttl, brought);
+        if (found !== undefined) {
+          replay(found.answer, found.source, lookup);
+          const digests = memory.peek(key)?.digests ?? '';
+          return query.found?.({ key, captured, ttl: query.ttl, digests });
+        }
+      }
+      // The engine is asked later: a purge may come meanwhile. Its answer is newer than the epochs under which it is kept,
+      // never older, and after the purge it is neither looked for nor joined.
+      return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
     // While nothing says which entries are true, every query goes to the engine; those that arrive in less time than
@@ -100,30 +117,6 @@ export function createQueryCache(
     const texts = partTexts(keyParts, captured);
     const key = queryKey(keyParts, captured, texts);
     return { key, digests: () => partDigests(captured, texts, known) };
-  }
-
-  /** False when the captured epochs went out of force before an answer began. */
-  async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
-    const lookup: Lookup = { query, client, captured, ...nameOf(query.parts, captured) };
-    const { key } = lookup;
-    const since = clock.now();
-    if (!query.fresh) {
-      const isAsked = entries !== undefined && memory.get(key) === undefined;
-      const brought = isAsked ? await entries.find(key) : undefined;
-      // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
-      // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
-      if (!epochs.areCurrent(captured)) return false;
-      const found = take(lookup, query.ttl, brought);
-      if (found !== undefined) {
-        replay(found.answer, found.source, lookup);
-        query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
-        return true;
-      }
-    }
-    // The engine is asked later: a purge may come meanwhile. Its answer is newer than the epochs under which it is kept,
-    // never older, and after the purge it is neither looked for nor joined.
-    await joinOrLead(lookup, clock.now() - since);
-    return true;
   }
 
   /** What memory holds, or was brought from tier 2 and is kept in memory then, where it may be used in this turn. */
@@ -338,9 +331,8 @@ export function createQueryCache(
       const entry = memory.peek(key);
       const inMemory = factsOf(entry?.answer, ttl, entry?.left);
       const flight = flights.underWay(key, captured ? undefined : purgeTakes);
-      const hits = [inMemory, redis].some(
-        (one) => typeof one === 'object' && (one?.ttl_ms ?? 0) > 0,
-      );
+      const ofTier2 = typeof redis === 'string' ? null : redis;
+      const hits = (inMemory?.ttl_ms ?? 0) > 0 || (ofTier2?.ttl_ms ?? 0) > 0;
       return {
         key,
         /** Those that requests of its method have; all gateways of a namespace make the same digests. */

@@ -156,6 +156,5 @@ export function createMemoryTier(options: {
   };
 }
 
-function bytesOf({ answer, variant }: Entry, key: string): number {
-  return answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
-}
+const bytesOf = ({ answer, variant }: Entry, key: string) =>
+  answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;

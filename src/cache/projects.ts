@@ -2,7 +2,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Stale } from '../common/events.ts';
 import { foldObjectName, isLongName } from '../common/fold-case.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
+import type { Config, ProjectConfig } from '../config/config.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
@@ -42,15 +42,10 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
 
-interface ProjectPolicy {
-  readonly cache: 'on' | 'off';
-  /** Milliseconds. */
-  readonly ttl: number;
-  readonly share: CacheShare;
-  /** The cubes whose data is not cached under it, folded. */
-  readonly uncached: ReadonlySet<string>;
-}
-export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
+/** `ttl`: milliseconds. */
+export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'>;
+/** `uncached`: the cubes whose data is not cached under it, folded. */
+type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
  * What the configuration says of a query: the strictest of what is said of the projects that it names, compared as purges

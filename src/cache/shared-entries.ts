@@ -308,9 +308,8 @@ export async function decodeEntry(
   return { ...described, body, requestedAt: head.requestedAt };
 }
 
-function checksum(value: Buffer): number {
-  return crc32(value.subarray(CHECKSUM_AT + 4), crc32(value.subarray(0, CHECKSUM_AT)));
-}
+const checksum = (value: Buffer) =>
+  crc32(value.subarray(CHECKSUM_AT + 4), crc32(value.subarray(0, CHECKSUM_AT)));
 
 /** What it says can be said in a head and in metrics without another look. */
 function readDescription(content: Buffer, length: number): Description | undefined {

@@ -81,9 +81,8 @@ async function inTime<T>(
 }
 
 /** Whether a body has no content coding. */
-function isPlain({ headers }: Pick<AnswerHead, 'headers'>): boolean {
-  return (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
-}
+const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
+  (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
 
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
 const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';

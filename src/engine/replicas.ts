@@ -38,9 +38,7 @@ const CONNECT_LIMIT = 3_000;
 const PLACE = '__project__';
 
 /** Whether the engine is told the project of the request path. */
-export function tellsProject(template: string): boolean {
-  return template.includes('{project}');
-}
+export const tellsProject = (template: string) => template.includes('{project}');
 
 /**
  * What gives the path and query under which an engine is asked, for a decoded project and parameters. The project is

@@ -40,13 +40,11 @@ const IDENTITY_PARAMETERS = words('username password userid');
  * and some no sign from any other.
  * @param name in lower case
  */
-export function nameAsRead(name: string): string {
-  return /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
-}
+export const nameAsRead = (name: string) =>
+  /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
 
 function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
-  const connection = (headers.connection ?? '').toLowerCase().split(',');
-  const listed = new Set(connection.map((name) => name.trim()));
+  const listed = words((headers.connection ?? '').toLowerCase().replaceAll(',', ' '));
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     const read = nameAsRead(name);
@@ -76,14 +74,12 @@ export function requestHeaders(
 }
 
 /** What of the upstream's headers goes to the client that asked. */
-export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return without(headers, NEVER_ANSWERED);
-}
+export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
+  without(headers, NEVER_ANSWERED);
 
 /** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
-export function parameterName(parameter: string): string {
-  return [...new URLSearchParams(parameter).keys()][0] ?? '';
-}
+export const parameterName = (parameter: string) =>
+  [...new URLSearchParams(parameter).keys()][0] ?? '';
 
 /**
  * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
@@ -97,9 +93,8 @@ export function forwardedQuery(search: string): readonly string[] {
 }
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */
-export function namesParameter(search: string, name: string): boolean {
-  return search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
-}
+export const namesParameter = (search: string, name: string) =>
+  search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
 
 /** The parameters in the one order that a key needs: by name; equal names keep their order. */
 export function sortedQuery(parameters: readonly string[]): readonly string[] {
@@ -108,17 +103,15 @@ export function sortedQuery(parameters: readonly string[]): readonly string[] {
 }
 
 /** A login of the gateway's own as a header Authorization (RFC 7617). */
-export function serviceAuthorization(service: Readonly<Record<'name' | 'password', string>>) {
-  return `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
-}
+export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
+  `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
 
 /**
  * With a login of the gateway's own, a 401 of the upstream is not a question to the client, whose password is
  * not the one that was refused.
  */
-export function refusedLogin(status: number, login: 'forward' | 'service' | 'none'): boolean {
-  return login !== 'forward' && (status === 401 || status === 407);
-}
+export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
+  login !== 'forward' && (status === 401 || status === 407);
 
 /** The answer of an upstream as it comes, whichever library speaks HTTP with it; an `IncomingMessage` is one. */
 export interface UpstreamAnswer extends Readable {
@@ -207,10 +200,7 @@ async function* decode(
 }
 
 /** The whole body, or undefined when it is longer. Leaves it there then, which ends the request. */
-export async function bodyUpTo(
-  body: AsyncIterable<Buffer>,
-  most: number,
-): Promise<Buffer | undefined> {
+export async function bodyUpTo(body: AsyncIterable<Buffer>, most: number) {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
