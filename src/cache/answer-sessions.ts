@@ -7,10 +7,8 @@ import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
- * Tells of each session that one answer names, by its head or its body, once. An answer that names several may mean one
- * session by all of them, so a further one is told together with those before it.
- * @returns to be called with each piece before the client is given it, and without one after the last; undefined when
- *   there is nothing new to tell
+ * Tells once of each session that an answer names, with those before it: it may mean one by all of
+ * them. Returns what takes each piece before the client does, and nothing after the last.
  */
 export function tellSessions(
   head: AnswerHead,
@@ -33,26 +31,20 @@ export function tellSessions(
   };
 }
 
-/** No answer names a session without it, save in UTF-16, where every sign of a tag has a zero beside it. */
+/** Names every session, save in UTF-16, where every sign of a tag has a zero beside it. */
 const NAME = Buffer.from('Session');
 
-/**
- * Finds the session that the SOAP header of an answer names. Reads as XML only what holds the name of the element: most
- * answers do not, and to look for it takes a hundredth of the time.
- */
+/** Finds the session in the SOAP header. Reads as XML only what holds the element's name. */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   let watch: WatchedAnswer | undefined;
-  /** What does not hold the name so far. */
   let passed: Buffer = Buffer.alloc(0);
   let isNameless = false;
   const done = () => isNameless || watch?.headerRead === true;
 
   return {
-    /** The id, as soon as it is known. */
     id: () => watch?.session?.id,
-    /** Nothing more can be learnt. */
     done,
-    /** The next bytes of the body, without a content coding. They may be looked at until `done`. */
+    /** Takes the body without content coding. It may look at these bytes until it is `done`. */
     write(piece: Buffer): void {
       if (done()) return;
       if (watch !== undefined) return watch.write(piece);
@@ -64,28 +56,22 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
         watch.write(passed);
       } else isNameless = passed.length > LONGEST_WAIT;
     },
-    /** Behind the last byte: what was cut into many pieces may be read only now. */
+    /** Behind the last byte. */
     end(): void {
       if (!done()) watch?.end();
     },
   };
 }
 
-/**
- * What the head of an answer says of sessions may forbid to store it: another one than the caller's. Of one that
- * the engine began by itself no other client is told, and the rest of the answer is for all.
- */
+/** A head that names another session than the caller's forbids to store the answer. */
 export function refuseBySessionHeader(own: QuerySession | undefined, head: AnswerHead) {
   const id = own && sessionHeader(head);
   return id === undefined || id === own?.id ? undefined : 'session-in-answer';
 }
 
 /**
- * Takes the session out of an answer, so that others may be given it: the id of the caller's own, whose place
- * stays known, or all of one that the engine began by itself, which is shown to no other.
- * @param head one that `refuseBySessionHeader` lets pass
- * @param session what the inspection found in the body
- * @returns undefined when the answer belongs to the caller alone
+ * Takes out the id of the caller's session, whose place stays known, or all of one that the engine
+ * began, where `refuseBySessionHeader` lets the head pass. Undefined when it is the caller's alone.
  */
 export function withoutSession(
   own: QuerySession | undefined,
@@ -101,7 +87,6 @@ export function withoutSession(
   return session.id === own.id ? { ...shared, ...cutSession(body, session) } : undefined;
 }
 
-/** Takes the session id out from between its quotes, so that another can be put there. */
 export function cutSession(
   body: Buffer,
   { value, encoding }: Pick<AnswerSession, 'value' | 'encoding'>,
@@ -112,12 +97,11 @@ export function cutSession(
   };
 }
 
-/** Takes the whole element out. The header around it stays, also when nothing is left in it. */
 export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'element'>): Buffer {
   return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
 }
 
-/** The session that the head of an answer names; several, which no engine sends, as one that no client has. */
+/** Several, which no engine sends, as one that no client has. */
 function sessionHeader({ headers }: AnswerHead): string | undefined {
   const value = headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;

@@ -38,11 +38,10 @@ const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
 const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
-/** Failures that any request would have met. Others are of one, as when its user has too many at the engine. */
+/** Failures that any request would have met; others are of one request alone. */
 const OF_ENGINE = new Set<GatewayReason>(['engine-unreachable', 'engine-timeout', 'engine-login']);
 const unavailable = () => 'unavailable' as const;
 
-/** A query that is looked up, under which key, and who waits for its answer. */
 interface Lookup {
   readonly query: Query;
   readonly client: Client;
@@ -52,13 +51,10 @@ interface Lookup {
   readonly digests: () => PartDigests;
 }
 type Slot = Omit<Lookup, 'query' | 'client'>;
-
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
 /**
- * @param parts.entries tier 2; undefined without Redis, as `sharedFlights` is
- * @param parts.random in [0, 1)
- * @param parts.purgeTakes no purge is acknowledged in less (ms); 0 where a purge need not wait
+ * `entries` and `sharedFlights` are there with Redis only. `purgeTakes`: no purge is faster (ms).
  */
 export function createQueryCache(
   parts: Parameters<typeof createFills>[0] & {
@@ -73,7 +69,7 @@ export function createQueryCache(
 ) {
   const { epochs, memory, entries, flights, sharedFlights, purgeTakes, clock, emit } = parts;
   const order = createFillOrder();
-  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
+  /** Keys whose last answer could not be shared, and until when (monotonic ms) that counts. */
   const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
@@ -92,8 +88,8 @@ export function createQueryCache(
       if (!query.fresh) {
         const isAsked = entries !== undefined && memory.get(key) === undefined;
         const brought = isAsked ? await entries.find(key) : undefined;
-        // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
-        // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
+        // No await from here to the replay, the join or the lead. The await above may have outlived
+        // the lease, or brought a purge; or the fill of another request may have landed.
         if (!epochs.areCurrent(captured)) continue;
         const found = take(lookup, query.ttl, brought);
         if (found !== undefined) {
@@ -102,13 +98,13 @@ export function createQueryCache(
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // The engine is asked later: a purge may come meanwhile. Its answer is newer than the epochs under which it is kept,
-      // never older, and after the purge it is neither looked for nor joined.
+      // After a purge that comes before the engine is asked, the answer is neither looked for nor
+      // joined.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
-    // While nothing says which entries are true, every query goes to the engine; those that arrive in less time than
-    // a purge takes still share one engine request.
+    // No entry counts now; those that arrive in less time than a purge takes share one engine
+    // request.
     const key = queryKey(query.parts, noEpochs);
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
@@ -119,7 +115,7 @@ export function createQueryCache(
     return { key, digests: () => partDigests(captured, texts, known) };
   }
 
-  /** What memory holds, or was brought from tier 2 and is kept in memory then, where it may be used in this turn. */
+  // What memory holds, or keeps now as it came from tier 2, where it may be used in this turn.
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
     const inMemory = memory.get(key);
     const found = inMemory ?? brought;
@@ -131,11 +127,8 @@ export function createQueryCache(
     return { answer: found, source, ttl: left, age: ageOf(found) };
   }
 
-  /**
-   * Waits for the flight of the key, or leads one. It is joined under the epochs in force when the request came, and its
-   * engine request began under them: a purge that comes meanwhile does not concern it.
-   * @param spent what looking for it in tier 2 took (ms)
-   */
+  // Joins the flight of the key, or leads one. It began under the epochs in force when the request
+  // came: a purge that comes meanwhile does not concern it. `spent` for tier 2 (ms).
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
@@ -146,7 +139,7 @@ export function createQueryCache(
       const landed = await landing;
       if (landed === 'gone') return;
       if (landed === 'late') {
-        // The first to come back leads another flight, and the others wait for that, or find what it brought.
+        // The first to come back leads another flight, and the others wait for that.
         if (replayKept(lookup)) return;
         continue;
       }
@@ -158,13 +151,12 @@ export function createQueryCache(
     }
   }
 
-  /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
+  /** Asks the engine, with a flight that others join in place of one that is under way. */
   async function lead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, digests, query, client } = lookup;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
-    // Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
-    // leads: what it waits for is waited for by all who joined.
+    // Another gateway may be asking the same. All who join this flight wait for that one too.
     const entered = isShared
       ? await sharedFlights?.enter({
           place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
@@ -196,7 +188,7 @@ export function createQueryCache(
     await toTier2(lookup.key, await ended.finally(leave));
   }
 
-  /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
+  /** Asks the engine, and keeps its answer in memory. Undefined when tier 2 may not keep it. */
   async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
@@ -223,19 +215,16 @@ export function createQueryCache(
     return undefined;
   }
 
-  /** @param latest of the fills of the key that are under way, this one included */
+  /** `latest`: of the fills of the key that are under way, this one included. */
   function keep({ key, digests, query }: Lookup, latest: StoredAnswer, own: StoredAnswer): void {
     unshareable.delete(key);
-    // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
+    // Another fill has kept what began later, or has left there what only seems to be newer still.
     if (latest !== own && !query.fresh) return;
     memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');
     emit({ type: 'stored', project: query.project, bytes: own.body.length });
   }
 
-  /**
-   * Its client has the answer already, and does not wait for this.
-   * @returns whether other gateways find it there
-   */
+  /** Its client does not wait for this. Returns whether other gateways find the answer there. */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
     const letGo = memory.hold(filled.answer.body);
@@ -245,7 +234,7 @@ export function createQueryCache(
     return isKept ?? false;
   }
 
-  /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
+  /** Milliseconds, also when the ttl was shortened after the answer was stored. */
   function timeLeft(answer: StoredAnswer, ttl: number): number {
     const wall = clock.wall();
     const shortened = answer.requestedAt + ttl * (1 + TTL_JITTER) - wall;
@@ -263,14 +252,14 @@ export function createQueryCache(
     });
   }
 
-  /** Replays what the fill of another request has brought meanwhile; false where there is nothing that may be used. */
+  /** Replays what the fill of another request has brought meanwhile, if it may be used. */
   function replayKept(lookup: Lookup): boolean {
     const found = take(lookup, lookup.query.ttl);
     if (found !== undefined) replay(found.answer, 'coalesced', lookup);
     return found !== undefined;
   }
 
-  /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
+  /** An entry of a tier: milliseconds, bytes of the body. With a ttl of 0 it is too old. */
   function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
     return {
@@ -281,10 +270,8 @@ export function createQueryCache(
     };
   }
 
-  /**
-   * The usable entry in memory, among those used most recently, whose key differs in the fewest parts; of several the
-   * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
-   */
+  // The usable entry of those used most recently whose key differs in the fewest parts; of several
+  // the youngest. After a purge it is the earlier entry, which differs in `epochs`.
   function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
@@ -295,32 +282,25 @@ export function createQueryCache(
   }
 
   return {
-    /**
-     * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
-     * for what the cache or the engine do; a client that goes away ends it early.
-     */
+    /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
     /**
-     * The answer that memory holds under a key that was made earlier, else the one that was brought, where it may be used
-     * at this very moment. What was brought is kept in memory then. What it returns counts in this turn only.
+     * What memory holds under a key that was made earlier, or now keeps as it was brought: in this
+     * turn.
      */
     recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
       take({ key, captured, digests: () => digests }, ttl, brought),
     /**
-     * Asks tier 2 for an answer that memory does not hold, for `recall`: it may have gone out of force when it is there.
-     * Undefined where there is no tier 2, or what is known of the epochs must be read first. Never rejects.
+     * For `recall`, asks tier 2 for what memory does not hold, unless epochs must be read. Never
+     * rejects.
      * @param beside what the asker keeps in memory meanwhile (bytes)
      */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
-    /** The compressed variant of what was recalled. */
     gzipOf: memory.gzipOf,
-    /**
-     * Says what would become of a query that does not ask for a fresh answer, for JSON, and changes nothing. Epochs that
-     * are not known are read, as for any query.
-     */
+    /** What would become of a query, for JSON. Changes nothing; reads unknown epochs. */
     async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
       const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
       // Without epochs the cache cannot be used, and the key is the one of its flights only.
@@ -335,7 +315,7 @@ export function createQueryCache(
       const hits = (inMemory?.ttl_ms ?? 0) > 0 || (ofTier2?.ttl_ms ?? 0) > 0;
       return {
         key,
-        /** Those that requests of its method have; all gateways of a namespace make the same digests. */
+        /** All gateways of a namespace make the same digests. */
         parts: describeParts(digests),
         epochs: captured ? describeEpochs(captured) : ('unknown' as const),
         memory: inMemory,

@@ -5,8 +5,8 @@ import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /**
- * How the wait for a flight ended: with what its fill brought, `late` at the deadline, or `gone` with the client.
- * `replica`: the only one that was asked, if there was one. By `turns` those who waited go to the engine a few at a time.
+ * `late` at the deadline, `gone` with the client. `replica`: the only one that was asked. By
+ * `turns` those who waited go to the engine a few at a time.
  */
 export type Awaited =
   | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
@@ -14,28 +14,21 @@ export type Awaited =
   | 'gone';
 
 export type Flights = ReturnType<typeof createFlights>;
-/** One engine request that others may wait for. */
 export type Flight = ReturnType<Flights['lead']>;
-
 /** Beyond this many waiters a request leads another flight. */
 const MAX_WAITERS = 2_000;
 /** Waiters of a flight that brought nothing go to the engine so many at a time. */
 const TURNS = 4;
 
 interface Entry {
-  /** When it was entered, which is before its engine request began. */
+  /** Before its engine request began. */
   readonly since: LeaseStart;
   readonly landing: Promise<Awaited>;
   waiters: number;
-  /** Called when the last waiter has gone. */
   unawaited?: () => void;
 }
 
-/**
- * Single flight: many equal requests, one engine request, which belongs to no connection: a client that goes away harms no
- * other.
- * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
- */
+/** One engine request for equal ones, joined and waited for until the deadline (ms). */
 export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock, deadline } = options;
   const entries = new Map<string, Entry>();
@@ -48,12 +41,8 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   }
 
   return {
-    /** Whether there is one that could be joined. */
     underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
-    /**
-     * Waits for the flight of this key. Never rejects. Undefined when there is none to join, or too many wait already.
-     * @param youngerThan only a flight younger than this (ms) by both clocks is joined
-     */
+    /** Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait. */
     join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
@@ -69,15 +58,14 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
         return awaited;
       });
     },
-    /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
+    /** Takes the place of one that is under way. The caller must let it land. */
     lead(key: string) {
       const { promise: landing, resolve } = Promise.withResolvers<Awaited>();
       const entry: Entry = { since: leaseStart(clock), landing, waiters: 0 };
       entries.set(key, entry);
       return {
-        /** Whether any other client waits for it. */
         awaited: () => entry.waiters > 0,
-        /** Aborted when the client that leads has gone and no other waits: then the engine need not be asked. */
+        /** Aborted when the client that leads has gone and no other waits. */
         unwanted(signal: AbortSignal): AbortSignal {
           const unwanted = new AbortController();
           const look = () => {
@@ -88,9 +76,9 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
           look();
           return unwanted.signal;
         },
-        /** Takes it off the map and releases all who wait. Calls after the first do nothing. */
+        /** Releases all who wait. Calls after the first do nothing. */
         land(verdict: Verdict, replica?: string): void {
-          // One that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
+          // A younger one may stand in its place.
           if (entries.get(key) === entry) entries.delete(key);
           resolve({ ...verdict, replica, turns: createGate(TURNS) });
         },
@@ -113,15 +101,15 @@ function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: Abort
   });
 }
 
-/** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
+/** A fill from before its engine request until nothing of it is left to be kept. */
 export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']>;
 
 /**
- * The order of the fills of each key within this process. The wall clock cannot tell it: it is set back, and two fills can
- * begin in one millisecond. Only fills under way are held: one that is entered after another ended began later.
+ * The order of the fills of a key in this process, which the wall clock cannot tell. Only fills
+ * under way are held: one that is entered after another ended began later.
  */
 export function createFillOrder() {
-  /** `began`: when its engine request did; those of one moment in the order in which they were entered. */
+  /** `began`: of the engine request. */
   type Fill = { latest?: { answer: StoredAnswer; began: number; sequence: number } };
   const underWay = new Map<string, Set<Fill>>();
   let entered = 0;
@@ -133,10 +121,7 @@ export function createFillOrder() {
       const all = underWay.get(key) ?? new Set();
       underWay.set(key, all.add(own));
       return {
-        /**
-         * Notes that its answer is whole and may be kept.
-         * @param began when its engine request began, by the clock that never steps back (ms)
-         */
+        /** Its answer is whole and may be kept. `began` by the monotonic clock (ms). */
         landed(answer: StoredAnswer, began: number): void {
           for (const one of all) {
             const { latest } = one;
@@ -145,8 +130,8 @@ export function createFillOrder() {
           }
         },
         /**
-         * The answer that was asked for last, of those of the key that landed while this fill was under way; undefined
-         * where none did. One that is not its own has been kept by its own fill, as far as the tiers let it.
+         * The answer asked for last of those that landed meanwhile; others were kept by their
+         * fills.
          */
         latest: () => own.latest?.answer,
         end(): void {

@@ -4,18 +4,14 @@ import type { Clock } from '../common/clock.ts';
 import type { PartDigests } from './key.ts';
 import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
-/**
- * What an entry needs beside its body and its variant: key, headers, digests, the bookkeeping of the LRU and of the bodies
- * in use (bytes; measured with 100,000 entries, 150 of it outside of the heap).
- */
+/** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
 const ENTRY_OVERHEAD = 904;
 
 interface Entry {
   readonly answer: StoredAnswer;
   readonly digests: PartDigests;
-  /** By the monotonic clock (ms), for a wall clock that is set back. */
+  /** Monotonic (ms), for a wall clock that is set back. */
   readonly until: number;
-  /** Whether a fill of this process brought it. */
   readonly filledHere: boolean;
   readonly variant: GzipVariant | undefined;
 }
@@ -32,11 +28,9 @@ export function remaining(answer: StoredAnswer, wall: number): number {
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 
 /**
- * Tier 1: the answers in the memory of this process, the least recently used dropped first.
- *
- * It also counts the bodies of kept answers that are still needed. Each counts once, however many clients need it, and not
- * while it counts as an entry: one that is dropped stays in memory until the last client has it.
- * @param options.maxBytes of all entries together, bodies, variants and overhead. 0 keeps nothing
+ * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, the
+ * bodies that clients still need and no entry holds any more. `maxBytes`: of all entries; 0 keeps
+ * nothing.
  */
 export function createMemoryTier(options: {
   maxBytes: number;
@@ -51,16 +45,15 @@ export function createMemoryTier(options: {
     sizeCalculation: bytesOf,
     dispose: (entry) => countEntry(entry, -1),
   });
-  /** Who needs each body, and how many entries hold it. */
+  /** How many clients need each body, and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
-
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
-  /** A body that takes the place of itself is never counted twice, nor not at all in between. */
+  /** In this order, a body that takes its own place is never counted twice, nor not at all. */
   function put(key: string, entry: Entry): void {
     countEntry(entry, 1);
     entries.set(key, entry);
@@ -84,10 +77,8 @@ export function createMemoryTier(options: {
     if (isSent() !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
-  /**
-   * Makes the variant in the background, one at a time: logins need the threads that compress as well. It is tried once,
-   * save where there is no room: then the next hit asks again.
-   */
+  // In the background, one at a time: logins need the same threads. Not again, unless there is no
+  // room.
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');
@@ -113,10 +104,10 @@ export function createMemoryTier(options: {
       return undefined;
     },
     /**
-     * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
-     * gateway, the wall clocks say so.
-     * @param fill how this process asked for it, later than for all of its own that are there; a fresh one takes the place
-     *   of whatever is there. Left out for what came from tier 2
+     * Keeps the answer, unless one is there that began later: between gateways the wall clocks say
+     * so.
+     * @param fill of this process, later than its own that are there; `fresh` replaces whatever is
+     *   there
      */
     set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
       const present = entries.peek(key);
@@ -127,7 +118,7 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
-    /** The compressed variant of this very answer, as far as it is kept. Begins to make it when there is none yet. */
+    /** The compressed variant of this very answer. Begins to make it when there is none yet. */
     gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
       if (answer.body.length < GZIP_FROM) return undefined;
       const entry = entries.peek(key);
@@ -135,7 +126,7 @@ export function createMemoryTier(options: {
       if (entry.variant === undefined) void makeVariant(key, answer);
       return entry.variant;
     },
-    /** Needs a body. Returns what ends that; calling it twice does no harm. */
+    /** Needs a body. Returns what ends that, once. */
     hold(body: Buffer): () => void {
       countUse(body, 1, 0);
       let held = true;
@@ -144,7 +135,7 @@ export function createMemoryTier(options: {
         held = false;
       };
     },
-    /** Looks at an entry: that does not count as use. `left`: as of `remaining`, by both clocks. */
+    /** Does not count as use. `left` as of `remaining`, by both clocks. */
     peek(key: string) {
       const entry = entries.peek(key);
       return entry && peeked(entry);

@@ -7,32 +7,23 @@ import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
 /**
- * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to. `everything`
- * belongs to every entry; `unassigned`, which every purge renews, to entries that name no project, one with a name that is
- * too long, or may span several.
+ * What a purge can name. `everything` is of every entry; `unassigned`, which every purge renews, of
+ * those that name no project, a name too long, or may span several.
  */
 export type Scope = CacheScope;
 
-/**
- * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the same project
- * share one scope: purging too much is safe, purging too little is not.
- */
+/** Spellings (percent-decoded once) that an engine could take for one project share a scope. */
 export function projectScope(name: string): Scope {
   return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
-/** The scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
   // A name that is too long may be another spelling of one under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
   return [projectScope(stale.project), 'unassigned'];
 }
 
-/**
- * The scopes of an entry.
- * @param projects every project that the request names: path, Catalog property, catalog restrictions
- * @param spans whether its answer may hold data of projects that it does not name
- */
+/** `spans`: whether its answer may hold data of projects that the request does not name. */
 export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
   const scopes = new Set<Scope>(['everything', ...projects.map(projectScope)]);
   if (spans || projects.length === 0) scopes.add('unassigned');
@@ -41,18 +32,15 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
-
 /** `ttl`: milliseconds. */
 export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'>;
 /** `uncached`: the cubes whose data is not cached under it, folded. */
 type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
- * What the configuration says of a query: the strictest of what is said of the projects that it names, compared as purges
- * do, and of the general section where it names none that is configured, or may answer for others.
- *
- * The cache is off too where the answer may hold data of a cube that is off in any of them; a query that leaves open which
- * cubes it reads may hold data of all. The name of a cube switches caching off, never on.
+ * The strictest of what is said of the projects that a query names, compared as purges do; of the
+ * general section where it names no other, or spans. Off, too, where it may read a cube that is
+ * off.
  */
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,
@@ -65,7 +53,6 @@ export function projectPolicy(
   const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
   // An answer that spans projects may hold data of one whose cache is off.
   const spanning = strictest([general, ...byScope.values()]);
-
   return (projects, spans, { cubes, certain }) => {
     const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
     const all = spans ? [spanning] : policies.length === 0 ? [general] : policies;
@@ -93,23 +80,20 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
 }
 
 const HOUR = 3_600_000;
-/** For names, and for users whose new names are counted (bytes). */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** What an entry of these tables takes beside its texts (bytes, rounded up). */
+/** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
 
 /**
- * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
- * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
- * are one name. It counts for the user who named it first, so that no user's names drive out those of others.
+ * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
+ * So they count for the user who named them first, and drive out no other user's.
  */
 export type KnownNames = ReturnType<typeof createKnownNames>;
 
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
-  /** The spellings of the configuration. */
   let configured: ReadonlyMap<Scope, string> = new Map();
-  /** Who named it first, and in which spelling the engine answered it; undefined as long as it did not. */
+  /** Who named it first, and the spelling that the engine answered, if it did. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
     (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
@@ -120,7 +104,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     (user) => 2 * user.length + ENTRY_OVERHEAD,
   );
 
-  /** The new ones of the names, and what is charged to the user with them; undefined when that is too much. */
+  /** The new ones of the names, and the charge for them; undefined when that is too much. */
   function charge(user: string, names: readonly string[]) {
     const scopes = [...new Set(names.map(projectScope))];
     const added = scopes.filter((scope) => !configured.has(scope) && !named.get(scope));
@@ -132,16 +116,14 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   }
 
   return {
-    /** Takes over the names of a configuration, and how many new ones a user may name within an hour. */
+    /** `names_per_user`: new ones within an hour. */
     configure({ projects, limits }: Pick<Config, 'projects' | 'limits'>): void {
       limit = limits.names_per_user;
       configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },
     /**
-     * Whether something may be kept under all of these names. New ones are charged to the user: not those of the
-     * configuration, those that the engine has answered, and those that were charged to any user before. Nothing is
-     * given back, since an engine may answer a name that it does not know with an empty rowset. A user whose new names
-     * are too many is charged none.
+     * Whether something may be kept under these names. The user is charged for all new ones or
+     * none. Nothing is given back: an engine may answer an unknown name with an empty rowset.
      */
     admit(user: string, names: readonly string[]): boolean {
       const next = charge(user, names);
@@ -150,9 +132,9 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
       for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },
-    /** The same for a request that is not sent: nothing is charged. */
+    /** For a request that is not sent: nothing is charged. */
     wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
-    /** Notes that the engine answered a request with these names, and not with a Fault. */
+    /** Not with a Fault. */
     answered(names: readonly string[]): void {
       for (const name of names) {
         const scope = projectScope(name);
@@ -160,7 +142,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
         if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
-    /** A name as it was first spelt; undefined where neither the configuration holds it nor the engine has answered it. */
+    /** As it was first spelt; undefined where neither the configuration nor the engine knows it. */
     find(name: string) {
       const scope = projectScope(name);
       const ofConfig = configured.get(scope);

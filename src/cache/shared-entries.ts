@@ -15,31 +15,27 @@ import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
 import { HEADER_VALUE, ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
-/** Port: a tier outside this process that keeps bytes by key. Rejects when it cannot be reached, or is too slow. */
+/** Port: bytes by key outside this process. Rejects when it cannot be reached, or is too slow. */
 export interface ValueTier {
   /** Null where there is none. */
   get(key: string): Promise<Buffer | null>;
-  /**
-   * Keeps the value for `lifetime` milliseconds, unless a value is there whose fill began later (bytes 8 to 15 of both,
-   * compared as big-endian numbers). With `replace` it takes the place of any: the clocks of two gateways differ.
-   */
+  /** For `lifetime` ms, unless a value that began later is there (bytes 8 to 15, big-endian). */
   set(key: string, value: Buffer, lifetime: number, replace?: boolean): Promise<void>;
 }
 
-/** Longer values stay in memory (bytes): Redis does one thing at a time, so a long one holds up all others. */
+/** Longer values stay in memory (bytes): in Redis one holds up all others. */
 export const LONGEST_VALUE = 16 * 1024 * 1024;
-/** Answers above this are written one after the other, so that nothing piles up in front of the connection (bytes). */
+/** Answers above this are written one after the other (bytes). */
 export const LONG = 512 * 1024;
-/** More answers that are long are not kept while so many wait to be written: they would fill the memory. */
+/** Beyond so many that wait, long answers are not kept: they would fill the memory. */
 const MOST_WAITING = 16;
 
-/** A fill whose answer, or one that began later, is still to be kept in tier 2. */
+/** Its answer, or one that began later, is still to be kept in tier 2. */
 export interface Filled {
   readonly fill: OrderedFill;
   readonly answer: StoredAnswer;
-  /** The epochs under which it was filled. */
   readonly tokens: readonly string[];
-  /** Whether it was asked for as a fresh one, which takes the place of whatever is there. */
+  /** It was asked for as a fresh one, which takes the place of whatever is there. */
   readonly replace: boolean;
 }
 
@@ -54,10 +50,10 @@ export function createSharedEntries(
   const { account, clock, emit, maxEntry } = parts;
   const longWrites = createGate(1);
   const forEver = new AbortController().signal;
-  /** What an entry takes while it is written, as a multiple of its body at most: compressed, put together, sealed. */
+  /** What it takes to write, as a multiple of the body: compressed, put together, sealed. */
   const copies = sealer.kind === 'none' ? 2 : 4;
 
-  /** Runs what takes room for values on their way; undefined where there is none: then it is done without. */
+  /** Runs what needs room for values on their way; undefined where there is none. */
   async function counted<T>(run: (take: (bytes: number) => void) => Promise<T>) {
     const share = account.open('value');
     try {
@@ -72,7 +68,6 @@ export function createSharedEntries(
     }
   }
 
-  /** The entry, or why it does not check out. */
   function look(key: string, beside: number): Promise<StoredAnswer | string | undefined> {
     return counted(async (take) => {
       take(beside);
@@ -83,10 +78,7 @@ export function createSharedEntries(
     });
   }
 
-  /**
-   * What began later must not be overwritten: whether something has is looked at in the turn that sends the value.
-   * @returns false when the value is too long for Redis
-   */
+  // Whether something began later is looked at in the turn that sends the value. False: too long.
   async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
     for (;;) {
       const answer = fill.latest() ?? filled.answer;
@@ -101,15 +93,12 @@ export function createSharedEntries(
   }
 
   return {
-    /** Looks at an entry, and tells no one. @throws when tier 2 cannot say */
+    /** Tells no one. @throws when tier 2 cannot say */
     async peek(key: string): Promise<StoredAnswer | undefined> {
       const found = await look(key, 0);
       return typeof found === 'string' ? undefined : found;
     },
-    /**
-     * Undefined when it is not there, does not check out, has no room, or tier 2 cannot say. Never rejects.
-     * @param beside what the asker keeps in memory meanwhile, to be counted here (bytes)
-     */
+    /** Undefined also where tier 2 cannot say. Never rejects. `beside`: bytes of the asker. */
     async find(key: string, beside = 0): Promise<StoredAnswer | undefined> {
       try {
         const found = await look(key, beside);
@@ -120,11 +109,7 @@ export function createSharedEntries(
       }
       return undefined;
     },
-    /**
-     * Keeps the answer. Also when the lease of its epochs ran out meanwhile: whether they are still in force is asked
-     * by those who look for it. Never rejects.
-     * @returns whether other gateways find it there, or one that began later
-     */
+    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
     async keep(key: string, filled: Filled): Promise<boolean> {
       const { length } = filled.answer.body;
       const isLong = length > LONG;
@@ -177,15 +162,12 @@ const MARK = 8;
 const SEALED = 0x80;
 /** A request names far fewer projects than that (`many-catalogs`). */
 const MAX_MARKS = 64;
-/** The first bytes of a value, in which the whole head stands. */
+/** The whole head stands in the first so many bytes. */
 export const HEAD_LIMIT = MARKS_AT + MAX_MARKS * MARK;
 const CODING = { identity: 0, zstd: 1, deflate: 2 } as const;
-/** Shorter bodies are kept as they are (bytes): to decompress 2 KB takes as long as all else of a look-up. */
+/** Shorter bodies are kept as they are (bytes): 2 KB take as long as all else of a look-up. */
 const COMPRESS_FROM = 4 * 1024;
-/**
- * Up to this size bodies are compressed by deflate in the turn that needs it, longer ones by zstd on the thread pool
- * (bytes). To hand a short one to the pool takes several times as much of the processors.
- */
+/** Shorter bodies are deflated at once (bytes): the thread pool would take much more time. */
 const AT_ONCE = 64 * 1024;
 /** Level 6 takes up to four times as long and makes rowsets 2 % shorter. */
 const DEFLATE_OPTIONS = { level: 1 };
@@ -193,20 +175,13 @@ const ZSTD_OPTIONS = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 /** zlib takes no buffer smaller than this (bytes). */
 const LEAST_PIECE = 64;
 const ENCODINGS = new Set<string>(['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii']);
-
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
-
 type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & { readonly bodyLength: number };
-
 /** Names an epoch without telling its token. */
 export const markOf = (token: string) => hash('sha256', token).slice(0, 2 * MARK);
 
-/**
- * Makes the value that is kept in tier 2.
- * @param key the entry's key, 43 characters of base64url
- * @param tokens the epochs under which it was filled
- */
+/** Makes the value that is kept in tier 2 under the key (43 characters of base64url). */
 export async function encodeEntry(
   key: string,
   { body, requestedAt, ...rest }: StoredAnswer,
@@ -233,7 +208,7 @@ export async function encodeEntry(
   return value;
 }
 
-/** What does not get shorter is kept as it is, so that no value is much longer than its body. */
+/** Kept as it is where it does not get shorter. */
 async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
   const plain = { coding: CODING.identity, coded: body };
   if (body.length < COMPRESS_FROM) return plain;
@@ -244,10 +219,7 @@ async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer
   return made.coded.length < body.length ? made : plain;
 }
 
-/**
- * Reads the head of a value of which at least the first {@link HEAD_LIMIT} bytes are there, or all.
- * @returns lengths in bytes, the wall clock in ms, the key in base64url; or why it is none of this layout
- */
+/** Lengths in bytes, ms of the wall clock; or why it is none of this layout. */
 export function readHead(value: Buffer) {
   if (value.length < 16) return 'too short';
   if (value.readUInt32BE(0) !== MAGIC) return 'not an entry of this gateway';
@@ -270,16 +242,15 @@ export function readHead(value: Buffer) {
   };
 }
 
-/** The marks of the epochs under which it was filled, 16 digits each; a look-up does not need them. */
+/** 16 digits for each epoch under which it was filled. */
 export const readMarks = (value: Buffer, head: { readonly length: number }): readonly string[] =>
   value.toString('hex', MARKS_AT, head.length).match(/.{16}/g) ?? [];
 
 /**
- * Reads a value of tier 2. What does not check out is refused; where there is a key, also what is not sealed: others who
- * can write to Redis could have made it.
+ * Reads a value of tier 2, or says why it is refused. Where there is a key, what is not sealed is,
+ * too: others who can write to Redis could have made it.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
- * @param take told how many bytes are needed beside the value, before they are; what it throws ends it
- * @returns or why it is refused, for log and metrics: the entry is a miss
+ * @param take told of bytes that are needed beside the value, before they are; may throw
  */
 export async function decodeEntry(
   key: string,
@@ -334,15 +305,14 @@ function readDescription(content: Buffer, length: number): Description | undefin
   }
 }
 
-/** Beyond the largest safe integer a number is not exact. */
 const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
-/** An id stands between two quotes, never at an end of the body. Another gateway may know of more encodings. */
+/** An id stands between two quotes. Another gateway may know of more encodings. */
 const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
-/** The body in memory of its own; undefined when it is not what its coding says. */
+/** In memory of its own; undefined when it is not what its coding says. */
 async function decodeBody(coding: number, coded: Buffer, length: number) {
   if (coding === CODING.identity) return ownBytes([coded]);
   try {

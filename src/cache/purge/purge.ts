@@ -15,45 +15,39 @@ export interface EngineClear {
   /** The URL of the replica, as configured. */
   readonly replica: string;
   readonly ok: boolean;
-  /** Set when the replica was not even called. */
+  /** It was not even called. */
   readonly called?: false;
-  /** One sentence for the operator, when it is not ok: what the engine said or why it could not be asked. */
+  /** For the operator, when it is not ok: what the engine said or why it could not be asked. */
   readonly why?: string;
 }
 
-/** Port: what a purge has to do with engines. */
+/** Port. */
 export interface EngineClearing {
   /**
-   * Has every replica of every engine whose answers may be stale clear its own cache, where it has one (`engine.clear`):
-   * for what a user wants cleared, not for changes that engines made themselves or are told of. One item for each replica
-   * that was called. Never rejects.
-   * @param authorization that of the caller; without one, as for a repetition, an engine that is asked with the login of
-   *   the client is not called
+   * Has all replicas whose answers may be stale clear their caches (`engine.clear`). Never rejects.
+   * @param authorization of the caller, without which engines with `login: forward` are not called
    */
   clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
-  /** Whether engines are asked with the login of the caller: then only callers who have the same share a run. */
+  /** With the login of the caller, only callers who have the same share a run. */
   asksAsCaller(): boolean;
 }
 export type ClearEngines = EngineClearing['clear'];
 
-/** Who wanted a purge, and why. */
 export interface PurgeOrder {
   readonly principal: string;
   readonly cause: PurgeCause;
-  /** The header Authorization of the caller, for engines that are asked with the login of the client. */
+  /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
 }
 
-/** Purges of one cache. */
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
 export type Purge = CachePurges['purge'];
 export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
 /**
- * Purges of one thing that come together share a run: its engines are asked and its tokens renewed once, after all of
- * them came. The lease of one run passes while the next one acts.
- * @param options.clearMemory empties the memory tier of this gateway
+ * Purges of one thing that come together share a run, which begins after all of them came. The
+ * lease of one run passes while the next one acts.
  */
 export function createPurges(options: {
   epochs: Epochs;
@@ -70,7 +64,7 @@ export function createPurges(options: {
   type Passed = Awaited<ReturnType<typeof leasePassed>>;
   type Run = { id: string; engines: readonly EngineClear[]; passed: Passed };
   const share = createSharedRuns<Run>();
-  /** The waits for leases of what was pending, each for all who wait for it, and what follows them. */
+  /** The waits for leases of what was pending, each for all who wait for it. */
   const passing = new WeakMap<Renewal, Promise<Passed>>();
   const settling = new Set<Promise<void>>();
   const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'renew', error });
@@ -88,18 +82,15 @@ export function createPurges(options: {
     return giveUp(scopes, id);
   }
 
-  /** From this turn on this gateway uses nothing of them, until they are renewed in the background. */
+  /** From this turn on this gateway uses nothing of them, until they are renewed. */
   function giveUp(scopes: readonly Scope[], id: string): undefined {
     clearMemory();
     void epochs.renewLater(scopes, id);
   }
 
-  /**
-   * Waits until no gateway uses the old tokens; to be called in the turn in which the new ones were confirmed.
-   * @returns what was waited (ms), and the gateways that told meanwhile that they have forgotten the old tokens, this one
-   *   included. Undefined when Redis was replaced: its successor, or its snapshot, may not know the new ones, and gateways
-   *   may use what they read there
-   */
+  // Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed.
+  // `replicas`: those that told that they forgot them. Undefined when Redis was replaced: its
+  // successor may not know the new ones.
   async function leasePassed({ lease, replicas, stands }: Renewal) {
     const confirmed = clock.now();
     if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
@@ -112,7 +103,7 @@ export function createPurges(options: {
     }
   }
 
-  /** Done in the background: what was given up is renewed, and its lease passes. Once more when Redis was replaced. */
+  /** In the background: what was given up is renewed, and its lease passes. */
   async function passLater(
     scopes: readonly Scope[],
     id: string,
@@ -150,10 +141,8 @@ export function createPurges(options: {
     return options.log.add(record);
   }
 
-  /**
-   * Drops what the cache holds. When the outcome is ok, a request that arrives from now on, at any gateway, gets
-   * no answer whose engine request began before this call.
-   */
+  // When the outcome is ok, a request that arrives from now on, at any gateway, gets no answer
+  // whose engine request began before this call.
   async function purge(stale: Stale, { principal, cause, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
@@ -163,7 +152,7 @@ export function createPurges(options: {
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await share(key, async (acted) => {
       const run = newId();
-      // Before the tokens are new: an engine that clears later could give what is old to a fill under the new ones.
+      // Before the tokens are new: an engine that clears later could give old data to a new fill.
       const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
       return { id: run, engines: cleared, passed: await renewForAll(scopes, run, acted) };
     });
@@ -185,16 +174,14 @@ export function createPurges(options: {
     void tell({ ...record, ...passed }, clock.now() - started);
     const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, engine_calls };
     if (isCleared) return { ok: true as const, receipt };
-    // The tokens are new and the wait is over, but some engine did not clear its own cache.
     return { ok: false as const, failed: 'engine' as const, receipt, engines };
   }
 
   return {
     purge,
     /**
-     * Renews the epochs like a purge, and does not wait: other gateways may go on for a lease. For what is followed by a
-     * purge, so that it is tried once only.
-     * @returns false when Redis did not confirm it; it then stays owed
+     * Tries once and does not wait: a purge follows. False when Redis did not confirm; then it is
+     * owed.
      */
     async renew(stale: Stale): Promise<boolean> {
       const scopes = purgedScopes(stale);
@@ -203,19 +190,19 @@ export function createPurges(options: {
       void passLater(scopes, id);
       return false;
     },
-    /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
+    /** Resolves when no pending purge waits for its lease any more, and the last is told. */
     async told(): Promise<void> {
       while (settling.size > 0) await Promise.all(settling);
     },
   };
 }
 
-/** Begins a run, and calls `acted` when the next one of its key may begin to act; at its end at the latest. */
+/** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
 /**
- * Work that must begin after it was asked for, and is the same for all who ask: of one key at most one run acts at a
- * time, and one waits for it, which all share who come meanwhile. No caller is given a run that had begun before it came.
+ * Of one key one run acts at a time, and one waits for it, which all share who come meanwhile: no
+ * caller is given a run that had begun before it came.
  */
 function createSharedRuns<T>() {
   /** Keys of which a run acts, with the one that waits for it. */
