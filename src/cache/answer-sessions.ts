@@ -56,7 +56,7 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
         watch.write(passed);
       } else isNameless = passed.length > LONGEST_WAIT;
     },
-    /** Behind the last byte. */
+    /** Behind the last byte: what was cut into many pieces may be read only now. */
     end(): void {
       if (!done()) watch?.end();
     },

@@ -10,7 +10,7 @@ import type { Scope } from './projects.ts';
 const KEY_VERSION = 4;
 
 /**
- * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
+ * All that reaches the engine with a cacheable request and can change its answer: what is neither
  * here nor stripped on the way is a security bug.
  */
 export interface KeyParts {
@@ -28,10 +28,7 @@ export interface KeyParts {
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /**
-   * What the session of the request adds (its profile, how it is named); null without a session. Never its id:
-   * sessions with equal profiles share.
-   */
+  /** What the session adds (its profile, how it is named), never its id; null without a session. */
   readonly session: string | null;
   /** Method, request type or statement, parameters, restrictions, properties. */
   readonly request: XmlaRequest;
@@ -49,10 +46,7 @@ const ofDiscover =
   ({ request }: KeyParts) =>
     request.method === 'Discover' ? value(request) : undefined;
 
-/**
- * The parts by the names under which they are explained, each with what the key takes of it. Only a Discover has
- * `request-type` and `restrictions`, only an Execute `statement` and `parameters`, which tells the two apart.
- */
+/** By the names under which they are explained. Those that are there tell Discover from Execute. */
 export const KEY_PARTS = [
   ['engine', ({ engine }) => engine],
   ['project', ({ project }) => project],
@@ -79,7 +73,7 @@ export const KEY_PARTS = [
 
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
-/** The JSON of each part, in the order of {@link KEY_PARTS}; undefined where requests of this method have no such part. */
+/** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
 export type PartTexts = readonly (string | undefined)[];
 
 export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
@@ -94,11 +88,9 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 });
 
 /**
- * The key of a cached answer: HMAC-SHA-256 of all parts and of the epochs under which it is used, 43 characters of
- * base64url. The parts are encoded as one JSON array, in which no two different lists of parts look alike (lone
- * surrogates are escaped; no part that is there is null where it could be absent). Keyed with a secret of the
- * deployment, so that reading the Redis keys does not allow to test guesses of what was asked.
- * @param texts those of the parts, where they have been made already
+ * HMAC-SHA-256 of all parts and of the epochs under which the answer is used, 43 characters of
+ * base64url. As one JSON array no two lists of parts look alike. Keyed with a secret of the
+ * deployment: who reads the Redis keys cannot test guesses of what was asked.
  */
 export function queryKey(
   parts: KeyParts,
@@ -119,16 +111,12 @@ export const knownDigests = (): KnownDigests => new LRUCache({ max: MOST_KNOWN }
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
-/**
- * The digests of all parts of a key, eight characters for each, all below U+0100: as a text they take a third of
- * the memory that a Buffer would.
- */
+/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. */
 export type PartDigests = string;
 
 /**
- * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
- * itself, so that neither a dump of the memory nor an explanation allows to test guesses.
- * @param known digests of short parts by what was digested: of most requests all parts but the statement come again
+ * So that it can be told later in which parts two keys differ. Keyed: it allows to test no guesses.
+ * @param known digests of short parts by what was digested: most parts but the statement come again
  */
 export function partDigests(
   { keySecret }: CapturedEpochs,
@@ -153,14 +141,14 @@ export function describeParts(
   });
 }
 
-/** In which parts two keys differ; undefined when they have no part in common, as under another secret. */
+/** Undefined when they have no part in common, as under another secret. */
 export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPartName[] | undefined {
   const same = KEY_PARTS.map((_part, i) => digestAt(a, i) === digestAt(b, i));
   const hasCommon = same.some((isSame, i) => isSame && digestAt(a, i) !== ABSENT);
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-/** The epochs in a form that can be shown: equal for equal epochs, and of no other use. */
+/** In a form that can be shown: equal for equal epochs, and of no other use. */
 export function describeEpochs({
   scopes,
   tokens,
@@ -170,10 +158,7 @@ export function describeEpochs({
   return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }
 
-/**
- * Keyed by the secret in front, which is enough for a digest that is cut off. It never meets the HMAC of a key, whose
- * text begins with a block of its own.
- */
+/** The secret in front is enough for a digest that is cut off. It never meets the HMAC of a key. */
 function digest(keySecret: string, name: string, text: string, known?: KnownDigests): string {
   const digested = `${keySecret}\0["${name}",${text}]`;
   const found = known?.get(digested);

@@ -19,7 +19,9 @@ interface Entry {
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
 
-/** Milliseconds for which the answer may still be used; 0 or less when it is too old, or from the future. */
+/**
+ * Milliseconds for which the answer may be used; 0 or less when it is too old, or from the future.
+ */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
@@ -28,9 +30,8 @@ export function remaining(answer: StoredAnswer, wall: number): number {
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 
 /**
- * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, the
- * bodies that clients still need and no entry holds any more. `maxBytes`: of all entries; 0 keeps
- * nothing.
+ * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, bodies
+ * that clients still need and no entry holds. `maxBytes`: of all entries; 0 keeps nothing.
  */
 export function createMemoryTier(options: {
   maxBytes: number;
@@ -77,8 +78,7 @@ export function createMemoryTier(options: {
     if (isSent() !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
-  // In the background, one at a time: logins need the same threads. Not again, unless there is no
-  // room.
+  // In the background, one at a time: logins need the same threads. Again only for want of room.
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');
@@ -104,10 +104,8 @@ export function createMemoryTier(options: {
       return undefined;
     },
     /**
-     * Keeps the answer, unless one is there that began later: between gateways the wall clocks say
-     * so.
-     * @param fill of this process, later than its own that are there; `fresh` replaces whatever is
-     *   there
+     * Keeps the answer, unless one is there that began later, by the wall clocks between gateways.
+     * @param fill of this process, later than all of its own; `fresh` replaces whatever is there
      */
     set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
       const present = entries.peek(key);

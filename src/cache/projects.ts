@@ -134,7 +134,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     },
     /** For a request that is not sent: nothing is charged. */
     wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
-    /** Not with a Fault. */
+    /** The engine answered a request with these names, and not with a Fault. */
     answered(names: readonly string[]): void {
       for (const name of names) {
         const scope = projectScope(name);

@@ -14,9 +14,9 @@ interface User {
 const OF_OTHERS = 1 / 4;
 
 /**
- * Decides which requests may be at the engine now, which wait, and which are refused. The next one is of the user who has
- * the fewest at the engine, of equals of the user who has waited longest for a turn. No user can fill the queue alone: its
- * last quarter is for those who have not three quarters of it already.
+ * The next request at the engine is of the user who has the fewest there, of equals of the one who
+ * has waited longest for a turn. No user can fill the queue alone: its last quarter is for those
+ * who have not three quarters of it.
  */
 export function createAdmission(
   limits: Readonly<Record<'concurrency' | 'per_user' | 'queue', number>>,
@@ -63,8 +63,8 @@ export function createAdmission(
 
   return {
     /**
-     * Resolves to the function that ends the stay at the engine; calling it twice does no harm.
-     * @throws GatewayError `overloaded` when too many wait already; the signal's reason when that aborts
+     * Resolves to what ends the stay at the engine, once.
+     * @throws GatewayError `overloaded`; the signal's reason when that aborts
      */
     async admit(name: string, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();

@@ -40,10 +40,8 @@ class LongAnswer extends Error {
 
 /**
  * Asks the engine a small question of the gateway's own.
- * @param upstream without kept connections: some servers bind a login to the connection on which it was made, and would
- *   take the next one's for the same
- * @param connectLimit as of `RequestLimits`
- * @returns the whole answer; its body has no content coding, unless in one that is not known
+ * @param upstream without kept connections: some servers bind a login to its connection
+ * @returns the whole answer, without a content coding that is known
  * @throws when no whole answer comes; {@link LongAnswer} when it is longer than 1 MiB
  */
 export async function askOnce(
@@ -63,10 +61,7 @@ export async function askOnce(
   return { head, body: whole };
 }
 
-/**
- * Runs work that may take `engine.timeout` (ms), at most 30 seconds.
- * @throws Silence when time is up, else what the work throws
- */
+// @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws
 async function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
@@ -102,10 +97,7 @@ const SMALLEST = envelope(
     `<Restrictions><RestrictionList/></Restrictions>${NO_PROPERTIES}</Discover>`,
 );
 
-/**
- * Tries logins at the engine: at a replica to which a connection can be made, without a project.
- * @param emit told why an engine could not say
- */
+/** Tries logins at a replica that can be reached. `emit` is told why an engine could not say. */
 export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
   clock: Clock,
@@ -131,10 +123,7 @@ export function createLoginTrial(
   }
 
   return {
-    /**
-     * Asks the engine a small question with this header Authorization. Never rejects. The whole takes no longer than
-     * `engine.timeout` or 30 seconds.
-     */
+    /** Never rejects. Takes no longer than `engine.timeout` or 30 seconds. */
     async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
       if (signal.aborted) return 'unavailable';
       try {
@@ -144,7 +133,6 @@ export function createLoginTrial(
         return 'unavailable';
       }
     },
-    /** Ends its connections. */
     close: replicas.close,
   };
 }
@@ -160,10 +148,7 @@ const TOUCH_HEADERS: QueryHeaders = {
   'x-as-sessionid': undefined,
 };
 
-/**
- * Sends an empty Execute in a session, so that the engine does not drop it. It is asked as every query is: in the line of
- * its user, with the same login. Never rejects.
- */
+/** Sends an empty Execute as every query is asked, so that a session is kept. Never rejects. */
 export async function touch(
   ask: (
     addressee: EngineAddressee,
@@ -207,9 +192,8 @@ const BAD_NAME = 'It was not asked: the name of the project cannot stand in a pa
 
 /**
  * The clear operation of one engine (`engine.clear`).
- * @param replicas as they are configured, without kept connections; none where the engine has no such operation
+ * @param replicas without kept connections; none where the engine has no such operation
  * @param loginFor the header Authorization for a request that came with this one
- * @param emit told why an upstream did not clear its cache
  */
 export function createClearCalls(
   config: Pick<EngineConfig, 'login' | 'timeout'>,
@@ -218,9 +202,9 @@ export function createClearCalls(
   emit: Emit,
 ) {
   /**
-   * What clears the engine's own cache: one call for each replica, still to be made.
+   * One call for each replica, still to be made.
    * @param project decoded; undefined for everything
-   * @param user the header Authorization of who wants it, for `engine.login: forward`: without one no call
+   * @param user the header Authorization of who wants it, for `engine.login: forward`
    */
   return (project: string | undefined, user: string | undefined) => {
     const authorization = loginFor(user);
@@ -272,10 +256,8 @@ function whyNoAnswer(reason: string, error: unknown): string {
 const XMLA_PATH = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /**
- * The path of the clearCache of MDX for Kylin (interface document §4.3).
- * @param template `engine.url`
- * @param project decoded; encoded again, canonically. Undefined for everything
- * @returns undefined for a name that no path can carry: a server that decodes it early would climb the path
+ * The path of the clearCache of MDX for Kylin (interface document §4.3) for a decoded project.
+ * @returns undefined for a name that no path can carry: a server that decodes it early would climb
  */
 export function clearTarget(template: string, project: string | undefined): string | undefined {
   if (project !== undefined && !canStandInPath(project)) return undefined;
@@ -296,13 +278,12 @@ const DONE = 'Cache has been cleared.';
 const folded = (text: string) => foldObjectName(text).replaceAll(/\s+/g, ' ');
 
 /**
- * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document §4.3 say that it was
- * done, alone or after the name of the project, in any letter case and with any white space; a wrong password is
- * answered with status 200 and a SOAP Fault.
+ * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document
+ * §4.3 say that it was done, alone or after the name of the project; a wrong password is answered
+ * with status 200 and a SOAP Fault.
  * @param body without content coding
- * @param project whose cache was to be cleared, decoded; undefined for everything
- * @returns undefined when the cache is cleared, else one sentence that says what came instead. It never says
- *   "cleared", so that no script takes it for the words it looks for
+ * @returns undefined when the cache is cleared, else one sentence without the word "cleared", so
+ *   that no script takes it for the words it looks for
  */
 export function readClearAnswer(
   head: Pick<AnswerHead, 'status' | 'headers'>,

@@ -37,12 +37,10 @@ const CONNECT_LIMIT = 3_000;
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
 
-/** Whether the engine is told the project of the request path. */
 export const tellsProject = (template: string) => template.includes('{project}');
 
 /**
- * What gives the path and query under which an engine is asked, for a decoded project and parameters. The project is
- * encoded again, canonically; without one the segment `{project}` is left out.
+ * Gives path and query for a decoded project, which is encoded again, canonically, or left out.
  * @param template `engine.url`, which may hold `{project}` as a whole path segment
  */
 export function engineTarget(template: string) {
@@ -114,11 +112,10 @@ export function createReplicas(
     /** As whom the gateway's certificate shows it; '' without one. */
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     /**
-     * Makes an attempt on one replica after another for as long as no connection can be made. Without a name each
-     * call begins with the next one, and those that failed a short time ago come last.
+     * Makes an attempt on one replica after another for as long as no connection can be made, each
+     * call from the next one on; those that failed a short time ago come last.
      * @param name the only one to be tried; all are, when the configuration no longer knows it
-     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms, undefined for none
-     * @throws what the last attempt threw
+     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms
      */
     async reach<T>(
       name: string | undefined,
@@ -140,14 +137,11 @@ export function createReplicas(
       }
       throw new Error('an engine without a replica');
     },
-    /**
-     * The replica to which a request goes: for a new session one that can be reached, for a session of which nothing is
-     * known always the same.
-     */
+    /** Of a session: for a new one any that can be reached, for an unknown one always the same. */
     nameFor(sessionId: string | undefined): string {
       if (sessionId === undefined) return inOrder(sessions++)[0]?.url ?? '';
-      // Rendezvous hashing: every gateway finds the same one, whatever the order of its list, and only the sessions of a
-      // replica that is taken away move.
+      // Rendezvous hashing, as at every gateway: only the sessions of a replica that goes away
+      // move.
       const weight = ({ url }: Replica) => hash('sha256', JSON.stringify([url, sessionId]));
       return all.reduce((best, one) => (weight(one) > weight(best) ? one : best)).url;
     },

@@ -17,8 +17,8 @@ import { GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /**
- * An idle connection is closed after this long (ms), sooner than servers do: a request must not go out on a
- * connection that the upstream is just closing, since it could not be told whether it was read.
+ * Idle connections are closed after this (ms), sooner than servers do: a request must not meet
+ * that.
  */
 export const IDLE = 4_000;
 
@@ -81,8 +81,7 @@ const NOWHERE = new Socket();
 export type Upstream = ReturnType<typeof createUpstream>;
 
 /**
- * @param server its URL, and PEM files: its certificate authority and the gateway's own certificate
- * @param keepAlive whether a connection is used for more than one request
+ * `server`: PEM files of its authority and of the own certificate. `keepAlive`: many requests each.
  */
 export function createUpstream(
   server: {
@@ -103,11 +102,9 @@ export function createUpstream(
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
   const idle = () => Object.values(agent.freeSockets).flatMap((sockets) => sockets ?? []);
 
-  /**
-   * http-proxy-middleware without its own parts that answer errors, copy headers and log. It is given a request and a
-   * response of its own, and never the client's: it would break off the client's response as soon as the answer breaks
-   * off, before the client could be told why, and leave listeners on the server for good.
-   */
+  // http-proxy-middleware without its parts that answer errors, copy headers and log. It is given a
+  // request and response of its own: it would break the client's off before the client could be
+  // told why, and leave listeners on the server.
   const proxy = createProxyMiddleware<Forwarded>({
     target: origin,
     agent,
@@ -125,8 +122,7 @@ export function createUpstream(
   });
 
   /**
-   * Resolves when all that had come before the call was read, so that no request goes out on a connection on which
-   * something came that no request asked for.
+   * Resolves when all that came before was read: a request must not meet what none has asked for.
    */
   async function settled(): Promise<void> {
     // The event loop may have looked for it before; behind the second turn it has looked again.
@@ -155,8 +151,8 @@ export function createUpstream(
       }).setNoDelay();
     },
     /**
-     * Sends a request on and waits for its answer.
-     * @throws NotConnected when nothing was sent; all that {@link answerTo} throws
+     * Sends a request on. @throws NotConnected when nothing was sent; all that {@link answerTo}
+     * throws
      */
     async forward(
       asked: {
@@ -208,10 +204,8 @@ function shownAs({ subject, subjectAltName, issuer }: X509Certificate): string {
 /** The last answer on each connection; undefined as long as a request waits for its own. */
 const answers = new WeakMap<Socket, IncomingMessage | undefined>();
 
-/**
- * HTTP/1.1 tells whose an answer is by the order of answers alone: anything behind the last one would be taken for
- * the answer to the next request.
- */
+// HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one
+// would be taken for the answer to the next request.
 function guard(socket: Socket): void {
   const isGuarded = answers.has(socket);
   answers.set(socket, undefined);
@@ -223,9 +217,9 @@ function guard(socket: Socket): void {
 }
 
 /**
- * Waits for the answer to a request that was just made. Keeps its connection from being used again when that is not
- * safe.
- * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
+ * Waits for the answer, and keeps an unsafe connection from being used again.
+ * @throws NotConnected, StaleConnection, Silence, any error of the connection; its answer
+ *   ClientStall
  */
 export function answerTo(
   request: ClientRequest,
@@ -285,8 +279,8 @@ export function answerTo(
 }
 
 /**
- * Calls `end` once nothing was heard for so long, or the connection was not made in its time, or the signal comes.
- * @param answer to the request, once there is one
+ * Calls `end` once nothing was heard for so long, no connection was made in time, or the signal
+ * comes.
  */
 export function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,

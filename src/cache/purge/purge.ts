@@ -21,7 +21,7 @@ export interface EngineClear {
   readonly why?: string;
 }
 
-/** Port. */
+/** Port: what a purge has to do with engines. */
 export interface EngineClearing {
   /**
    * Has all replicas whose answers may be stale clear their caches (`engine.clear`). Never rejects.
@@ -46,8 +46,7 @@ export type Purge = CachePurges['purge'];
 export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
 /**
- * Purges of one thing that come together share a run, which begins after all of them came. The
- * lease of one run passes while the next one acts.
+ * Purges of one thing that come together share a run that begins after them; leases pass meanwhile.
  */
 export function createPurges(options: {
   epochs: Epochs;
@@ -141,8 +140,10 @@ export function createPurges(options: {
     return options.log.add(record);
   }
 
-  // When the outcome is ok, a request that arrives from now on, at any gateway, gets no answer
-  // whose engine request began before this call.
+  /**
+   * When it is ok, no request that comes from now on, at any gateway, gets an answer asked for
+   * earlier.
+   */
   async function purge(stale: Stale, { principal, cause, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
@@ -180,8 +181,7 @@ export function createPurges(options: {
   return {
     purge,
     /**
-     * Tries once and does not wait: a purge follows. False when Redis did not confirm; then it is
-     * owed.
+     * Tries once and does not wait: a purge follows. False when Redis did not confirm: it is owed.
      */
     async renew(stale: Stale): Promise<boolean> {
       const scopes = purgedScopes(stale);
@@ -200,10 +200,8 @@ export function createPurges(options: {
 /** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
-/**
- * Of one key one run acts at a time, and one waits for it, which all share who come meanwhile: no
- * caller is given a run that had begun before it came.
- */
+// Of one key one run acts at a time, and one waits, which all share who come meanwhile: no caller
+// is given a run that had begun before it came.
 function createSharedRuns<T>() {
   /** Keys of which a run acts, with the one that waits for it. */
   const acting = new Map<string, (PromiseWithResolvers<T> & { begin: Begin<T> }) | undefined>();
