@@ -87,6 +87,7 @@ export function withoutSession(
   return session.id === own.id ? { ...shared, ...cutSession(body, session) } : undefined;
 }
 
+/** Takes the session id out from between its quotes. */
 export function cutSession(
   body: Buffer,
   { value, encoding }: Pick<AnswerSession, 'value' | 'encoding'>,
@@ -97,6 +98,7 @@ export function cutSession(
   };
 }
 
+/** Takes the whole element out, and leaves the header around it. */
 export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'element'>): Buffer {
   return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
 }

@@ -53,9 +53,7 @@ interface Lookup {
 type Slot = Omit<Lookup, 'query' | 'client'>;
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
-/**
- * `entries` and `sharedFlights` are there with Redis only. `purgeTakes`: no purge is faster (ms).
- */
+/** `entries`, `sharedFlights`: with Redis only. `purgeTakes`: what a purge takes at least (ms). */
 export function createQueryCache(
   parts: Parameters<typeof createFills>[0] & {
     readonly epochs: Epochs;
@@ -98,13 +96,11 @@ export function createQueryCache(
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // After a purge that comes before the engine is asked, the answer is neither looked for nor
-      // joined.
+      // After a purge in between, the answer is neither looked for nor joined: it is never too old.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
-    // No entry counts now; those that arrive in less time than a purge takes share one engine
-    // request.
+    // No entry counts now, but what comes in less time than a purge takes shares an engine request.
     const key = queryKey(query.parts, noEpochs);
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
@@ -285,15 +281,13 @@ export function createQueryCache(
     /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
     /**
-     * What memory holds under a key that was made earlier, or now keeps as it was brought: in this
-     * turn.
+     * For this turn: what memory has under a key that was made earlier, or now keeps as brought.
      */
     recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
       take({ key, captured, digests: () => digests }, ttl, brought),
     /**
-     * For `recall`, asks tier 2 for what memory does not hold, unless epochs must be read. Never
-     * rejects.
-     * @param beside what the asker keeps in memory meanwhile (bytes)
+     * For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the
+     * asker.
      */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;

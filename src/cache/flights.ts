@@ -12,7 +12,6 @@ export type Awaited =
   | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
   | 'late'
   | 'gone';
-
 export type Flights = ReturnType<typeof createFlights>;
 export type Flight = ReturnType<Flights['lead']>;
 /** Beyond this many waiters a request leads another flight. */
@@ -129,10 +128,7 @@ export function createFillOrder() {
             if (later === undefined || later >= 0) one.latest = { answer, began, sequence };
           }
         },
-        /**
-         * The answer asked for last of those that landed meanwhile; others were kept by their
-         * fills.
-         */
+        /** The answer asked for last of those that landed meanwhile; others were kept elsewhere. */
         latest: () => own.latest?.answer,
         end(): void {
           all.delete(own);

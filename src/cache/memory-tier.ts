@@ -19,9 +19,7 @@ interface Entry {
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
 
-/**
- * Milliseconds for which the answer may be used; 0 or less when it is too old, or from the future.
- */
+/** Milliseconds for which it may be used; 0 or less when it is too old, or from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;

@@ -17,6 +17,7 @@ export function projectScope(name: string): Scope {
   return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
+/** What a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
   // A name that is too long may be another spelling of one under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
@@ -39,8 +40,7 @@ type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
  * The strictest of what is said of the projects that a query names, compared as purges do; of the
- * general section where it names no other, or spans. Off, too, where it may read a cube that is
- * off.
+ * general section where it names no other, or spans. Off where it may read a cube that is off.
  */
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,

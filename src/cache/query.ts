@@ -23,8 +23,7 @@ export interface Query {
   /** Told when it was answered from memory or tier 2: under this key it will be found again. */
   found?(known: KnownKey): void;
   /**
-   * Told before the client has the end of an answer in which the engine began a session by itself.
-   * `before`: other ids that may mean the same session.
+   * Told when the engine began a session by itself, before the client has the end of the answer.
    */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;

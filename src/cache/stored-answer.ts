@@ -26,7 +26,6 @@ export interface StoredAnswer {
 }
 
 type ShownAnswer = Pick<StoredAnswer, 'body' | 'session'>;
-
 /** What arrives in a header as it was sent (RFC 9110 §5.5). */
 export const HEADER_VALUE =
   /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
@@ -42,10 +41,7 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   return own;
 }
 
-/**
- * The stored bytes with the caller's session id where one belongs; the body is not copied.
- * @throws Error without an id that it needs: keys with and without a session never meet
- */
+/** In pieces. @throws Error without the id that the answer needs: such keys never meet others */
 export function withSession({ body, session }: ShownAnswer, id?: string): readonly Buffer[] {
   if (session === undefined) return [body];
   const own = ownSessionBytes(session, id);
@@ -59,7 +55,7 @@ function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
 }
 
 /**
- * An id as it stands in an attribute value, in either quotes, without white space (XML 1.0 §3.3.3).
+ * As it stands in an attribute, white space by number (XML 1.0 §3.3.3).
  * @throws RangeError for a character that XML 1.0 forbids, which no id that was read has
  */
 export function sessionBytes(id: string, encoding: TextEncoding): Buffer {

@@ -27,7 +27,6 @@ export type Touch =
   | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
   /** The engine could not be asked. */
   | { readonly kind: 'failed' };
-
 /** A client waits for a small answer, so that this counts where `engine.timeout` is longer (ms). */
 const LONGEST = 30_000;
 /** Bytes, without content coding. */
@@ -78,7 +77,6 @@ async function inTime<T>(
 /** Whether a body has no content coding. */
 const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
   (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
-
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
 const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';
 
@@ -139,7 +137,6 @@ export function createLoginTrial(
 
 /** The answer to an empty statement, or a Fault, is shorter than this (bytes). */
 const LONGEST_TOUCH = 64 * 1024;
-
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
   soapaction: soapActionOf('Execute'),

@@ -33,10 +33,9 @@ export interface QueryHeaders {
 const PAUSE = 5_000;
 /** How long (ms) the making of a connection may take while there is another replica to be tried. */
 const CONNECT_LIMIT = 3_000;
-
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
-
+/** Whether the engine is told the project of the request path. */
 export const tellsProject = (template: string) => template.includes('{project}');
 
 /**

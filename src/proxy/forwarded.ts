@@ -10,7 +10,6 @@ import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
-
 /** Headers that concern one connection only (RFC 9110 §7.6.1). */
 const HOP_BY_HOP = words(`
   connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
@@ -27,13 +26,10 @@ const NEVER_FORWARDED = words(`
   x-transport-caps-negotiation-flags
   expect content-length content-encoding host authorization
 `);
-
 /** Of the upstream's own connection or login. */
 const NEVER_ANSWERED = words('set-cookie');
-
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
-
 /** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
 export const nameAsRead = (name: string) =>
   /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
@@ -70,7 +66,6 @@ export function requestHeaders(
 /** What of the upstream's headers goes to the client that asked. */
 export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
   without(headers, NEVER_ANSWERED);
-
 /** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
 export const parameterName = (parameter: string) =>
   [...new URLSearchParams(parameter).keys()][0] ?? '';
@@ -95,7 +90,6 @@ export function sortedQuery(parameters: readonly string[]): readonly string[] {
 /** A login of the gateway's own as a header Authorization (RFC 7617). */
 export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
   `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
-
 /** With a login of the gateway's own, a 401 says nothing of the client's password. */
 export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
   login !== 'forward' && (status === 401 || status === 407);

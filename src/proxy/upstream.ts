@@ -17,8 +17,7 @@ import { GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /**
- * Idle connections are closed after this (ms), sooner than servers do: a request must not meet
- * that.
+ * After this (ms) idle connections are closed, sooner than servers do: no request may meet that.
  */
 export const IDLE = 4_000;
 
@@ -81,7 +80,7 @@ const NOWHERE = new Socket();
 export type Upstream = ReturnType<typeof createUpstream>;
 
 /**
- * `server`: PEM files of its authority and of the own certificate. `keepAlive`: many requests each.
+ * `server`: PEM files of its authority and of the own certificate. `keepAlive`: for many requests.
  */
 export function createUpstream(
   server: {
@@ -121,9 +120,7 @@ export function createUpstream(
     ],
   });
 
-  /**
-   * Resolves when all that came before was read: a request must not meet what none has asked for.
-   */
+  /** Resolves when all that came before was read: no request may meet what none has asked for. */
   async function settled(): Promise<void> {
     // The event loop may have looked for it before; behind the second turn it has looked again.
     for (let turn = 0; turn < 2; turn += 1) {
@@ -150,10 +147,7 @@ export function createUpstream(
         ALPNProtocols: ['http/1.1'],
       }).setNoDelay();
     },
-    /**
-     * Sends a request on. @throws NotConnected when nothing was sent; all that {@link answerTo}
-     * throws
-     */
+    /** Sends a request on. @throws NotConnected when nothing was sent; as {@link answerTo} */
     async forward(
       asked: {
         readonly method: string | undefined;
@@ -218,8 +212,7 @@ function guard(socket: Socket): void {
 
 /**
  * Waits for the answer, and keeps an unsafe connection from being used again.
- * @throws NotConnected, StaleConnection, Silence, any error of the connection; its answer
- *   ClientStall
+ * @throws NotConnected, StaleConnection, Silence, any error of the connection
  */
 export function answerTo(
   request: ClientRequest,
@@ -278,10 +271,7 @@ export function answerTo(
   });
 }
 
-/**
- * Calls `end` once nothing was heard for so long, no connection was made in time, or the signal
- * comes.
- */
+/** Calls `end` after silence, too long a connecting, or the signal. */
 export function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,
   answer: () => Readable | undefined,

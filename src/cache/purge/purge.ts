@@ -45,9 +45,7 @@ export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
 export type Purge = CachePurges['purge'];
 export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
-/**
- * Purges of one thing that come together share a run that begins after them; leases pass meanwhile.
- */
+/** Purges of one thing that come together share a run that begins after they came. */
 export function createPurges(options: {
   epochs: Epochs;
   clearMemory: () => void;
@@ -140,10 +138,7 @@ export function createPurges(options: {
     return options.log.add(record);
   }
 
-  /**
-   * When it is ok, no request that comes from now on, at any gateway, gets an answer asked for
-   * earlier.
-   */
+  /** When the outcome is ok, later requests at any gateway get no answer asked for before it. */
   async function purge(stale: Stale, { principal, cause, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
@@ -180,9 +175,7 @@ export function createPurges(options: {
 
   return {
     purge,
-    /**
-     * Tries once and does not wait: a purge follows. False when Redis did not confirm: it is owed.
-     */
+    /** Once, without a wait: a purge follows. False when Redis did not confirm: it is owed. */
     async renew(stale: Stale): Promise<boolean> {
       const scopes = purgedScopes(stale);
       const id = newId();

@@ -25,9 +25,7 @@ export interface SweepStore {
   drop(entries: readonly string[]): Promise<number>;
 }
 
-/**
- * Drops what no look-up can reach any more, so that a purge makes room. No promise depends on it.
- */
+/** Drops what no look-up can reach, so that a purge makes room. No promise depends on it. */
 export function createSweep(options: {
   store: SweepStore;
   clock: Clock;
