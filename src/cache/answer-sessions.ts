@@ -7,8 +7,8 @@ import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
- * Tells once of each session that an answer names, with those before it: it may mean one by all of
- * them. Returns what takes each piece before the client does, and nothing after the last.
+ * Tells once of each session that an answer names, with those before it, which may be the same.
+ * Returns what takes each piece before the client does, and nothing after the last.
  */
 export function tellSessions(
   head: AnswerHead,
@@ -33,7 +33,6 @@ export function tellSessions(
 
 /** Names every session, save in UTF-16, where every sign of a tag has a zero beside it. */
 const NAME = Buffer.from('Session');
-
 /** Finds the session in the SOAP header. Reads as XML only what holds the element's name. */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   let watch: WatchedAnswer | undefined;

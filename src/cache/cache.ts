@@ -52,7 +52,6 @@ interface Lookup {
 }
 type Slot = Omit<Lookup, 'query' | 'client'>;
 export type QueryCache = ReturnType<typeof createQueryCache>;
-
 /** `entries`, `sharedFlights`: with Redis only. `purgeTakes`: what a purge takes at least (ms). */
 export function createQueryCache(
   parts: Parameters<typeof createFills>[0] & {

@@ -22,7 +22,6 @@ const HOLD_BYTES = 64 * 1024;
 /** … but never for longer than a person would notice (ms). */
 const HOLD_TIME = 50;
 
-/** Whether an answer may be given to others. */
 export type Verdict =
   /** `began`: when its engine request began, by the clock that never steps back (ms). */
   | { readonly kind: 'answer'; readonly answer: StoredAnswer; readonly began: number }
@@ -348,7 +347,6 @@ export function createInspections() {
          * threw.
          */
         done: () => end?.promise,
-        /** Inspects no more of it. */
         stop(): void {
           stopped = true;
         },

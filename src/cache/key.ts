@@ -24,13 +24,11 @@ export interface KeyParts {
   readonly identity: string;
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;
-  /** The media type that the engine is asked for. */
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
   /** What the session adds (its profile, how it is named), never its id; null without a session. */
   readonly session: string | null;
-  /** Method, request type or statement, parameters, restrictions, properties. */
   readonly request: XmlaRequest;
 }
 
@@ -88,9 +86,9 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 });
 
 /**
- * HMAC-SHA-256 of all parts and of the epochs under which the answer is used, 43 characters of
- * base64url. As one JSON array no two lists of parts look alike. Keyed with a secret of the
- * deployment: who reads the Redis keys cannot test guesses of what was asked.
+ * HMAC-SHA-256 of all parts, as one JSON array (no two lists look alike), and of the epochs: 43
+ * characters of base64url. Keyed: who reads the keys in Redis cannot test guesses of what was
+ * asked.
  */
 export function queryKey(
   parts: KeyParts,
@@ -115,8 +113,7 @@ const ABSENT = '\0'.repeat(DIGEST);
 export type PartDigests = string;
 
 /**
- * So that it can be told later in which parts two keys differ. Keyed: it allows to test no guesses.
- * @param known digests of short parts by what was digested: most parts but the statement come again
+ * For comparisons of keys; no guesses can be tested. `known`: digests of short parts, to be reused.
  */
 export function partDigests(
   { keySecret }: CapturedEpochs,

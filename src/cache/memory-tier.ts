@@ -18,7 +18,6 @@ interface Entry {
 
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
-
 /** Milliseconds for which it may be used; 0 or less when it is too old, or from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
@@ -26,7 +25,6 @@ export function remaining(answer: StoredAnswer, wall: number): number {
 }
 
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
-
 /**
  * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, bodies
  * that clients still need and no entry holds. `maxBytes`: of all entries; 0 keeps nothing.

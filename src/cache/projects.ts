@@ -83,13 +83,11 @@ const HOUR = 3_600_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 /** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
-
 /**
  * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
  * So they count for the user who named them first, and drive out no other user's.
  */
 export type KnownNames = ReturnType<typeof createKnownNames>;
-
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
   let configured: ReadonlyMap<Scope, string> = new Map();

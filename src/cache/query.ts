@@ -22,9 +22,7 @@ export interface Query {
   answered?(): void;
   /** Told when it was answered from memory or tier 2: under this key it will be found again. */
   found?(known: KnownKey): void;
-  /**
-   * Told when the engine began a session by itself, before the client has the end of the answer.
-   */
+  /** Told of a session that the engine began by itself, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
 }

@@ -29,7 +29,6 @@ export const LONGEST_VALUE = 16 * 1024 * 1024;
 export const LONG = 512 * 1024;
 /** Beyond so many that wait, long answers are not kept: they would fill the memory. */
 const MOST_WAITING = 16;
-
 /** Its answer, or one that began later, is still to be kept in tier 2. */
 export interface Filled {
   readonly fill: OrderedFill;
@@ -40,7 +39,6 @@ export interface Filled {
 }
 
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
-
 /** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(
   values: ValueTier,

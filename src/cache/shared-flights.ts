@@ -59,7 +59,6 @@ const SPARE = 3_000;
 const LOOKUP_BUDGET = 100;
 /** Failures in a row, after which a gateway that waits asks by itself. */
 const MAX_FAILURES = 6;
-
 /**
  * Single flight across gateways, for queries known to be slow: whatever fails, more than one asks.
  * The answer that a gateway takes has the full key of its request, thus the epochs that this

@@ -41,7 +41,7 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   return own;
 }
 
-/** In pieces. @throws Error without the id that the answer needs: such keys never meet others */
+/** With the caller's session id, in pieces. @throws Error where the id that it needs is missing */
 export function withSession({ body, session }: ShownAnswer, id?: string): readonly Buffer[] {
   if (session === undefined) return [body];
   const own = ownSessionBytes(session, id);
@@ -55,7 +55,7 @@ function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
 }
 
 /**
- * As it stands in an attribute, white space by number (XML 1.0 §3.3.3).
+ * An id as an attribute value holds it: white space by number (XML 1.0 §3.3.3).
  * @throws RangeError for a character that XML 1.0 forbids, which no id that was read has
  */
 export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
@@ -92,7 +92,6 @@ const VARIANT_OVERHEAD = 256;
 const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 /** CRC-32 and length (bytes). */
 const TRAILER = 8;
-
 /**
  * A stored answer as gzip. What stands before the session id is never compressed, so that the id
  * can be exchanged, and the length tells nothing of it where others can add text to the answer.
@@ -140,7 +139,6 @@ export function gzipWithSession(
 const BLOCK_LIMIT = 65_535;
 /** Its type, which leaves the rest of the byte unused, and its length twice. */
 const BLOCK_HEADER = 5;
-
 /** Deflate blocks that hold bytes as they are; other blocks must follow. */
 function stored(bytes: Buffer): Buffer[] {
   const blocks: Buffer[] = [];
@@ -154,17 +152,13 @@ function stored(bytes: Buffer): Buffer[] {
   return blocks;
 }
 
-/*
- * The CRC-32 of two texts in a row: a text that follows multiplies the remainder of the one before
- * by a power of x, and is added. In 32 bits the highest is x^0 (RFC 1952 section 8).
- */
-
+// The CRC-32 of two texts in a row: a text that follows multiplies the remainder of the one before
+// by a power of x, and is added. In 32 bits the highest is x^0 (RFC 1952 section 8).
 /** What the remainders are of, less x^32. */
 const DIVISOR = 0xedb88320;
 const ONE = 0x80000000;
 /** x to the power of 8, by which one byte shifts. */
 const BYTE = 0x00800000;
-
 /** What to multiply a checksum by when `length` bytes follow. */
 function crcShift(length: number): number {
   let shift = ONE;

@@ -15,7 +15,6 @@ export interface PurgeLines {
 }
 
 export type PurgeLog = ReturnType<typeof createPurgeLog>;
-
 /** The latest purges, of all gateways while `lines` can be reached; undefined where it is alone. */
 export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => void = () => {}) {
   const own: PurgeRecord[] = [];
@@ -45,7 +44,6 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
 
 /** What a date can hold (ms). */
 const LATEST = 8.64e15;
-
 /** Undefined when it is none: other versions of the gateway may have written it. */
 export function readPurgeRecord(line: string): PurgeRecord | undefined {
   try {

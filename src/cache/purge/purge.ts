@@ -9,7 +9,6 @@ import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
-
 /** One call of an engine's own clear operation. */
 export interface EngineClear {
   /** The URL of the replica, as configured. */

@@ -9,7 +9,6 @@ const LOCK_PAUSE = 1_000;
 /** No sweep looks at more entries, or takes longer (ms). */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
-
 /** Port: what a sweep asks of tier 2. Rejects when that cannot be reached in time. */
 export interface SweepStore {
   /** False when another gateway sweeps. */
