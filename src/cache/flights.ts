@@ -27,7 +27,7 @@ interface Entry {
   unawaited?: () => void;
 }
 
-/** One engine request for equal ones, joined and waited for until the deadline (ms). */
+/** One engine request for equal ones, bound to no client, joined until the deadline (ms). */
 export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock, deadline } = options;
   const entries = new Map<string, Entry>();

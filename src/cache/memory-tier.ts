@@ -65,13 +65,13 @@ export function createMemoryTier(options: {
 
   function countUse(body: Buffer, holders: number, kept: number): void {
     const use = uses.get(body) ?? { holders: 0, entries: 0 };
-    const isSent = () => use.holders > 0 && use.entries === 0;
-    const wasSent = isSent();
+    const wasSent = use.holders > 0 && use.entries === 0;
     use.holders += holders;
     use.entries += kept;
     if (use.holders === 0 && use.entries === 0) uses.delete(body);
     else uses.set(body, use);
-    if (isSent() !== wasSent) account.countSending(wasSent ? -body.length : body.length);
+    const isSent = use.holders > 0 && use.entries === 0;
+    if (isSent !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
   // In the background, one at a time: logins need the same threads. Again only for want of room.

@@ -61,17 +61,15 @@ export async function askOnce(
 }
 
 // @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws
-async function inTime<T>(
+function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = AbortSignal.timeout(Math.min(timeout, LONGEST));
-  try {
-    return await work(AbortSignal.any([...signals, late]));
-  } catch (error) {
+  return work(AbortSignal.any([...signals, late])).catch((error: unknown) => {
     throw late.aborted ? new Silence() : error;
-  }
+  });
 }
 
 /** Whether a body has no content coding. */
@@ -147,12 +145,7 @@ const TOUCH_HEADERS: QueryHeaders = {
 
 /** Sends an empty Execute as every query is asked, so that a session is kept. Never rejects. */
 export async function touch(
-  ask: (
-    addressee: EngineAddressee,
-    headers: QueryHeaders,
-    body: Buffer,
-    signal: AbortSignal,
-  ) => Promise<EngineAnswer>,
+  ask: (...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]) => Promise<EngineAnswer>,
   addressee: EngineAddressee,
   sessionId: string,
   signal: AbortSignal,
