@@ -63,7 +63,7 @@ function storedAnswer(size: number): StoredAnswer {
   const shown = wholeAnswer(datasetOf(size), SESSION);
   const start = shown.indexOf(SESSION);
   const value = { start, end: start + SESSION.length };
-  const { body: cut, place } = cutSession(shown, { value, encoding: 'utf-8' });
+  const { body: cut, session: place } = cutSession(shown, { value, encoding: 'utf-8' });
   return {
     body: cut,
     session: place,

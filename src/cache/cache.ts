@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { BodyAccount, Gate } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Gate } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, Outcome } from '../common/events.ts';
+import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
@@ -37,106 +36,80 @@ const TTL_JITTER = 0.1;
 const COMPARED = 4_000;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
-const OF_THIS_ONE: ReadonlySet<RefusalReason> = new Set(['session-changed', 'no-room']);
-/** Failures of the engine, which any request would have met. */
-const OF_THE_ENGINE: ReadonlySet<GatewayReason> = new Set([
-  'engine-unreachable',
-  'engine-timeout',
-  'engine-login',
-]);
+const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
+/** Failures that any request would have met; others are of one request alone. */
+const OF_ENGINE = new Set<GatewayReason>(['engine-unreachable', 'engine-timeout', 'engine-login']);
+const unavailable = () => 'unavailable' as const;
 
-/** Where an answer is looked for and kept. */
-interface Slot {
+interface Lookup {
+  readonly query: Query;
+  readonly client: Client;
   readonly key: string;
   /** The epochs under which the key was made; undefined while they are not known, when nothing is kept. */
   readonly captured: CapturedEpochs | undefined;
   readonly digests: () => PartDigests;
 }
-
-/** A query that is looked up, and who waits for its answer. */
-interface Lookup extends Slot {
-  readonly query: Query;
-  readonly client: Client;
-}
-
-/** What the query cache stands on. */
-export interface CacheParts {
-  readonly epochs: Epochs;
-  readonly memory: MemoryTier;
-  /** Tier 2; undefined without Redis. */
-  readonly entries: SharedEntries | undefined;
-  readonly flights: Flights;
-  /** Undefined without Redis. */
-  readonly sharedFlights: SharedFlights | undefined;
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  /** No purge is acknowledged in less (ms); 0 where a purge need not wait. */
-  readonly purgeTakes: number;
-  /** Of a body, now (bytes). */
-  readonly maxEntry: () => number;
-  /** The memory of what is fetched. */
-  readonly account: Pick<BodyAccount, 'open'>;
-  readonly emit: Emit;
-}
-
+type Slot = Omit<Lookup, 'query' | 'client'>;
 export type QueryCache = ReturnType<typeof createQueryCache>;
-
-export function createQueryCache(parts: CacheParts) {
-  const { epochs, memory, entries, flights, sharedFlights, clock, emit } = parts;
+/** `entries`, `sharedFlights`: with Redis only. `purgeTakes`: what a purge takes at least (ms). */
+export function createQueryCache(
+  parts: Parameters<typeof createFills>[0] & {
+    readonly epochs: Epochs;
+    readonly memory: MemoryTier;
+    readonly entries: SharedEntries | undefined;
+    readonly flights: Flights;
+    readonly sharedFlights: SharedFlights | undefined;
+    readonly random: () => number;
+    readonly purgeTakes: number;
+  },
+) {
+  const { epochs, memory, entries, flights, sharedFlights, purgeTakes, clock, emit } = parts;
   const order = createFillOrder();
-  /** Keys whose last answer could not be shared, with the moment (monotonic ms) until which that counts. */
+  /** Keys whose last answer could not be shared, and until when (monotonic ms) that counts. */
   const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const partDigests = createPartDigests();
-  const jitter = () => 1 - TTL_JITTER + 2 * TTL_JITTER * parts.random();
-  const beginFill = createFills(parts, (ttl) => ttl * jitter());
+  const beginFill = createFills(parts, (ttl) => ttl * (1 + TTL_JITTER * (2 * parts.random() - 1)));
+  const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
+  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
       const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
       if (captured === undefined) break;
-      if (await answerUnder(captured, query, client)) return;
+      const lookup: Lookup = { query, client, captured, ...nameOf(query.parts, captured) };
+      const { key } = lookup;
+      const since = clock.now();
+      if (!query.fresh) {
+        const isAsked = entries !== undefined && memory.get(key) === undefined;
+        const brought = isAsked ? await entries.find(key) : undefined;
+        // No await from here to the replay, the join or the lead. The await above may have outlived
+        // the lease, or brought a purge; or the fill of another request may have landed.
+        if (!epochs.areCurrent(captured)) continue;
+        const found = take(lookup, query.ttl, brought);
+        if (found !== undefined) {
+          replay(found.answer, found.source, lookup);
+          const digests = memory.peek(key)?.digests ?? '';
+          return query.found?.({ key, captured, ttl: query.ttl, digests });
+        }
+      }
+      // After a purge in between, the answer is neither looked for nor joined: it is never too old.
+      return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
-    // While nothing says which entries are true, every query goes to the engine; those that arrive in less time than
-    // a purge takes still share one engine request.
+    // No entry counts now, but what comes in less time than a purge takes shares an engine request.
     const key = queryKey(query.parts, noEpochs);
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
-  function nameOf(parts: KeyParts, captured: CapturedEpochs) {
-    const texts = partTexts(parts, captured);
-    const key = queryKey(parts, captured, texts);
+  function nameOf(keyParts: KeyParts, captured: CapturedEpochs) {
+    const texts = partTexts(keyParts, captured);
+    const key = queryKey(keyParts, captured, texts);
     return { key, digests: () => partDigests(captured, texts) };
   }
 
-  /** False when the captured epochs went out of force before an answer began. */
-  async function answerUnder(captured: CapturedEpochs, query: Query, client: Client) {
-    const { key, digests } = nameOf(query.parts, captured);
-    const lookup: Lookup = { query, client, key, captured, digests };
-    const since = clock.now();
-    if (!query.fresh) {
-      const isAsked = entries !== undefined && memory.get(key) === undefined;
-      const brought = isAsked ? await entries.find(key) : undefined;
-      // No await from here to the replay, the join or the lead: what is decided holds when it happens. The await above
-      // may have outlived the lease, or brought a purge; or the fill of another request may have landed.
-      if (!epochs.areCurrent(captured)) return false;
-      const found = take(lookup, query.ttl, brought);
-      if (found !== undefined) {
-        replay(found.answer, found.source, lookup);
-        query.found?.({ key, captured, ttl: query.ttl, digests: memory.peek(key)?.digests ?? '' });
-        return true;
-      }
-    }
-    // The engine is asked later: it may let a request wait, and a purge may come meanwhile. Its answer is newer than the
-    // epochs under which it is kept, never older, and after the purge it is neither looked for nor joined.
-    await joinOrLead(lookup, clock.now() - since);
-    return true;
-  }
-
-  /** What memory holds, or was brought from tier 2 and is kept in memory then, where it may be used in this turn. */
+  // What memory holds, or keeps now as it came from tier 2, where it may be used in this turn.
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
     const inMemory = memory.get(key);
     const found = inMemory ?? brought;
@@ -148,14 +121,11 @@ export function createQueryCache(parts: CacheParts) {
     return { answer: found, source, ttl: left, age: ageOf(found) };
   }
 
-  /**
-   * Waits for the flight of the key, or leads one. It is joined under the epochs in force when the request came, and its
-   * engine request began under them: that is all the promise asks. A purge that comes meanwhile does not concern it.
-   * @param spent what looking for it in tier 2 took (ms)
-   */
+  // Joins the flight of the key, or leads one. It began under the epochs in force when the request
+  // came: a purge that comes meanwhile does not concern it. `spent` for tier 2 (ms).
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
-    const youngerThan = captured === undefined ? parts.purgeTakes : undefined;
+    const youngerThan = captured === undefined ? purgeTakes : undefined;
     for (;;) {
       const isJoined = !query.fresh && mayShare(key);
       const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
@@ -163,72 +133,61 @@ export function createQueryCache(parts: CacheParts) {
       const landed = await landing;
       if (landed === 'gone') return;
       if (landed === 'late') {
-        // The first to come back leads another flight, and the others wait for that, or find what it brought.
+        // The first to come back leads another flight, and the others wait for that.
         if (replayKept(lookup)) return;
         continue;
       }
       if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
       const isSameEngine = landed.replica === query.session?.replica;
-      if (landed.kind === 'failed' && isOfEngine(landed.error) && isSameEngine)
-        return client.fail(landed.error);
+      const error = landed.kind === 'failed' && isSameEngine ? landed.error : undefined;
+      if (error instanceof GatewayError && OF_ENGINE.has(error.reason)) return client.fail(error);
       return askInTurn(landed.turns, lookup);
     }
   }
 
-  function mayShare(key: string): boolean {
-    return (unshareable.get(key) ?? 0) <= clock.now();
-  }
-
-  /** Asks the engine, with a flight for those who come later. One that is under way is no longer joined then. */
+  /** Asks the engine, with a flight that others join in place of one that is under way. */
   async function lead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, digests, query, client } = lookup;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
-    if (sharedFlights === undefined || !isShared) {
-      await toTier2(key, await ask(lookup, flight));
-      return;
-    }
-    // Another gateway may be asking the same. The flight of this one is up already, and is not bound to the client that
-    // leads: what it waits for is waited for by all who joined.
-    const entered = await sharedFlights.enter({
-      place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
-      ttl: query.ttl,
-      spent,
-      wanted: () => !client.signal.aborted || flight.awaited(),
-      async find() {
-        const found = memory.get(key) ?? (await entries?.find(key));
-        return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
-      },
-    });
-    if (entered.kind === 'unwanted') return flight.land({ kind: 'failed', error: undefined });
-    if (entered.kind === 'answer') {
+    // Another gateway may be asking the same. All who join this flight wait for that one too.
+    const entered = isShared
+      ? await sharedFlights?.enter({
+          place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+          ttl: query.ttl,
+          spent,
+          wanted: () => !client.signal.aborted || flight.awaited(),
+          async find() {
+            const found = memory.get(key) ?? (await entries?.find(key));
+            return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
+          },
+        })
+      : undefined;
+    if (entered?.kind === 'unwanted') return flight?.land({ kind: 'failed', error: undefined });
+    if (entered?.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
-      flight.land({ ...entered, began: 0 });
+      flight?.land({ ...entered, began: 0 });
       return replay(entered.answer, 'coalesced', lookup);
     }
-    const filled = await ask(lookup, flight, entered.end);
-    await entered.end(filled?.answer, await toTier2(key, filled));
+    const filled = await ask(lookup, flight, entered?.end);
+    const isKept = await toTier2(key, filled);
+    await entered?.end(filled?.answer, isKept);
   }
 
   /** What a request does whose flight brought nothing for it: an earlier one may have had more luck. */
   async function askInTurn(turns: Gate, lookup: Lookup): Promise<void> {
     const leave = await turns.enter(lookup.client.signal).catch(() => undefined);
     if (leave === undefined) return;
-    let filled: Filled | undefined;
-    try {
-      if (!replayKept(lookup)) filled = await ask(lookup);
-    } finally {
-      leave();
-    }
-    await toTier2(lookup.key, filled);
+    const ended = Promise.try(() => (replayKept(lookup) ? undefined : ask(lookup)));
+    await toTier2(lookup.key, await ended.finally(leave));
   }
 
-  /** Asks the engine, and keeps its answer in memory. Undefined when it may not be kept. */
+  /** Asks the engine, and keeps its answer in memory. Undefined when tier 2 may not keep it. */
   async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
-    const bypass = captured === undefined ? EPOCHS_UNKNOWN : undefined;
-    const asked = beginFill(query, client, whenUnwanted(client, flight), bypass);
+    const unwanted = flight?.unwanted(client.signal) ?? client.signal;
+    const asked = beginFill(query, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
     const verdict = await asked.verdict;
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
@@ -250,19 +209,16 @@ export function createQueryCache(parts: CacheParts) {
     return undefined;
   }
 
-  /** @param latest of the fills of the key that are under way, this one included */
+  /** `latest`: of the fills of the key that are under way, this one included. */
   function keep({ key, digests, query }: Lookup, latest: StoredAnswer, own: StoredAnswer): void {
     unshareable.delete(key);
-    // Another fill has kept what began later; but it may have left in its place what only seems to be newer still.
+    // Another fill has kept what began later, or has left there what only seems to be newer still.
     if (latest !== own && !query.fresh) return;
     memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');
     emit({ type: 'stored', project: query.project, bytes: own.body.length });
   }
 
-  /**
-   * Its client has the answer already, and does not wait for this.
-   * @returns whether other gateways find it there
-   */
+  /** Its client does not wait for this. Returns whether other gateways find the answer there. */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
     const letGo = memory.hold(filled.answer.body);
@@ -272,14 +228,12 @@ export function createQueryCache(parts: CacheParts) {
     return isKept ?? false;
   }
 
-  /** Milliseconds for which the answer may be used, also when the ttl was shortened after it was stored. */
+  /** Milliseconds, also when the ttl was shortened after the answer was stored. */
   function timeLeft(answer: StoredAnswer, ttl: number): number {
     const wall = clock.wall();
     const shortened = answer.requestedAt + ttl * (1 + TTL_JITTER) - wall;
     return Math.min(remaining(answer, wall), shortened);
   }
-
-  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
   function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
     query.answered?.();
@@ -292,91 +246,68 @@ export function createQueryCache(parts: CacheParts) {
     });
   }
 
-  /** Replays what the fill of another request has brought meanwhile; false where there is nothing that may be used. */
+  /** Replays what the fill of another request has brought meanwhile, if it may be used. */
   function replayKept(lookup: Lookup): boolean {
     const found = take(lookup, lookup.query.ttl);
     if (found !== undefined) replay(found.answer, 'coalesced', lookup);
     return found !== undefined;
   }
 
-  /** An entry of a tier: times in milliseconds, bytes of the body. With a ttl of 0 it is too old, and no hit. */
+  /** An entry of a tier: milliseconds, bytes of the body. With a ttl of 0 it is too old. */
   function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
-    const { body, engineMilliseconds } = answer;
-    const usable = Math.max(0, Math.min(left, timeLeft(answer, ttl)));
     return {
       age_ms: Math.round(ageOf(answer)),
-      ttl_ms: Math.round(usable),
-      bytes: body.length,
-      engine_ms: Math.round(engineMilliseconds),
+      ttl_ms: Math.round(Math.max(0, Math.min(left, timeLeft(answer, ttl)))),
+      bytes: answer.body.length,
+      engine_ms: Math.round(answer.engineMilliseconds),
     };
   }
 
-  async function factsInTier2(key: string, ttl: number) {
-    if (entries === undefined) return 'off';
-    return entries.peek(key).then(
-      (answer) => factsOf(answer, ttl),
-      () => 'unavailable' as const,
-    );
-  }
-
-  /**
-   * The usable entry in memory, among the most recently used ones, whose key differs in the fewest parts; of several the
-   * youngest. After a purge that is the earlier entry, which differs in `epochs`. Null when none has a part in common.
-   */
+  // The usable entry of those used most recently whose key differs in the fewest parts; of several
+  // the youngest. After a purge it is the earlier entry, which differs in `epochs`.
   function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
-      return differs === undefined ? [] : { differs, age_ms: Math.round(ageOf(answer)) };
+      return differs === undefined ? [] : [{ differs, age_ms: Math.round(ageOf(answer)) }];
     });
     const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age_ms - b.age_ms);
     return best ?? null;
   }
 
   return {
-    /**
-     * Answers a cacheable query: from memory, from tier 2, from a flight, or from the engine. Never rejects
-     * for what the cache or the engine do; a client that goes away ends it early.
-     */
+    /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
     /**
-     * The answer that memory holds under a key that was made before, else the one that was brought, where it may be used
-     * at this very moment. What was brought is kept in memory then. What it returns counts in this turn only.
+     * For this turn: what memory has under a key that was made earlier, or now keeps as brought.
      */
     recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
       take({ key, captured, digests: () => digests }, ttl, brought),
     /**
-     * Asks tier 2 for an answer that memory does not hold. It may have gone out of force when it is there: so it is for
-     * `recall`. Undefined where there is no tier 2, or what is known of the epochs must be read first.
-     * @param beside what the asker keeps in memory meanwhile (bytes)
-     * @returns never rejects
+     * For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the
+     * asker.
      */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
-    /** The compressed variant of what was recalled. */
     gzipOf: memory.gzipOf,
-    /**
-     * Says what would become of a query that does not ask for a fresh answer, for JSON, and changes nothing. Epochs that
-     * are not known are read, as for any query.
-     */
+    /** What would become of a query, for JSON. Changes nothing; reads unknown epochs. */
     async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
       const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
       // Without epochs the cache cannot be used, and the key is the one of its flights only.
-      const name = nameOf(asked, captured ?? noEpochs);
-      const { key } = name;
-      const digests = name.digests();
-      const redis = captured || !entries ? await factsInTier2(key, ttl) : 'unavailable';
+      const { key, digests: digest } = nameOf(asked, captured ?? noEpochs);
+      const digests = digest();
+      const inTier2 = captured && entries?.peek(key).then((one) => factsOf(one, ttl), unavailable);
+      const redis = entries === undefined ? 'off' : await (inTier2 ?? unavailable());
       const entry = memory.peek(key);
       const inMemory = factsOf(entry?.answer, ttl, entry?.left);
-      const flight = flights.underWay(key, captured ? undefined : parts.purgeTakes);
-      const hits = [inMemory, redis].some(
-        (one) => typeof one === 'object' && (one?.ttl_ms ?? 0) > 0,
-      );
+      const flight = flights.underWay(key, captured ? undefined : purgeTakes);
+      const ofTier2 = typeof redis === 'string' ? null : redis;
+      const hits = (inMemory?.ttl_ms ?? 0) > 0 || (ofTier2?.ttl_ms ?? 0) > 0;
       return {
         key,
-        /** Those that requests of its method have; all gateways of a namespace make the same digests. */
+        /** All gateways of a namespace make the same digests. */
         parts: describeParts(digests),
         epochs: captured ? describeEpochs(captured) : ('unknown' as const),
         memory: inMemory,
@@ -387,21 +318,4 @@ export function createQueryCache(parts: CacheParts) {
       };
     },
   };
-}
-
-/** Aborted when no client is left that waits for an answer: then the engine need not be asked any more. */
-function whenUnwanted({ signal }: Client, flight: Flight | undefined): AbortSignal {
-  const unwanted = new AbortController();
-  const look = () => {
-    if (signal.aborted && flight?.awaited() !== true) unwanted.abort(signal.reason);
-  };
-  signal.addEventListener('abort', look, { once: true });
-  flight?.onUnawaited(look);
-  look();
-  return unwanted.signal;
-}
-
-/** Other failures are of one request: its user has too many at the engine, or the gateway made a mistake. */
-function isOfEngine(error: unknown): boolean {
-  return error instanceof GatewayError && OF_THE_ENGINE.has(error.reason);
 }

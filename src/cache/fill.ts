@@ -22,7 +22,6 @@ const HOLD_BYTES = 64 * 1024;
 /** … but never for longer than a person would notice (ms). */
 const HOLD_TIME = 50;
 
-/** Whether an answer may be given to others. */
 export type Verdict =
   /** `began`: when its engine request began, by the clock that never steps back (ms). */
   | { readonly kind: 'answer'; readonly answer: StoredAnswer; readonly began: number }
@@ -31,16 +30,13 @@ export type Verdict =
   | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
- * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and inspects it (a long
- * one without keeping the client waiting for that). The engine request is not bound to the client: when that goes away,
- * the fill goes on for the others, as long as its answer may still be shared.
- *
- * What is kept has its room in the account, piece by piece. Where there is none, the answer passes unstored, and the
- * engine waits for the client.
- *
+ * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and
+ * inspects it (a long one without keeping that client waiting). When the client goes away, the fill
+ * goes on for the others, as long as its answer may be shared. What is kept has its room in the
+ * account; where there is none, the answer passes unstored.
  * @param lifetime the ttl with its jitter (ms)
- * @returns begins one, with what is said instead of `miss` for a request that does not use the cache, and a signal that
- *   no client waits any more: then the engine is not asked, if it was not asked yet
+ * @returns begins one; `bypass` is said instead of `miss`, and once `unwanted` the engine is not
+ *   asked any more
  */
 export function createFills(
   parts: {
@@ -194,8 +190,8 @@ export function createFills(
       /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
       verdict: verdict.promise,
       /**
-       * Gives the client the end of a short answer, and resolves when all of it is over. To be called when the answer
-       * is kept: a client that asks again must find it. Never rejects.
+       * Gives the client the end of a short answer, when it is kept: a client that asks again must
+       * find it. Resolves when all is over. Never rejects.
        */
       finish(): Promise<void> {
         finishing.resolve();
@@ -210,8 +206,7 @@ function brokenOff(cause: unknown): GatewayError {
 }
 
 /**
- * The way of an engine's answer to the client that leads.
- * @param outcome what the head says, asked when the answer is opened, with whether it has ended by then
+ * The way of an answer to the client that leads. `outcome`: what its head says when it is opened.
  */
 function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) => Outcome) {
   let held: Buffer[] | undefined = [];
@@ -249,10 +244,7 @@ function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) 
   };
 }
 
-/**
- * So much of an answer is inspected as it comes (bytes): the head of a short one, which is held back as long, says
- * whether it was stored.
- */
+/** So much is inspected as it comes (bytes): as much as is held back, for what the head says. */
 const AT_ONCE = 64 * 1024;
 /** As long as more comes, so many bytes may wait until nothing does. */
 const AT_LEISURE = 4 * 1024 * 1024;
@@ -260,10 +252,9 @@ const AT_LEISURE = 4 * 1024 * 1024;
 const MOST_WAITING = 16 * 1024 * 1024;
 
 /**
- * A client need not wait for the inspection of a long answer, which takes several times as long as to hand it on. What
- * waits is inspected in the order in which it came, some 64 KiB of all answers together in a turn of the event loop, so
- * that other requests never wait for longer than that. A turn in which more of some answer came is left to those who
- * wait for it.
+ * What waits is inspected in the order in which it came, some 64 KiB of all answers together in a
+ * turn of the event loop: no other request waits for longer. A turn in which more of some answer
+ * came is left to those who wait for it.
  */
 export function createInspections() {
   /** Each inspects its slice, and returns the bytes that this was worth: 0 of an answer that was given up. */
@@ -352,10 +343,10 @@ export function createInspections() {
           plan();
         },
         /**
-         * Resolves when all that was written is inspected; undefined when it is. Rejects with what the inspector threw.
+         * Resolves when all is inspected; undefined when it is. Rejects with what the inspector
+         * threw.
          */
         done: () => end?.promise,
-        /** Inspects no more of it. */
         stop(): void {
           stopped = true;
         },

@@ -4,96 +4,85 @@ import { leaseHolds, leaseStart, type LeaseStart } from '../common/leases.ts';
 import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** How the wait for a flight ended. */
+/**
+ * `late` at the deadline, `gone` with the client. `replica`: the only one that was asked. By
+ * `turns` those who waited go to the engine a few at a time.
+ */
 export type Awaited =
-  /**
-   * With what its fill brought. `replica` is the only one that was asked, if there was one; `turns` lets those who waited
-   * go to the engine a few at a time.
-   */
   | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
-  /** `late`: it did not land before the deadline. `gone`: the client went away. */
   | 'late'
   | 'gone';
-
 export type Flights = ReturnType<typeof createFlights>;
-/** One engine request that others may wait for. */
 export type Flight = ReturnType<Flights['lead']>;
-
 /** Beyond this many waiters a request leads another flight. */
 const MAX_WAITERS = 2_000;
 /** Waiters of a flight that brought nothing go to the engine so many at a time. */
 const TURNS = 4;
 
 interface Entry {
-  /** When it was entered, which is before its engine request began. */
+  /** Before its engine request began. */
   readonly since: LeaseStart;
   readonly landing: Promise<Awaited>;
   waiters: number;
-  tellUnawaited?: () => void;
+  unawaited?: () => void;
 }
 
-/**
- * Single flight: many equal requests, one engine request. The flight belongs to no connection, so a client that goes
- * away harms no other.
- *
- * @param options.deadline milliseconds after which a flight is no longer joined nor waited for
- */
+/** One engine request for equal ones, bound to no client, joined until the deadline (ms). */
 export function createFlights(options: { clock: Clock; deadline: () => number }) {
-  const { clock } = options;
+  const { clock, deadline } = options;
   const entries = new Map<string, Entry>();
   let waiters = 0;
 
   function joinable(key: string, youngerThan = Infinity): Entry | undefined {
     const entry = entries.get(key);
     if (entry === undefined || entry.waiters >= MAX_WAITERS) return undefined;
-    const youngEnough = Math.min(youngerThan, options.deadline());
-    return leaseHolds(entry.since, youngEnough, clock) ? entry : undefined;
+    return leaseHolds(entry.since, Math.min(youngerThan, deadline()), clock) ? entry : undefined;
   }
 
   return {
-    /** Whether there is one that could be joined. */
     underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
-    /**
-     * Waits for the flight of this key. Never rejects.
-     * @param youngerThan only a flight younger than this (ms) by both clocks is joined
-     * @returns undefined when there is none to join (or too many wait already)
-     */
+    /** Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait. */
     join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
-      const left = options.deadline() - (clock.now() - entry.since.now);
+      const left = deadline() - (clock.now() - entry.since.now);
       entry.waiters += 1;
       waiters += 1;
       return orSooner(entry.landing, left, signal).then((awaited) => {
         entry.waiters -= 1;
         waiters -= 1;
-        if (entry.waiters === 0) entry.tellUnawaited?.();
+        if (entry.waiters === 0) entry.unawaited?.();
         // The first who gives it up leads another one, which the others find.
         if (awaited === 'late' && entries.get(key) === entry) entries.delete(key);
         return awaited;
       });
     },
-    /** Enters a flight, which takes the place of one that is under way. The caller must let it land. */
+    /** Takes the place of one that is under way. The caller must let it land. */
     lead(key: string) {
-      const { promise, resolve } = Promise.withResolvers<Awaited>();
-      const entry: Entry = { since: leaseStart(clock), landing: promise, waiters: 0 };
+      const { promise: landing, resolve } = Promise.withResolvers<Awaited>();
+      const entry: Entry = { since: leaseStart(clock), landing, waiters: 0 };
       entries.set(key, entry);
       return {
-        /** Whether any client waits for it. */
         awaited: () => entry.waiters > 0,
-        /** Calls it each time the last request that waits has gone. */
-        onUnawaited(tell: () => void): void {
-          entry.tellUnawaited = tell;
+        /** Aborted when the client that leads has gone and no other waits. */
+        unwanted(signal: AbortSignal): AbortSignal {
+          const unwanted = new AbortController();
+          const look = () => {
+            if (signal.aborted && entry.waiters === 0) unwanted.abort(signal.reason);
+          };
+          signal.addEventListener('abort', look, { once: true });
+          entry.unawaited = look;
+          look();
+          return unwanted.signal;
         },
-        /** Ends it: takes it off the map and releases all who wait. Calls after the first do nothing. */
-        land(landing: Verdict, replica?: string): void {
-          // A flight that was given up for its age, or for a fresh answer, may have been replaced by a younger one.
+        /** Releases all who wait. Calls after the first do nothing. */
+        land(verdict: Verdict, replica?: string): void {
+          // A younger one may stand in its place.
           if (entries.get(key) === entry) entries.delete(key);
-          resolve({ ...landing, replica, turns: createGate(TURNS) });
+          resolve({ ...verdict, replica, turns: createGate(TURNS) });
         },
       };
     },
-    /** Flights and waiters now. */
     usage: () => ({ flights: entries.size, waiters }),
   };
 }
@@ -111,17 +100,15 @@ function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: Abort
   });
 }
 
-/** One fill that is under way, from before its engine request until nothing of it is left to be kept. */
+/** A fill from before its engine request until nothing of it is left to be kept. */
 export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']>;
 
 /**
- * The order of the fills of each key within this process. The wall clock cannot tell it: it is set back, and two fills
- * can begin in one millisecond. What other processes do is not seen here.
- *
- * A fill that is entered after another one ended began later; so only those that are under way are held.
+ * The order of the fills of a key in this process, which the wall clock cannot tell. Only fills
+ * under way are held: one that is entered after another ended began later.
  */
 export function createFillOrder() {
-  /** `began`: when its engine request did; those of one moment in the order in which they were entered. */
+  /** `began`: of the engine request. */
   type Fill = { latest?: { answer: StoredAnswer; began: number; sequence: number } };
   const underWay = new Map<string, Set<Fill>>();
   let entered = 0;
@@ -133,10 +120,7 @@ export function createFillOrder() {
       const all = underWay.get(key) ?? new Set();
       underWay.set(key, all.add(own));
       return {
-        /**
-         * Notes that its answer is whole and may be kept.
-         * @param began when its engine request began, by the clock that never steps back (ms)
-         */
+        /** Its answer is whole and may be kept. `began` by the monotonic clock (ms). */
         landed(answer: StoredAnswer, began: number): void {
           for (const one of all) {
             const { latest } = one;
@@ -144,11 +128,7 @@ export function createFillOrder() {
             if (later === undefined || later >= 0) one.latest = { answer, began, sequence };
           }
         },
-        /**
-         * Of this answer and those of other fills of the key that landed while it was under way, the one whose engine
-         * request began last; undefined when none of them landed. Another one than its own has been kept by its own
-         * fill, as far as the tiers let it.
-         */
+        /** The answer asked for last of those that landed meanwhile; others were kept elsewhere. */
         latest: () => own.latest?.answer,
         end(): void {
           all.delete(own);

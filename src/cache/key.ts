@@ -9,7 +9,7 @@ import type { Scope } from './projects.ts';
 const KEY_VERSION = 5;
 
 /**
- * Everything that reaches the engine with a cacheable request and can change its answer. What is neither
+ * All that reaches the engine with a cacheable request and can change its answer: what is neither
  * here nor stripped on the way is a security bug.
  */
 export interface KeyParts {
@@ -23,16 +23,11 @@ export interface KeyParts {
   readonly identity: string;
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;
-  /** The media type that the engine is asked for. */
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /**
-   * What the session of the request adds (its profile, how it is named); null without a session. Never its id:
-   * sessions with equal profiles share.
-   */
+  /** What the session adds (its profile, how it is named), never its id; null without a session. */
   readonly session: string | null;
-  /** Method, request type or statement, parameters, restrictions, properties. */
   readonly request: XmlaRequest;
 }
 
@@ -48,10 +43,7 @@ const ofDiscover =
   ({ request }: KeyParts) =>
     request.method === 'Discover' ? value(request) : undefined;
 
-/**
- * The parts by the names under which they are explained, each with what the key takes of it. Only a Discover has
- * `request-type` and `restrictions`, only an Execute `statement` and `parameters`, which tells the two apart.
- */
+/** By the names under which they are explained. Those that are there tell Discover from Execute. */
 export const KEY_PARTS = [
   ['engine', ({ engine }) => engine],
   ['project', ({ project }) => project],
@@ -78,7 +70,7 @@ export const KEY_PARTS = [
 
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
-/** The JSON of each part, in the order of {@link KEY_PARTS}; undefined where requests of this method have no such part. */
+/** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
 export type PartTexts = readonly (string | undefined)[];
 
 export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
@@ -93,12 +85,9 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 });
 
 /**
- * The key of a cached answer: SHA-512/256 (FIPS 180-4) of all parts and of the epochs under which it is used, 43
- * characters of base64url. The parts are encoded as one JSON array, in which no two different lists of parts look alike
- * (lone surrogates are escaped; no part that is there is null where it could be absent). A secret of the deployment
- * stands in front, so that reading the Redis keys does not allow to test guesses of what was asked; what is known of
- * such a digest does not allow to go on from it.
- * @param texts those of the parts, where they have been made already
+ * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
+ * where it could be absent), and of the epochs: 43 characters of base64url. Behind a secret: who reads the keys in Redis
+ * cannot test guesses of what was asked, and what is known of such a digest does not allow to go on from it.
  */
 export function queryKey(
   parts: KeyParts,
@@ -114,16 +103,12 @@ const DIGEST = 8;
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
-/**
- * The digests of all parts of a key, eight characters for each, all below U+0100: as a text they take a third of
- * the memory that a Buffer would.
- */
+/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. */
 export type PartDigests = string;
 
 /**
- * Digests each part by itself, so that it can be told later in which of them two keys differ. Keyed like the key
- * itself, so that neither a dump of the memory nor an explanation allows to test guesses. Remembers the digests of the
- * request before: of most requests all parts but the statement come again.
+ * For comparisons of keys; no guesses can be tested. It remembers the digests of the request before: of most requests
+ * all parts but the statement come again.
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
@@ -133,7 +118,9 @@ export function createPartDigests() {
     const digests = KEY_PARTS.map(([name], i) => {
       const text = texts[i];
       if (text === undefined) return ABSENT;
-      return text === known?.texts[i] ? (known.digests[i] as string) : digest(keySecret, name, text);
+      return text === known?.texts[i]
+        ? (known.digests[i] as string)
+        : digest(keySecret, name, text);
     });
     before = { keySecret, texts, digests };
     // As one text: what was joined would keep a tree of texts alive.
@@ -151,14 +138,14 @@ export function describeParts(
   });
 }
 
-/** In which parts two keys differ; undefined when they have no part in common, as under another secret. */
+/** Undefined when they have no part in common, as under another secret. */
 export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPartName[] | undefined {
   const same = KEY_PARTS.map((_part, i) => digestAt(a, i) === digestAt(b, i));
   const hasCommon = same.some((isSame, i) => isSame && digestAt(a, i) !== ABSENT);
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-/** The epochs in a form that can be shown: equal for equal epochs, and of no other use. */
+/** In a form that can be shown: equal for equal epochs, and of no other use. */
 export function describeEpochs({
   scopes,
   tokens,

@@ -4,48 +4,34 @@ import type { Clock } from '../common/clock.ts';
 import type { PartDigests } from './key.ts';
 import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
-/**
- * What an entry needs beside its body and its variant: key, headers, the digests of the parts of its key, the
- * bookkeeping of the LRU and of the bodies in use (bytes; measured with 100,000 entries: 784 with the key, and some 150
- * outside of the heap that Node.js counts).
- */
+/** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
 const ENTRY_OVERHEAD = 904;
 
 interface Entry {
   readonly answer: StoredAnswer;
   readonly digests: PartDigests;
-  /** By the monotonic clock (ms): a wall clock that is set back must not make it live longer. */
+  /** Monotonic (ms), for a wall clock that is set back. */
   readonly until: number;
-  /** Whether a fill of this process brought it. */
   readonly filledHere: boolean;
   readonly variant: GzipVariant | undefined;
 }
 
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
-
-/**
- * Milliseconds for which the answer may still be used; 0 or less when it is too old. One from the future is
- * too old as well: some clock is wrong, and it is not known by how much.
- */
+/** Milliseconds for which it may be used; 0 or less when it is too old, or from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
 }
 
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
-
 /**
- * Tier 1: the answers in the memory of this process, the least recently used dropped first.
- *
- * It also counts the bodies of kept answers that are still needed. Each counts once, however many clients need it, and not
- * while it counts as an entry: one that is dropped, for others or by a purge, stays in memory until the last client has it.
+ * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, bodies
+ * that clients still need and no entry holds. `maxBytes`: of all entries; 0 keeps nothing.
  */
 export function createMemoryTier(options: {
-  /** Bytes of all entries together, bodies, variants and overhead. 0 keeps nothing. */
   maxBytes: number;
   clock: Clock;
-  /** The memory of bodies that are sent, and of what is compressed. */
   account: Pick<BodyAccount, 'open' | 'countSending'>;
   compress?: (answer: StoredAnswer) => ReturnType<typeof makeGzip>;
 }) {
@@ -54,40 +40,41 @@ export function createMemoryTier(options: {
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: bytesOf,
-    dispose: (entry) => bodiesOf(entry).forEach((body) => countUse(body, 0, -1)),
+    dispose: (entry) => countEntry(entry, -1),
   });
-  /** Who needs each body, and how many entries hold it. */
-  const uses = new Map<Buffer, { holders: number; entries: number; counted: boolean }>();
+  /** How many clients need each body, and how many entries hold it. */
+  const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
-  /** A body that takes the place of itself is never counted twice, nor not at all in between. */
+  /** In this order, a body that takes its own place is never counted twice, nor not at all. */
   function put(key: string, entry: Entry): void {
-    for (const body of bodiesOf(entry)) countUse(body, 0, 1);
+    countEntry(entry, 1);
     entries.set(key, entry);
     // What is too large alone was not taken.
-    if (entries.peek(key) === entry) return;
-    for (const body of bodiesOf(entry)) countUse(body, 0, -1);
+    if (entries.peek(key) !== entry) countEntry(entry, -1);
+  }
+
+  function countEntry({ answer, variant }: Entry, kept: number): void {
+    countUse(answer.body, 0, kept);
+    if (variant !== undefined) countUse(variant.tail, 0, kept);
   }
 
   function countUse(body: Buffer, holders: number, kept: number): void {
-    const use = uses.get(body) ?? { holders: 0, entries: 0, counted: false };
-    uses.set(body, use);
+    const use = uses.get(body) ?? { holders: 0, entries: 0 };
+    const wasSent = use.holders > 0 && use.entries === 0;
     use.holders += holders;
     use.entries += kept;
     if (use.holders === 0 && use.entries === 0) uses.delete(body);
-    const isCounted = use.holders > 0 && use.entries === 0;
-    if (isCounted !== use.counted) account.countSending(isCounted ? body.length : -body.length);
-    use.counted = isCounted;
+    else uses.set(body, use);
+    const isSent = use.holders > 0 && use.entries === 0;
+    if (isSent !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
-  /**
-   * Makes the variant in the background, one at a time: logins need the threads that compress as well. Where there is no
-   * room, the next hit asks again. One that did not pay would not pay later, and one that fails is done without.
-   */
+  // In the background, one at a time: logins need the same threads. Again only for want of room.
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');
@@ -113,11 +100,8 @@ export function createMemoryTier(options: {
       return undefined;
     },
     /**
-     * Keeps the answer, unless one is there whose engine request began later: where one of the two is from another
-     * gateway, the wall clocks say so.
-     * @param digests those of the parts of its key, to look for similar entries
-     * @param fill that of this process which brought it, and which began after all of this process that are there;
-     *   a fresh one takes the place of whatever is there. Left out for what came from tier 2
+     * Keeps the answer, unless one is there that began later, by the wall clocks between gateways.
+     * @param fill of this process, later than all of its own; `fresh` replaces whatever is there
      */
     set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
       const present = entries.peek(key);
@@ -128,10 +112,7 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined });
     },
-    /**
-     * The compressed variant of this very answer. Undefined when the entry holds another, or is gone; and as long as none
-     * was made, which is begun when the first one asks for it.
-     */
+    /** The compressed variant of this very answer. Begins to make it when there is none yet. */
     gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
       if (answer.body.length < GZIP_FROM) return undefined;
       const entry = entries.peek(key);
@@ -139,7 +120,7 @@ export function createMemoryTier(options: {
       if (entry.variant === undefined) void makeVariant(key, answer);
       return entry.variant;
     },
-    /** Needs a body. Returns what ends that; calling it twice does no harm. */
+    /** Needs a body. Returns what ends that, once. */
     hold(body: Buffer): () => void {
       countUse(body, 1, 0);
       let held = true;
@@ -148,26 +129,17 @@ export function createMemoryTier(options: {
         held = false;
       };
     },
-    /**
-     * Looks at an entry: that does not count as use. `left`: milliseconds for which it may still be used, by both
-     * clocks; 0 or less when it is too old.
-     */
+    /** Does not count as use. `left` as of `remaining`, by both clocks. */
     peek(key: string) {
       const entry = entries.peek(key);
       return entry && peeked(entry);
     },
-    /** Looks at so many entries, the most recently used first; that does not count as use. */
+    /** The same of so many entries, the most recently used first. */
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
-    /** What it holds now. */
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
   };
 }
 
-function bodiesOf({ answer, variant }: Entry): readonly Buffer[] {
-  return variant === undefined ? [answer.body] : [answer.body, variant.tail];
-}
-
-function bytesOf({ answer, variant }: Entry, key: string): number {
-  return answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
-}
+const bytesOf = ({ answer, variant }: Entry, key: string) =>
+  answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;

@@ -2,63 +2,45 @@ import type { Clock } from '../common/clock.ts';
 import type { Stale } from '../common/events.ts';
 import { foldObjectName, isLongName } from '../common/fold-case.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import type { CacheShare, Config, ProjectConfig } from '../config/config.ts';
+import type { Config, ProjectConfig } from '../config/config.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
 /**
- * What a purge can name. A scope has one token; an entry carries the tokens of all the scopes it belongs to.
- * `everything` belongs to every entry; `unassigned` to entries that name no project or may span several,
- * and so is renewed by every purge. What has a name that is too long belongs there too.
+ * What a purge can name. `everything` is of every entry; `unassigned`, which every purge renews, of
+ * those that name no project, a name too long, or may span several.
  */
 export type Scope = CacheScope;
 
-/**
- * The scope of a project name that was percent-decoded once. Spellings that an engine could take for the
- * same project share one scope: purging too much is safe, purging too little is not.
- */
+/** Spellings (percent-decoded once) that an engine could take for one project share a scope. */
 export function projectScope(name: string): Scope {
-  if (isLongName(name)) return 'unassigned';
-  return `project:${foldObjectName(name)}`;
+  return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
-/** The scopes that a purge renews in one atomic step. */
+/** What a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly Scope[] {
   // A name that is too long may be another spelling of one under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
   return [projectScope(stale.project), 'unassigned'];
 }
 
-/**
- * The scopes of an entry.
- * @param projects every project that the request names: path, Catalog property, catalog restrictions
- * @param spans whether its answer may hold data of projects that it does not name
- */
+/** `spans`: whether its answer may hold data of projects that the request does not name. */
 export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
-  const unassigned = spans || projects.length === 0 ? (['unassigned'] as const) : [];
-  return [...new Set<Scope>(['everything', ...projects.map(projectScope), ...unassigned])].sort();
+  const scopes = new Set<Scope>(['everything', ...projects.map(projectScope)]);
+  if (spans || projects.length === 0) scopes.add('unassigned');
+  return [...scopes].sort();
 }
-
-export type QueryPolicy = Omit<ProjectPolicy, 'uncached'>;
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
-
-interface ProjectPolicy {
-  readonly cache: 'on' | 'off';
-  /** Milliseconds. */
-  readonly ttl: number;
-  readonly share: CacheShare;
-  /** The cubes whose data is not cached under it, folded. */
-  readonly uncached: ReadonlySet<string>;
-}
+/** `ttl`: milliseconds. */
+export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'>;
+/** `uncached`: the cubes whose data is not cached under it, folded. */
+type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
- * What the configuration says of a query: the strictest of what is said of the projects that it names, compared as purges
- * do, and of the general section where it names none that is configured, or may answer for others.
- *
- * The cache is off too where the answer may hold data of a cube that is off in any of them; a query that leaves open which
- * cubes it reads may hold data of all. The name of a cube switches caching off, never on.
+ * The strictest of what is said of the projects that a query names, compared as purges do; of the
+ * general section where it names no other, or spans. Off where it may read a cube that is off.
  */
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,
@@ -71,13 +53,12 @@ export function projectPolicy(
   const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
   // An answer that spans projects may hold data of one whose cache is off.
   const spanning = strictest([general, ...byScope.values()]);
-
-  return (projects, spans, cubes) => {
+  return (projects, spans, { cubes, certain }) => {
     const policies = projects.map((name) => byScope.get(projectScope(name)) ?? general);
-    const [first = general] = policies;
-    const isOne = policies.every((other) => other === first);
-    const { uncached, ...policy } = spans ? spanning : isOne ? first : strictest(policies);
-    return mayRead(cubes, uncached) ? { ...policy, cache: 'off' } : policy;
+    const all = spans ? [spanning] : policies.length === 0 ? [general] : policies;
+    const { uncached, ...policy } = strictest(all);
+    const mayRead = !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
+    return uncached.size > 0 && mayRead ? { ...policy, cache: 'off' } : policy;
   };
 }
 
@@ -86,12 +67,9 @@ function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
   return { cache, ttl, share, uncached: new Set(off.map(foldObjectName)) };
 }
 
-function mayRead({ cubes, certain }: NamedCubes, uncached: ReadonlySet<string>): boolean {
-  if (uncached.size === 0) return false;
-  return !certain || cubes.some((cube) => uncached.has(foldObjectName(cube)));
-}
-
 function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
+  const [first] = policies;
+  if (first !== undefined && policies.length === 1) return first;
   const shares = new Set(policies.map(({ share }) => share));
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
@@ -102,29 +80,18 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
 }
 
 const HOUR = 3_600_000;
-/** For names, and for users whose new names are counted (bytes). */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** What an entry of these tables takes beside its texts (bytes, rounded up). */
+/** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
-
-/** A name that is no invention. */
-export interface KnownName {
-  /** As the configuration spells it, or the first request that the engine answered. */
-  readonly spelling: string;
-  readonly configured: boolean;
-}
-
 /**
- * Names of projects and catalogs, and how many new ones users name: each name for which anything is kept (an epoch, the
- * catalog of a session, a key in Redis) costs memory, whether or not the engine knows it. Spellings that share a scope
- * are one name. It counts for the user who named it first, so that no user's names drive out those of others.
+ * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
+ * So they count for the user who named them first, and drive out no other user's.
  */
 export type KnownNames = ReturnType<typeof createKnownNames>;
-
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
-  let configured: ReadonlyMap<Scope, KnownName> = new Map();
-  /** Who named it first, and in which spelling the engine answered it; undefined as long as it did not. */
+  let configured: ReadonlyMap<Scope, string> = new Map();
+  /** Who named it first, and the spelling that the engine answered, if it did. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
     (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
@@ -135,32 +102,26 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     (user) => 2 * user.length + ENTRY_OVERHEAD,
   );
 
-  /** The new ones of the names, and what is charged to the user with them; undefined when that is too much. */
+  /** The new ones of the names, and the charge for them; undefined when that is too much. */
   function charge(user: string, names: readonly string[]) {
     const scopes = [...new Set(names.map(projectScope))];
     const added = scopes.filter((scope) => !configured.has(scope) && !named.get(scope));
     const now = clock.now();
-    const before = charges.get(user);
-    const { since, count } =
-      before !== undefined && now - before.since < HOUR ? before : { since: now, count: 0 };
-    const isTooMuch = added.length > 0 && count + added.length > limit;
-    return isTooMuch ? undefined : { added, charged: { since, count: count + added.length } };
+    const last = charges.get(user);
+    const before = last !== undefined && now - last.since < HOUR ? last : { since: now, count: 0 };
+    const count = before.count + added.length;
+    return added.length > 0 && count > limit ? undefined : { added, charged: { ...before, count } };
   }
 
   return {
-    /** Takes over the names of a configuration, and how many new ones a user may name within an hour. */
+    /** `names_per_user`: new ones within an hour. */
     configure({ projects, limits }: Pick<Config, 'projects' | 'limits'>): void {
       limit = limits.names_per_user;
-      const names = [...projects.keys()];
-      configured = new Map(
-        names.map((name) => [projectScope(name), { spelling: name, configured: true }]),
-      );
+      configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },
     /**
-     * Whether something may be kept under all of these names. New ones are charged to the user: not those of the
-     * configuration, those that the engine has answered, and those that were charged to any user before. Nothing is
-     * given back, since an engine may answer a name that it does not know with an empty rowset. A user whose new names
-     * are too many is charged none.
+     * Whether something may be kept under these names. The user is charged for all new ones or
+     * none. Nothing is given back: an engine may answer an unknown name with an empty rowset.
      */
     admit(user: string, names: readonly string[]): boolean {
       const next = charge(user, names);
@@ -169,9 +130,9 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
       for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },
-    /** The same for a request that is not sent: nothing is charged. */
+    /** For a request that is not sent: nothing is charged. */
     wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
-    /** Notes that the engine answered a request with these names, and not with a Fault. */
+    /** The engine answered a request with these names, and not with a Fault. */
     answered(names: readonly string[]): void {
       for (const name of names) {
         const scope = projectScope(name);
@@ -179,12 +140,12 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
         if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
-    /** Undefined where neither the configuration holds it nor the engine has answered it. */
-    find(name: string): KnownName | undefined {
+    /** As it was first spelt; undefined where neither the configuration nor the engine knows it. */
+    find(name: string) {
       const scope = projectScope(name);
-      const spelling = named.get(scope)?.spelling;
-      const answered = spelling === undefined ? undefined : { spelling, configured: false };
-      return configured.get(scope) ?? answered;
+      const ofConfig = configured.get(scope);
+      const spelling = ofConfig ?? named.get(scope)?.spelling;
+      return spelling === undefined ? undefined : { spelling, configured: ofConfig !== undefined };
     },
   };
 }

@@ -6,37 +6,24 @@ import type { KeyParts, PartDigests } from './key.ts';
 import type { Scope } from './projects.ts';
 import type { GzipVariant, StoredAnswer } from './stored-answer.ts';
 
-/** One cacheable request, understood and ready to be looked up or asked. */
+/** One cacheable request. What is told here never throws or rejects. */
 export interface Query {
   readonly parts: KeyParts;
-  /** The scopes whose epochs its entry carries. */
   readonly scopes: readonly Scope[];
-  /** Milliseconds for which its answer may be kept. */
+  /** Milliseconds. */
   readonly ttl: number;
   /** The project of the request path, '' without one; for events. */
   readonly project: string;
-  /** How the engine that is asked tells errors as data. */
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
-  /** The session of the engine in which it is asked; undefined without one. */
   readonly session: QuerySession | undefined;
-  /** The client wants a fresh answer: nothing stored, and no flight that began before it. */
+  /** The client wants nothing stored, and no flight that began before it. */
   readonly fresh: boolean;
-  /** Told when there is an answer without a Fault: found, or whole from the engine. Never throws. */
+  /** Told when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
-  /** Told when it was answered from memory or tier 2: under this key it will be found again. Never throws. */
+  /** Told when it was answered from memory or tier 2: under this key it will be found again. */
   found?(known: KnownKey): void;
-  /**
-   * Told when the engine answered a query without session with a session of its own making, before the client
-   * has the end of that answer. Never rejects.
-   * @param before other ids by which the same answer may mean the same session
-   */
+  /** Told of a session that the engine began by itself, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
-  /**
-   * Asks the engine.
-   * @param signal ends the request, also in its answer
-   * @param unwanted aborted when no client is left that waits: then it is not sent any more; one that was sent goes on
-   * @throws GatewayError when no answer begins; the reason of `unwanted`
-   */
   ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
 }
 
@@ -45,14 +32,13 @@ export interface QuerySession {
   readonly id: string;
   /** The only replica that is asked in it; undefined where any is. */
   readonly replica?: string | undefined;
-  /** Whether the session is still the same and clean: else nothing that ran in it may be kept or shared. */
+  /** Whether it is the same and clean: else nothing that ran in it may be kept or shared. */
   confirm(): boolean | Promise<boolean>;
 }
 
 export interface AnswerHead {
   readonly status: number;
   readonly statusMessage: string;
-  /** As the engine sent them. */
   readonly headers: IncomingHttpHeaders;
 }
 
@@ -62,15 +48,13 @@ export interface EngineAnswer {
   readonly body: AsyncIterable<Buffer>;
   /** When the first byte was handed to the engine: monotonic and wall clock, ms. */
   readonly began: { readonly now: number; readonly wall: number };
-  /** The replica that answered. */
   readonly replica: string;
 }
 
-/** A key that was made for a query, and what it was made under. */
+/** A key that was made for a query, and what it was made under; `ttl` in milliseconds. */
 export interface KnownKey {
   readonly key: string;
   readonly captured: CapturedEpochs;
-  /** Of the query, in milliseconds. */
   readonly ttl: number;
   readonly digests: PartDigests;
 }
@@ -79,16 +63,14 @@ export interface KnownKey {
 export interface Client {
   /** Aborted when the client goes away before it had its whole answer. */
   readonly signal: AbortSignal;
-  /** Sends a stored answer whole. `ttl` and `age` in milliseconds. */
+  /** Sends a stored answer whole: times in milliseconds, `sessionId` where the answer shows one. */
   replay(
     answer: StoredAnswer,
     facts: {
       readonly outcome: Extract<Outcome, { readonly kind: 'hit' }>;
       readonly ttl: number;
       readonly age: number;
-      /** The id of the client's own session, to be put where the answer shows one. */
       readonly sessionId: string | undefined;
-      /** Asks for the compressed variant, for a client that takes it; undefined as long as there is none. */
       readonly gzip?: () => GzipVariant | undefined;
     },
   ): void;
@@ -99,7 +81,7 @@ export interface Client {
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
   end(): void;
-  /** Resolves when nothing of the answer is in memory for this client any more: it was taken whole, or given up. */
+  /** Resolves when nothing of the answer is in memory for this client any more. */
   over(): Promise<void>;
   /** Answers with an error, or, when an answer has begun, breaks the connection off. */
   fail(error: unknown): void;

@@ -2,104 +2,80 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** Where the gateways meet that ask the same. */
+/** Where gateways meet; `key` holds the epochs, which `query` outlives. */
 export interface FlightPlace {
-  /** The key of the query without epochs: what is known of the query outlives purges. */
   readonly query: string;
-  /** The key of its entry: gateways that hold other epochs are elsewhere. */
   readonly key: string;
 }
 
-/** How one gateway found a place. */
+/** `nothing`: the last answer could not be shared. `expected`: what the engine needed (ms). */
 export type Standing =
-  /** `fast`: the query is not known to be slow. `nothing`: its last answer could not be shared. */
   | { readonly kind: 'fast' | 'nothing' }
-  /** `lead`: the place is this gateway's now. `wait`: another's. `expected`: what the engine needed last (ms). */
   | { readonly kind: 'lead' | 'wait'; readonly expected: number };
 
-/** Port: the places, which all gateways see. Everything rejects when they cannot be reached. */
+/** Port: places that all gateways see. Rejects when they cannot be reached. All in ms. */
 export interface FlightPlaces {
-  /**
-   * Takes the place if the query is known to be slow and the place is free.
-   * @param life for how long it is held without a beat (ms)
-   * @param within rejects when the answer takes longer (ms)
-   */
+  /** Takes the place of a slow query if it is free, for `life` without a beat. */
   enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
   /** Holds the place for another while. False when it is no longer the token's. */
   beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
-  /** Frees the place; with `nothing` it says for so long (ms) that no gateway need wait. Does nothing to that of others. */
+  /** Frees the token's place; with `nothing` it says for so long that no gateway need wait. */
   leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
-  /** Notes for `life` (ms) that the engine needed so long (ms). */
+  /** Notes for `life` that the engine needed so long. */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
   unmark(query: string): Promise<void>;
 }
 
-/** A query that was found in no tier. */
 export interface Missed {
   readonly place: FlightPlace;
-  /** For how long its answer may be kept (ms). */
   readonly ttl: number;
-  /** What the look-up has waited for tier 2 (ms). */
+  /** For tier 2 (ms). */
   readonly spent: number;
-  /** Looks for its entry; undefined when there is none that may be used. Never rejects. */
+  /** Never rejects. */
   readonly find: () => Promise<StoredAnswer | undefined>;
-  /** Whether any client still waits for the answer. */
+  /** Whether any client still waits. */
   readonly wanted: () => boolean;
 }
 
-/**
- * Ends the leave to ask the engine. Must be called when the answer is in tier 2 as far as it can be, or as soon as it is
- * known that it may not be kept (undefined). Calls after the first do nothing. Never rejects.
- * @param reachable whether the other gateways find it there
- */
+/** When tier 2 has the answer (`reachable`: for others), or may not keep it. Never rejects. */
 export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
-
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
-
-/**
- * A query is slow from here on (ms): a client that waits sees the answer up to a {@link LONGEST_PAUSE} late, which is a
- * quarter of that, and a quicker query costs the engine little when each gateway asks once.
- */
+/** From here on a query is slow (ms): waiting makes its answer up to {@link LONGEST_PAUSE} late. */
 const SLOW = 1_000;
 /** For how long a query is known to be slow, at the least: loads often come once a day (ms). */
 const SHORTEST_MARK = 24 * 3_600_000;
 /** A place whose holder is not heard of for so long is free (ms). */
 const PLACE_LIFE = 6_000;
 const BEAT = 2_000;
-/** For how long no gateway waits after an answer that could not be shared (ms). */
+/** No gateway waits for so long after an answer that could not be shared (ms). */
 const NOTHING_FOR = 5_000;
 /** The pauses between two looks grow from the first to the longest (ms). */
 const FIRST_PAUSE = 25;
 const LONGEST_PAUSE = 250;
 const PAUSE_GROWTH = 1.5;
-/** Beyond twice what the engine needed last time, a gateway waits so long, then asks by itself (ms). */
+/** What a gateway waits beyond twice what the engine needed last time (ms). */
 const SPARE = 3_000;
 /** What a miss may wait for Redis in all (ms): the deadline of one look-up. */
 const LOOKUP_BUDGET = 100;
-/** After so many failures in a row a gateway that waits asks by itself. */
+/** Failures in a row, after which a gateway that waits asks by itself. */
 const MAX_FAILURES = 6;
-
 /**
- * Single flight across gateways, for queries known to be slow. It saves work of the engine and is needed for nothing
- * else: whatever fails, more than one gateway asks.
- *
- * The answer that a gateway takes was filled under the full key of its request, thus under the very epochs that the
- * request captured when it came. So its engine request began after every purge that had been acknowledged by then,
- * however long was waited: as with the flights of one process.
+ * Single flight across gateways, for queries known to be slow: whatever fails, more than one asks.
+ * The answer that a gateway takes has the full key of its request, thus the epochs that this
+ * captured when it came: it began after every purge that had been acknowledged by then.
+ * @param options.longestWait of a client for another gateway (ms)
  */
 export function createSharedFlights(options: {
   places: FlightPlaces;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
-  /** No client waits longer for another gateway (ms). */
   longestWait: () => number;
   emit: Emit;
 }) {
   const { places, clock, emit } = options;
   const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
 
-  /** Undefined when that cannot be known. */
   async function look(place: FlightPlace, token: string, within = LOOKUP_BUDGET) {
     if (within <= 0) return undefined;
     try {
@@ -112,7 +88,6 @@ export function createSharedFlights(options: {
     }
   }
 
-  /** Waits for the gateway that holds the place. */
   async function waitOut({ place, find, wanted }: Missed, token: string, expected: number) {
     const began = clock.now();
     const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
@@ -130,7 +105,7 @@ export function createSharedFlights(options: {
     }
   }
 
-  /** Holds the place for as long as any gateway waits. Returns what ends that. */
+  /** Returns what ends that. */
   function hold(place: FlightPlace, token: string): () => void {
     const until = clock.now() + options.longestWait();
     const beating = setInterval(() => {
@@ -142,7 +117,7 @@ export function createSharedFlights(options: {
     return () => clearInterval(beating);
   }
 
-  /** @param token under which this gateway holds the place, where it asks for all of them */
+  /** `token`: under which this gateway holds the place, if it asks for all of them. */
   function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string) {
     const letGo = token === undefined ? undefined : hold(place, token);
     let ended = false;
@@ -162,10 +137,7 @@ export function createSharedFlights(options: {
   }
 
   return {
-    /**
-     * Waits for another gateway that asks the same under exactly these epochs, for a bounded time, if the query is known
-     * to be slow. Never rejects.
-     */
+    /** Waits for another gateway that asks the same under these epochs, if that is slow. */
     async enter(missed: Missed) {
       const token = options.newToken();
       const { place, find, spent } = missed;

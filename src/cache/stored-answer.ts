@@ -2,53 +2,35 @@ import { promisify } from 'node:util';
 import { crc32, gzip } from 'node:zlib';
 import type { TextEncoding } from '../xml/text-encoding.ts';
 
-/** Where a session id goes into a stored body. */
+/** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
 export interface SessionPlace {
-  /** Bytes of the body in front of it. */
   readonly at: number;
-  /** In which the id is written there. */
   readonly encoding: TextEncoding;
 }
 
-/**
- * An answer of the engine that passed inspection, as it is kept and replayed. What is not here (cookies,
- * connection headers, ids of the engine's own) is never replayed.
- */
+/** What is not here (cookies, connection headers, ids of the engine's own) is never replayed. */
 export interface StoredAnswer {
-  /**
-   * The exact bytes that the engine sent, less the id of the session. Never changed, so that it may be shared by
-   * all who read it.
-   */
+  /** The engine's bytes, less the session's id. Never changed: all who read it share it. */
   readonly body: Buffer;
-  /** Where the caller's session id belongs; undefined when the answer shows none. */
   readonly session: SessionPlace | undefined;
-  /** Whether the engine answered with the header X-AS-SessionID, which then carries the caller's id as well. */
+  /** Whether the engine sent the header X-AS-SessionID, which then carries the caller's id. */
   readonly sessionHeader: boolean;
   /** The exact header. */
   readonly contentType: string;
   readonly contentLanguage: string | undefined;
   /** Wall clock (ms) when the engine request began: age counts from here (RFC 9111 §4.2.3). */
   readonly requestedAt: number;
-  /** Milliseconds from `requestedAt` for which it may be used. */
+  /** From `requestedAt` (ms). */
   readonly lifetime: number;
-  /** Milliseconds that the engine needed. */
   readonly engineMilliseconds: number;
 }
 
 type ShownAnswer = Pick<StoredAnswer, 'body' | 'session'>;
-
-/**
- * What may stand in a header and arrives as it was sent (RFC 9110 §5.5): no control characters, no white space at
- * the ends.
- */
+/** What arrives in a header as it was sent (RFC 9110 §5.5). */
 export const HEADER_VALUE =
   /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
-/**
- * Pieces in a row, in memory of their own. A short Buffer is mostly a part of something larger, which stays as long as
- * any part of it does: 64 KiB of Node's pool, or all that one read from the network brought. What is kept for hours must
- * not keep that: entries of 3.6 KB took 22 KB.
- */
+/** A copy of its own: a short Buffer keeps all of what it is a part of, such as Node's pool. */
 export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   const own = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -59,22 +41,13 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   return own;
 }
 
-/**
- * The stored bytes with the caller's session id where one belongs, in pieces. The body is not copied.
- * @throws Error when the answer shows a session and there is no id: keys with and without a session never meet, so
- *   the answer would be another caller's
- * @throws RangeError as `sessionBytes` does
- */
+/** With the caller's session id, in pieces. @throws Error where the id that it needs is missing */
 export function withSession({ body, session }: ShownAnswer, id?: string): readonly Buffer[] {
-  const own = ownSessionBytes(session, id);
   if (session === undefined) return [body];
+  const own = ownSessionBytes(session, id);
   return [body.subarray(0, session.at), own, body.subarray(session.at)];
 }
 
-/**
- * What of the caller's stands in an answer: nothing where it shows no session.
- * @throws as `withSession` does
- */
 function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
   if (place === undefined) return NOTHING;
   if (id === undefined) throw new Error('an answer that shows a session was found without one');
@@ -82,12 +55,8 @@ function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
 }
 
 /**
- * A session id as it stands in an attribute value, whichever quotes are around it. Without its escapes white
- * space would not survive the reading of an attribute (XML 1.0 section 3.3.3); what the encoding cannot say is
- * written by number.
- *
- * @throws RangeError for a character that XML 1.0 forbids. No caller has such an id: each was read from XML, or
- *   from an HTTP header, which holds nothing but white space and what can be printed.
+ * An id as an attribute value holds it: white space by number (XML 1.0 §3.3.3).
+ * @throws RangeError for a character that XML 1.0 forbids, which no id that was read has
  */
 export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
   const last = LAST[encoding] ?? Infinity;
@@ -110,88 +79,66 @@ const NAMES = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 const LAST: Partial<Record<TextEncoding, number>> = { 'iso-8859-1': 0xff, 'us-ascii': 0x7f };
 /** The production Char of XML 1.0. */
 const XML_CHARACTER = /[\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
-
 const compress = promisify(gzip);
-
-/** Bodies below this size are sent in so few packets that compression gains nothing (bytes). */
+/** Shorter bodies are sent in so few packets that compression gains nothing (bytes). */
 export const GZIP_FROM = 1024;
 /** A variant that is not shorter than this part of the body does not pay for its memory. */
 const WORTH = 0.9;
-/**
- * 6 takes twice the time of 1 (11 ms instead of 4 for 2 MB of cells, on another thread) for 3 to 8 % fewer bytes
- * (measured); a variant is made once, and sent and kept from then on.
- */
+/** A variant is made once and sent often: 6 takes twice the time of 1 for 3 to 8 % fewer bytes. */
 const LEVEL = 6;
-/** What JavaScript needs beside the compressed bytes (rounded up). */
+/** Beside the compressed bytes (rounded up). */
 const VARIANT_OVERHEAD = 256;
-
+/** Deflate, no flags, no time, no hint, unknown system (RFC 1952). */
+const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
+/** CRC-32 and length (bytes). */
+const TRAILER = 8;
 /**
- * A stored answer as gzip, less the part that differs by session. What stands up to the session id is never
- * compressed: it is put in front as it is, so that the id can be exchanged, and so that the length tells nothing
- * of it where others can add text to the answer.
+ * A stored answer as gzip. What stands before the session id is never compressed, so that the id
+ * can be exchanged, and the length tells nothing of it where others can add text to the answer.
  */
 export type GzipVariant = NonNullable<Awaited<ReturnType<typeof makeGzip>>>;
 
-/**
- * Compresses on the thread pool.
- * @returns undefined where it would not pay
- */
+/** Compresses on the thread pool. Undefined where it would not pay. */
 export async function makeGzip({ body, session }: ShownAnswer) {
   if (body.length < GZIP_FROM) return undefined;
   const at = session?.at ?? 0;
-  // Whole gzip, of which the ends are cut off, since it makes the checksum on the thread pool as well. zlib writes the
-  // shortest header when it is not told of a name.
+  // Whole gzip, of which the ends are cut off: that makes the checksum on the thread pool as well.
   const member = await compress(body.subarray(at), { level: LEVEL });
   if (at + member.length >= body.length * WORTH) return undefined;
   const end = member.length - TRAILER;
   const tail = ownBytes([member.subarray(MEMBER_HEADER.length, end)]);
   return {
-    /** Memory that it takes beside the answer. */
     bytes: tail.length + VARIANT_OVERHEAD,
-    /** The stored body that it was made of. */
     body,
-    /** The deflate blocks of the body from the place of the session id on; of all of it where there is none. */
+    /** The deflate blocks from the place of the session id on; all of them where there is none. */
     tail,
     tailCrc: member.readUInt32LE(end),
-    /** `crcShift` of the length of what `tail` holds. */
     tailShift: crcShift(body.length - at),
     /** CRC-32 of the body up to that place. */
     headCrc: crc32(body.subarray(0, at)),
   };
 }
 
-/**
- * One gzip member (RFC 1952) that holds the stored bytes with the caller's session id in them, in pieces.
- * @param variant what `makeGzip` made of this answer
- * @throws Error when it was made of another answer, and as `withSession` does
- */
+/** One gzip member (RFC 1952). @throws Error for the variant of another answer, as `withSession` */
 export function gzipWithSession(
-  variant: GzipVariant,
+  { tail, tailCrc, tailShift, headCrc, body: madeOf }: GzipVariant,
   { body, session }: ShownAnswer,
   id?: string,
 ): readonly Buffer[] {
-  if (variant.body !== body) throw new Error('a compressed answer was found at another answer');
+  if (madeOf !== body) throw new Error('a compressed answer was found at another answer');
   const own = ownSessionBytes(session, id);
-  const at = session?.at ?? 0;
-  const front: Buffer[] = [MEMBER_HEADER];
-  if (session !== undefined) front.push(...stored(Buffer.concat([body.subarray(0, at), own])));
+  const front = session && stored(Buffer.concat([body.subarray(0, session.at), own]));
   const trailer = Buffer.allocUnsafe(TRAILER);
-  const { tail, tailCrc, tailShift, headCrc } = variant;
-  trailer.writeUInt32LE(joinCrc(crc32(own, headCrc), tailCrc, tailShift), 0);
+  const crc = multiply(tailShift, crc32(own, headCrc)) ^ tailCrc;
+  trailer.writeUInt32LE(crc >>> 0, 0);
   trailer.writeUInt32LE((body.length + own.length) % 2 ** 32, 4);
-  return [Buffer.concat(front), tail, trailer];
+  return [Buffer.concat([MEMBER_HEADER, ...(front ?? [])]), tail, trailer];
 }
-
-/** Deflate, no flags, no time, no hint, unknown system. */
-const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
-/** Bytes of CRC-32 and length at the end of a member. */
-const TRAILER = 8;
 
 /** Bytes that a stored block can hold (RFC 1951 section 3.2.4). */
 const BLOCK_LIMIT = 65_535;
 /** Its type, which leaves the rest of the byte unused, and its length twice. */
 const BLOCK_HEADER = 5;
-
 /** Deflate blocks that hold bytes as they are; other blocks must follow. */
 function stored(bytes: Buffer): Buffer[] {
   const blocks: Buffer[] = [];
@@ -205,22 +152,14 @@ function stored(bytes: Buffer): Buffer[] {
   return blocks;
 }
 
-/*
- * The CRC-32 of two texts in a row, from the CRC-32 of each. Such a checksum is the remainder of a polynomial
- * over GF(2); a text that follows shifts the one before by its length, which is to multiply by a power of x.
- * Polynomials stand in 32 bits as CRC-32 has them (RFC 1952 section 8): the highest bit is x^0.
- */
-
+// The CRC-32 of two texts in a row: a text that follows multiplies the remainder of the one before
+// by a power of x, and is added. In 32 bits the highest is x^0 (RFC 1952 section 8).
 /** What the remainders are of, less x^32. */
 const DIVISOR = 0xedb88320;
 const ONE = 0x80000000;
 /** x to the power of 8, by which one byte shifts. */
 const BYTE = 0x00800000;
-
-/**
- * What to multiply a checksum by when `length` bytes follow. Worth keeping where the same bytes follow again and
- * again: it costs more than `joinCrc`.
- */
+/** What to multiply a checksum by when `length` bytes follow. */
 function crcShift(length: number): number {
   let shift = ONE;
   let power = BYTE;
@@ -229,11 +168,6 @@ function crcShift(length: number): number {
     power = multiply(power, power);
   }
   return shift;
-}
-
-/** @param shift `crcShift` of the length of the second text */
-function joinCrc(first: number, second: number, shift: number): number {
-  return (multiply(shift, first) ^ second) >>> 0;
 }
 
 function multiply(a: number, b: number): number {

@@ -1,7 +1,6 @@
 import { type Waiting, waitIn } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 
-/** Decides which requests may be at the engine now, which wait, and which are refused. */
 export type Admission = ReturnType<typeof createAdmission>;
 
 /** Requests of one user. */
@@ -15,21 +14,18 @@ interface User {
 const OF_OTHERS = 1 / 4;
 
 /**
- * The next request is one of the user who has the fewest at the engine, of equals one of the user who has waited longest for
- * a turn. No user can fill the queue alone: its last quarter is for those who have not three quarters of it already.
- * @param limits.concurrency requests at the engine at one time
- * @param limits.per_user of these, for one user
- * @param limits.queue requests that may wait
+ * The next request at the engine is of the user who has the fewest there, of equals of the one who
+ * has waited longest for a turn. No user can fill the queue alone: its last quarter is for those
+ * who have not three quarters of it.
  */
-export function createAdmission(limits: {
-  readonly concurrency: number;
-  readonly per_user: number;
-  readonly queue: number;
-}) {
+export function createAdmission(
+  limits: Readonly<Record<'concurrency' | 'per_user' | 'queue', number>>,
+) {
   /** Those whose last turn is longest ago come first. */
   const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   let atEngine = 0;
+  const mayEnter = (user: User) => user.atEngine < limits.per_user;
   const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.size, 0);
 
   function forget(user: User): void {
@@ -57,11 +53,8 @@ export function createAdmission(limits: {
   }
 
   function letNextIn(): void {
-    let next: User | undefined;
-    for (const user of users.values()) {
-      if (user.waiting.size === 0 || user.atEngine >= limits.per_user) continue;
-      if (next === undefined || user.atEngine < next.atEngine) next = user;
-    }
+    const ready = users.values().filter((user) => user.waiting.size > 0 && mayEnter(user));
+    const [next] = [...ready].sort((one, other) => one.atEngine - other.atEngine);
     if (next === undefined) return;
     const [first] = next.waiting;
     count(next);
@@ -70,22 +63,18 @@ export function createAdmission(limits: {
 
   return {
     /**
-     * Resolves to the function that ends the stay at the engine; calling it twice does no harm.
-     * @throws GatewayError `overloaded` when too many wait already; the signal's reason when that aborts
+     * Resolves to what ends the stay at the engine, once.
+     * @throws GatewayError `overloaded`; the signal's reason when that aborts
      */
     async admit(name: string, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
       const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
-      if (atEngine < limits.concurrency && user.atEngine < limits.per_user) {
+      if (atEngine < limits.concurrency && mayEnter(user)) {
         count(user);
         return endOf(user);
       }
-      if (waiting() >= limits.queue) {
-        throw overloaded('Too many requests wait for the engine; try again.');
-      }
-      if (user.waiting.size >= mostOfOne) {
-        throw overloaded('Too many of your requests wait for the engine; try again.');
-      }
+      if (waiting() >= limits.queue) throw overloaded('Too many requests');
+      if (user.waiting.size >= mostOfOne) throw overloaded('Too many of your requests');
       users.set(name, user);
       await waitIn(user.waiting, {}, signal).catch((reason: unknown) => {
         forget(user);
@@ -101,6 +90,7 @@ export function createAdmission(limits: {
   };
 }
 
-function overloaded(message: string): GatewayError {
+function overloaded(what: string): GatewayError {
+  const message = `${what} wait for the engine; try again.`;
   return new GatewayError('overloaded', message, { retryAfter: 5 });
 }

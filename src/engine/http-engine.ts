@@ -26,8 +26,8 @@ import {
 } from './replicas.ts';
 
 /**
- * What became of the answer to a request: it came whole; it broke off or never came, and the engine may be at work
- * still; or no byte of the request was handed to a connection that was made.
+ * `broken`: it broke off or never came, and the engine may be at work still. `not-sent`: no byte
+ * was handed to a connection.
  */
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
@@ -40,8 +40,8 @@ export interface AnswerWatch {
   /** Each piece in order. The client is given the piece after what this returned has resolved. */
   write(chunk: Buffer): void | Promise<void>;
   /**
-   * After the last byte, or when none can come any more; the client has the end after it has resolved. When it
-   * rejects, the client is told that instead of the answer, or, when that has begun, broken off.
+   * Behind the last byte, or when none can come any more. When it rejects, the client is told that
+   * instead of the answer, or is broken off.
    */
   end(outcome: AnswerEnd): void | Promise<void>;
 }
@@ -96,10 +96,10 @@ export function createHttpEngine(options: {
 
   /**
    * Sends a cacheable request.
-   * @param signal ends it, also in its answer
-   * @param unwanted aborted when no client is left that wants the answer: it then leaves the queue, and is not sent. One
-   *   that was sent goes on. The same as `signal` unless it is given
-   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the reason of `unwanted`
+   * @param unwanted aborted when no client is left that wants the answer: it leaves the queue then;
+   *   one that was sent goes on until `signal`
+   * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
+   *   reason of `unwanted`
    */
   async function ask(
     addressee: EngineAddressee,
@@ -148,7 +148,7 @@ export function createHttpEngine(options: {
   }
 
   /**
-   * Replays a request through to the engine, with the client's own headers less the identity ones, and
+   * Replays a request to the engine, with the client's own headers less the identity ones, and
    * streams the answer. Resolves when it is over; failures go to `client.fail`.
    * @param body the whole body, its content coding removed; undefined without one
    * @param plainWatch sees the answer on its way; the engine is then asked for no content coding
@@ -222,8 +222,7 @@ export function createHttpEngine(options: {
 }
 
 /**
- * What a client must have to take an answer for done is its end: `</Envelope>`, which an engine may send ahead of a
- * last line feed. So many bytes at least are held back, where the watch holds the last ones.
+ * At least so many bytes are held back: `</Envelope>` ends an answer, and a line feed may follow.
  */
 const HELD = 16 * 1024;
 
@@ -253,17 +252,14 @@ function guardWatch(watch: AnswerWatch) {
     write: (chunk: Buffer) => heed(() => watch.write(chunk)),
     /** After the last byte. */
     end: () => end('whole'),
-    /**
-     * The answer broke off, or none began. What the watch says of that changes nothing: the client has an answer
-     * already, or is told the failure.
-     */
+    /** None came, or not whole: the client has an answer already, or is told that. */
     giveUp: (outcome: Exclude<AnswerEnd, 'whole'>) => end(outcome).catch(() => {}),
   };
 }
 
 /**
- * Hands an answer on, when its watch has seen it; where the watch holds the last bytes, whole pieces behind that: the
- * client has the last 16 KiB, or anything of a shorter answer, when the watch has agreed to the end.
+ * Hands an answer on as its watch has seen it, the last 16 KiB when the watch has agreed to the
+ * end.
  * @throws WatchRefusal; any error of the answer
  */
 async function relay(

@@ -27,18 +27,8 @@ export type Touch =
   | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
   /** The engine could not be asked. */
   | { readonly kind: 'failed' };
-
-/** A call of the engine's own clear operation at one replica, which is still to be made. */
-export interface ClearCall {
-  /** Equal for calls that would do the same. Holds the login: never shown. */
-  readonly id: string;
-  /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
-  make(): Promise<EngineClear>;
-}
-
 /** A client waits for a small answer, so that this counts where `engine.timeout` is longer (ms). */
 const LONGEST = 30_000;
-
 /** Bytes, without content coding. */
 const LARGEST_ANSWER = 1024 * 1024;
 
@@ -49,58 +39,44 @@ class LongAnswer extends Error {
 
 /**
  * Asks the engine a small question of the gateway's own.
- * @param upstream without kept connections: some servers bind a login to the connection on which it was made, and would
- *   take the next one's for the same
- * @param connectLimit as of `RequestLimits`
- * @returns the whole answer; its body has no content coding, unless in one that is not known
+ * @param upstream without kept connections: some servers bind a login to its connection
+ * @returns the whole answer, without a content coding that is known
  * @throws when no whole answer comes; {@link LongAnswer} when it is longer than 1 MiB
  */
 export async function askOnce(
   upstream: Upstream,
-  asked: {
-    readonly method: 'GET' | 'POST';
-    readonly path: string;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly body?: Buffer;
-  },
+  asked: Omit<Parameters<Upstream['forward']>[0], 'body'>,
   signal: AbortSignal,
+  sent?: Buffer,
   connectLimit?: number,
 ): Promise<{ readonly head: AnswerHead; readonly body: Buffer }> {
-  const { body: sent, ...request } = asked;
   const length = sent && { 'content-length': String(sent.length) };
   const headers = { ...asked.headers, ...length, 'accept-encoding': 'identity' };
   const limits = { signal, timeout: LONGEST, connectLimit };
-  const answer = await upstream.forward({ ...request, headers, body: sent }, limits);
+  const answer = await upstream.forward({ ...asked, headers, body: sent }, limits);
   const { head, body } = decodedAnswer(answer, answerHead(answer), () => {});
   const whole = await bodyUpTo(body, LARGEST_ANSWER);
   if (whole === undefined) throw new LongAnswer('the engine answered at too great length');
   return { head, body: whole };
 }
 
-/**
- * Runs work that may take `engine.timeout`, at most 30 seconds.
- * @param timeout milliseconds
- * @throws Silence when time is up, else what the work throws
- */
-async function inTime<T>(
+// @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws
+function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = AbortSignal.timeout(Math.min(timeout, LONGEST));
-  try {
-    return await work(AbortSignal.any([...signals, late]));
-  } catch (error) {
+  return work(AbortSignal.any([...signals, late])).catch((error: unknown) => {
     throw late.aborted ? new Silence() : error;
-  }
+  });
 }
 
 /** Whether a body has no content coding. */
-function isPlain(coding = 'identity'): boolean {
-  return coding.trim().toLowerCase() === 'identity';
-}
-
+const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
+  (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
+const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';
 
 function envelope(header: string, body: string): Buffer {
   return Buffer.from(
@@ -110,8 +86,6 @@ function envelope(header: string, body: string): Buffer {
   );
 }
 
-const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';
-
 /** The cheapest question that every engine knows: it opens no cube. */
 const SMALLEST = envelope(
   '',
@@ -119,45 +93,33 @@ const SMALLEST = envelope(
     `<Restrictions><RestrictionList/></Restrictions>${NO_PROPERTIES}</Discover>`,
 );
 
-/**
- * Tries logins at the engine: at a replica to which a connection can be made, without a project.
- * @param emit told why an engine could not say
- */
+/** Tries logins at a replica that can be reached. `emit` is told why an engine could not say. */
 export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
   clock: Clock,
   emit: Emit,
 ) {
   const replicas = createReplicas(config, clock, false);
+  const soapaction = soapActionOf('Discover');
+  const common = { 'content-type': CONTENT_TYPE, soapaction, accept: 'text/xml' };
 
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
-    const headers = {
-      authorization,
-      'content-type': CONTENT_TYPE,
-      soapaction: soapActionOf('Discover'),
-      accept: 'text/xml',
-    };
+    const headers = { authorization, ...common };
     const { head, body } = await replicas.reach(undefined, signal, (replica, connectLimit) => {
-      const path = replica.target(undefined, []);
-      const asked = { method: 'POST', path, headers, body: SMALLEST } as const;
-      return askOnce(replica.upstream, asked, signal, connectLimit);
+      const asked = { method: 'POST', path: replica.target(undefined, []), headers };
+      return askOnce(replica.upstream, asked, signal, SMALLEST, connectLimit);
     });
-    if (!isPlain(head.headers['content-encoding'])) {
+    if (!isPlain(head)) {
       throw new Error('the engine answered a login in a content coding that is not known');
     }
-    const contentType = head.headers['content-type'];
-    const said = readLoginAnswer({ status: head.status, contentType, body });
-    if (said === 'unavailable') {
-      throw new Error(`the engine answered a login with status ${head.status} and no clear word`);
-    }
-    return said;
+    const { status, headers: answered } = head;
+    const said = readLoginAnswer({ status, contentType: answered['content-type'], body });
+    if (said !== 'unavailable') return said;
+    throw new Error(`the engine answered a login with status ${status} and no clear word`);
   }
 
   return {
-    /**
-     * Asks the engine a small question with this header Authorization. Never rejects. The whole takes no longer than
-     * `engine.timeout` or 30 seconds.
-     */
+    /** Never rejects. Takes no longer than `engine.timeout` or 30 seconds. */
     async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
       if (signal.aborted) return 'unavailable';
       try {
@@ -167,14 +129,12 @@ export function createLoginTrial(
         return 'unavailable';
       }
     },
-    /** Ends its connections. */
     close: replicas.close,
   };
 }
 
 /** The answer to an empty statement, or a Fault, is shorter than this (bytes). */
 const LONGEST_TOUCH = 64 * 1024;
-
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
   soapaction: soapActionOf('Execute'),
@@ -183,17 +143,9 @@ const TOUCH_HEADERS: QueryHeaders = {
   'x-as-sessionid': undefined,
 };
 
-/**
- * Sends an empty Execute in a session, so that the engine does not drop it. It is asked as every query is: in the line of
- * its user, with the same login. Never rejects.
- */
+/** Sends an empty Execute as every query is asked, so that a session is kept. Never rejects. */
 export async function touch(
-  ask: (
-    addressee: EngineAddressee,
-    headers: QueryHeaders,
-    body: Buffer,
-    signal: AbortSignal,
-  ) => Promise<EngineAnswer>,
+  ask: (...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]) => Promise<EngineAnswer>,
   addressee: EngineAddressee,
   sessionId: string,
   signal: AbortSignal,
@@ -201,9 +153,7 @@ export async function touch(
   try {
     const { head, body } = await ask(addressee, TOUCH_HEADERS, emptyExecute(sessionId), signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH);
-    if (bytes === undefined || !isPlain(head.headers['content-encoding'])) {
-      return { kind: 'failed' };
-    }
+    if (bytes === undefined || !isPlain(head)) return { kind: 'failed' };
     const decoded = decodeText(bytes, head.headers['content-type']);
     const parsed = decoded && readTree(decoded.utf8);
     const root = parsed?.kind === 'tree' ? parsed.root : undefined;
@@ -232,9 +182,8 @@ const BAD_NAME = 'It was not asked: the name of the project cannot stand in a pa
 
 /**
  * The clear operation of one engine (`engine.clear`).
- * @param replicas as they are configured, without kept connections; none where the engine has no such operation
+ * @param replicas without kept connections; none where the engine has no such operation
  * @param loginFor the header Authorization for a request that came with this one
- * @param emit told why an upstream did not clear its cache
  */
 export function createClearCalls(
   config: Pick<EngineConfig, 'login' | 'timeout'>,
@@ -243,41 +192,43 @@ export function createClearCalls(
   emit: Emit,
 ) {
   /**
-   * What clears the engine's own cache: one call for each replica.
+   * One call for each replica, still to be made.
    * @param project decoded; undefined for everything
-   * @param authorization of the user who wants it, for `engine.login: forward`; undefined without one: then no call
+   * @param user the header Authorization of who wants it, for `engine.login: forward`
    */
-  return (project: string | undefined, authorization: string | undefined): readonly ClearCall[] => {
-    const login = loginFor(authorization);
-    if (config.login === 'forward' && login === undefined) return [];
-    const headers = { accept: '*/*', ...(login !== undefined && { authorization: login }) };
-    return replicas.map(({ url, upstream }): ClearCall => {
+  return (project: string | undefined, user: string | undefined) => {
+    const authorization = loginFor(user);
+    if (config.login === 'forward' && authorization === undefined) return [];
+    const headers = { accept: '*/*', ...(authorization !== undefined && { authorization }) };
+
+    async function ask(upstream: Upstream, path: string): Promise<string | undefined> {
+      const asked = { method: 'GET', path, headers };
+      const answer = inTime(config.timeout, [], (signal) => askOnce(upstream, asked, signal));
+      const { head, body } = await answer;
+      return readClearAnswer(head, body, project);
+    }
+
+    return replicas.map(({ url, upstream }) => {
       const path = clearTarget(url, project);
 
-      /** @returns undefined when the cache is cleared, else one sentence */
-      async function ask(): Promise<string | undefined> {
-        if (path === undefined) return BAD_NAME;
-        const { head, body } = await inTime(config.timeout, [], (signal) =>
-          askOnce(upstream, { method: 'GET', path, headers }, signal),
-        );
-        const coding = head.headers['content-encoding'];
-        return readClearAnswer({ status: head.status, coding, body }, project);
+      function failed(why: string, reason: GatewayError['reason'], error: unknown): EngineClear {
+        emit({ type: 'engine-failed', project: project ?? '', replica: url, reason, error });
+        return { replica: url, ok: false, why, ...(path === undefined && { called: false }) };
       }
 
-      const tell = (reason: GatewayError['reason'], error: unknown) =>
-        emit({ type: 'engine-failed', project: project ?? '', replica: url, reason, error });
       return {
-        id: JSON.stringify([upstream.origin, path, login ?? null, upstream.certificate]),
+        /** Equal for calls that would do the same. Holds the login: never shown. */
+        id: JSON.stringify([upstream.origin, path, authorization ?? null, upstream.certificate]),
+        /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
         async make(): Promise<EngineClear> {
           try {
-            const why = await ask();
+            const why = path === undefined ? BAD_NAME : await ask(upstream, path);
             if (why === undefined) return { replica: url, ok: true };
-            tell('engine-not-cleared', new GatewayError('engine-not-cleared', why));
-            return { replica: url, ok: false, why, ...(path === undefined && { called: false }) };
+            const error = new GatewayError('engine-not-cleared', why);
+            return failed(why, error.reason, error);
           } catch (error) {
             const { reason } = engineFailure(error);
-            tell(reason, reasonOf(error));
-            return { replica: url, ok: false, why: whyNoAnswer(reason, error) };
+            return failed(whyNoAnswer(reason, error), reason, reasonOf(error));
           }
         },
       };
@@ -295,74 +246,57 @@ function whyNoAnswer(reason: string, error: unknown): string {
 const XMLA_PATH = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /**
- * The path of the clearCache of MDX for Kylin (interface document §4.3).
- * @param template `engine.url`
- * @param project decoded; encoded again, canonically. Undefined for everything
- * @returns undefined for a name that no path can carry: a server that decodes it early would climb the path
+ * The path of the clearCache of MDX for Kylin (interface document §4.3) for a decoded project.
+ * @returns undefined for a name that no path can carry: a server that decodes it early would climb
  */
 export function clearTarget(template: string, project: string | undefined): string | undefined {
+  if (project !== undefined && !canStandInPath(project)) return undefined;
   const base = engineTarget(template.replace(XMLA_PATH, ''))(project, []).replace(/\/$/, '');
-  if (project === undefined) return `${base}/mdx/xmla/clearCache`;
-  return canStandInPath(project)
-    ? `${base}/mdx/xmla/${encodeURIComponent(project)}/clearCache`
-    : undefined;
+  const segment = project === undefined ? '' : `/${encodeURIComponent(project)}`;
+  return `${base}/mdx/xmla${segment}/clearCache`;
 }
 
 /** Servlet containers leave away what follows a semicolon. */
 function canStandInPath(name: string): boolean {
   if (name === '' || /\p{Cc}/u.test(name) || !name.isWellFormed()) return false;
-  const parts = name.split(/[/\\]/).map((part) => part.split(';', 1)[0] ?? '');
-  return parts.every((part) => part !== '.' && part !== '..');
+  return !name.split(/[/\\]/).some((part) => /^\.\.?(?:;|$)/.test(part));
 }
 
 /** How much of an unexpected text is shown (characters). */
 const SHOWN = 120;
 const DONE = 'Cache has been cleared.';
+const folded = (text: string) => foldObjectName(text).replaceAll(/\s+/g, ' ');
 
 /**
- * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document §4.3 say that it was
- * done, alone or after the name of the project, in any letter case and with any white space; a wrong password is
- * answered with status 200 and a SOAP Fault.
- * @param answer.body without content coding
- * @param project whose cache was to be cleared, decoded; undefined for everything
- * @returns undefined when the cache is cleared, else one sentence that says what came instead. It never says
- *   "cleared", so that no script takes it for the words it looks for
+ * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document
+ * §4.3 say that it was done, alone or after the name of the project; a wrong password is answered
+ * with status 200 and a SOAP Fault.
+ * @param body without content coding
+ * @returns undefined when the cache is cleared, else one sentence without the word "cleared", so
+ *   that no script takes it for the words it looks for
  */
 export function readClearAnswer(
-  answer: {
-    readonly status: number;
-    readonly coding: string | undefined;
-    readonly body: Buffer;
-  },
+  head: Pick<AnswerHead, 'status' | 'headers'>,
+  body: Buffer,
   project: string | undefined,
 ): string | undefined {
-  const { status } = answer;
-  if (status === 401 || status === 403 || status === 407) {
-    return `It refused the login (status ${status}).`;
-  }
+  const { status } = head;
+  if ([401, 403, 407].includes(status)) return `It refused the login (status ${status}).`;
   if (status >= 300 && status < 400) {
     return `It answered with status ${status}, a redirect, which is not followed.`;
   }
   if (status !== 200) return `It answered with status ${status}.`;
-  if (!isPlain(answer.coding)) {
-    return 'It answered in a content coding that is not known.';
-  }
-  const text = answer.body.toString('utf8').trim();
+  if (!isPlain(head)) return 'It answered in a content coding that is not known.';
+  const text = body.toString('utf8').trim();
   if (/<(?:[\w.-]+:)?Fault[\s>]/.test(text)) {
     return 'It answered with a SOAP Fault, as to a wrong password.';
   }
   if (/^<(?:[!?]|html\b|(?:[\w.-]+:)?Envelope\b)/i.test(text)) {
     return 'It answered with a document instead of the words of clearCache.';
   }
-  const done = project === undefined ? [DONE] : [DONE, `${project} ${DONE}`];
-  return done.map(folded).includes(folded(text)) ? undefined : otherText(text);
-}
-
-function folded(text: string): string {
-  return foldObjectName(text).replaceAll(/\s+/g, ' ');
-}
-
-function otherText(text: string): string {
+  const said = folded(text);
+  if (said === folded(DONE)) return undefined;
+  if (project !== undefined && said === folded(`${project} ${DONE}`)) return undefined;
   if (text === '') return 'It answered with an empty text.';
   const shown = text.slice(0, SHOWN).replace(/[^\p{L}\p{N}\p{P}\p{S} ]+/gu, ' ');
   if (/cleared/i.test(shown)) return 'It answered with other words than those of clearCache.';

@@ -28,10 +28,9 @@ export class NotUnderstood extends Error {}
 export type QueryClient = ReturnType<typeof createQueryClient>;
 
 /**
- * The first query goes the way of what is passed through, and the others by undici, which is loaded behind the first
- * answer: a gateway that has just been started answers sooner by that. A query whose answer undici does not understand is
- * sent once more that way, and so are the next ones until an answer comes that undici would have understood: an engine
- * that always answers in such a way is asked once for each query.
+ * The first query goes the way of what is passed through; undici is loaded behind its answer, for a
+ * quick start. What undici does not understand is sent again that way, as are the next ones until
+ * an answer comes that it would have understood: such an engine is asked once for each query.
  */
 export function createQueryClient(upstream: Upstream) {
   let connections: Connections | undefined;
@@ -105,8 +104,8 @@ function loadUndici(): typeof undici {
 export type Connections = ReturnType<typeof createConnections>;
 
 /**
- * Connections to one upstream that undici speaks on: half as dear as `node:http`. Each has one request at a time; the
- * one used last is used next.
+ * Connections on which undici speaks, at half the cost of `node:http`; the one used last is used
+ * next.
  */
 export function createConnections(upstream: Upstream) {
   const { Client } = loadUndici();

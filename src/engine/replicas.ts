@@ -3,7 +3,6 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
-import type { QueryParameter } from '../proxy/forwarded.ts';
 import { createUpstream, NotConnected, reasonOf, Silence } from '../proxy/upstream.ts';
 import { createQueryClient } from './queries.ts';
 
@@ -11,7 +10,7 @@ import { createQueryClient } from './queries.ts';
 export interface EngineAddressee {
   /** Decoded project of the request path. */
   readonly project: string | undefined;
-  readonly query: readonly QueryParameter[];
+  readonly query: readonly string[];
   /** Whose place at the engine it takes. */
   readonly user: string;
   /** The client's own header Authorization, for `engine.login: forward`. */
@@ -34,24 +33,19 @@ export interface QueryHeaders {
 const PAUSE = 5_000;
 /** How long (ms) the making of a connection may take while there is another replica to be tried. */
 const CONNECT_LIMIT = 3_000;
-
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
-
 /** Whether the engine is told the project of the request path. */
-export function tellsProject(template: string): boolean {
-  return template.includes('{project}');
-}
+export const tellsProject = (template: string) => template.includes('{project}');
 
 /**
- * What gives the path and query under which an engine is asked, for a decoded project and parameters. The project is
- * encoded again, canonically; without one the segment `{project}` is left out.
+ * Gives path and query for a decoded project, which is encoded again, canonically, or left out.
  * @param template `engine.url`, which may hold `{project}` as a whole path segment
  */
 export function engineTarget(template: string) {
   const { pathname, search } = new URL(template.replace('{project}', PLACE));
   const withoutProject = pathname.replace(`/${PLACE}`, '');
-  return (project: string | undefined, parameters: readonly QueryParameter[]): string => {
+  return (project: string | undefined, parameters: readonly string[]): string => {
     const path =
       project === undefined
         ? withoutProject
@@ -78,43 +72,38 @@ export function reportFailure(emit: Emit, project: string, error: unknown): void
   }
 }
 
-type Servers = Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>;
-
 /** One of the servers that are an engine together. */
-export type Replica = ReturnType<typeof createReplica>;
-
-function createReplica(config: Servers, url: string, keepAlive: boolean) {
-  // Each `{project}` is at the same server.
-  const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
-  return {
-    /** As the configuration names it, which is also its name in sessions. */
-    url,
-    upstream,
-    queries: createQueryClient(upstream),
-    target: engineTarget(url),
-  };
-}
+export type Replica = ReturnType<typeof createReplicas>['all'][number];
 
 /** @param keepAlive whether a connection is used for more than one request */
-export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepAlive: boolean) {
-  const all = config.url.map((url) => createReplica(config, url, keepAlive));
+export function createReplicas(
+  config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
+  clock: Pick<Clock, 'now'>,
+  keepAlive: boolean,
+) {
+  const all = config.url.map((url) => {
+    // Each `{project}` is at the same server.
+    const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
+    // The URL as the configuration names it, which is also its name in sessions.
+    return { url, upstream, queries: createQueryClient(upstream), target: engineTarget(url) };
+  });
+  type Replica = (typeof all)[number];
   const failedAt = new Map<Replica, number>();
   // Two turns: where each session is followed by one request, the sessions would all be on every other replica.
-  const nextOfRequests = turns();
-  const nextOfSessions = turns();
+  let requests = 0;
+  let sessions = 0;
 
   const named = (name: string | undefined) => all.filter(({ url }) => url === name);
 
   /** All of them in the order in which they are tried. */
-  function inOrder(next: (count: number) => number): readonly Replica[] {
+  function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
-    const isGood = (replica: Replica) =>
-      clock.now() - (failedAt.get(replica) ?? -Infinity) >= PAUSE;
-    const good = all.filter(isGood);
-    const first = good.length === 0 ? all : good;
-    const start = next(first.length);
-    const paused = all.filter((replica) => !first.includes(replica));
-    return [...first.slice(start), ...first.slice(0, start), ...paused];
+    const since = clock.now() - PAUSE;
+    const isPaused = (replica: Replica) => (failedAt.get(replica) ?? -Infinity) > since;
+    const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
+    const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
+    const start = turn % first.length;
+    return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
   return {
@@ -122,11 +111,10 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
     /** As whom the gateway's certificate shows it; '' without one. */
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     /**
-     * Makes an attempt on one replica after another for as long as no connection can be made. Without a name each
-     * call begins with the next one, and those that failed a short time ago come last.
+     * Makes an attempt on one replica after another for as long as no connection can be made, each
+     * call from the next one on; those that failed a short time ago come last.
      * @param name the only one to be tried; all are, when the configuration no longer knows it
-     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms, undefined for none
-     * @throws what the last attempt threw
+     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms
      */
     async reach<T>(
       name: string | undefined,
@@ -134,7 +122,7 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
       attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
     ): Promise<T> {
       const only = named(name);
-      const ordered = only.length > 0 ? only : inOrder(nextOfRequests);
+      const ordered = only.length > 0 ? only : inOrder(requests++);
       for (const [index, replica] of ordered.entries()) {
         const isLast = index === ordered.length - 1;
         try {
@@ -148,15 +136,13 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
       }
       throw new Error('an engine without a replica');
     },
-    /**
-     * The replica to which a request goes: for a new session one that can be reached, for a session of which nothing is
-     * known always the same.
-     */
+    /** Of a session: for a new one any that can be reached, for an unknown one always the same. */
     nameFor(sessionId: string | undefined): string {
-      if (sessionId === undefined) return inOrder(nextOfSessions)[0]?.url ?? '';
-      return all.reduce((best, one) =>
-        weight(one, sessionId) > weight(best, sessionId) ? one : best,
-      ).url;
+      if (sessionId === undefined) return inOrder(sessions++)[0]?.url ?? '';
+      // Rendezvous hashing, as at every gateway: only the sessions of a replica that goes away
+      // move.
+      const weight = ({ url }: Replica) => hash('sha256', JSON.stringify([url, sessionId]));
+      return all.reduce((best, one) => (weight(one) > weight(best) ? one : best)).url;
     },
     /** Whether a connection to one of them, or to the named one, can be made. */
     async reachable(name?: string): Promise<boolean> {
@@ -170,17 +156,4 @@ export function createReplicas(config: Servers, clock: Pick<Clock, 'now'>, keepA
       }
     },
   };
-}
-
-/**
- * Rendezvous hashing: every gateway finds the same replica for a session, whatever the order of its list, and
- * only the sessions of a replica that is taken away move.
- */
-function weight({ url }: Replica, sessionId: string): string {
-  return hash('sha256', JSON.stringify([url, sessionId]));
-}
-
-function turns(): (count: number) => number {
-  let turn = 0;
-  return (count) => turn++ % count;
 }

@@ -10,7 +10,6 @@ import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
-
 /** Headers that concern one connection only (RFC 9110 §7.6.1). */
 const HOP_BY_HOP = words(`
   connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
@@ -18,9 +17,8 @@ const HOP_BY_HOP = words(`
 `);
 
 /**
- * Headers by which a client could pass for another one, or make an engine answer in binary; execute-as-user-id is refused
- * before it comes here, and no engine is ever to see it. The gateway is the one who waits for `100 Continue`, and replaces
- * the body's own length and coding, the host and the login.
+ * By these a client could pass for another one, or make an engine answer in binary; or the gateway
+ * replaces them (`100 Continue`, length and coding of the body, host, login).
  */
 const NEVER_FORWARDED = words(`
   cookie gatewayauth x-forwarded-user x-forwarded-groups x-forwarded-email
@@ -28,21 +26,13 @@ const NEVER_FORWARDED = words(`
   x-transport-caps-negotiation-flags
   expect content-length content-encoding host authorization
 `);
-
-/** Headers of the upstream that belong to its own connection or login, never to another client. */
+/** Of the upstream's own connection or login. */
 const NEVER_ANSWERED = words('set-cookie');
-
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
-
-/**
- * One name for all that a server could take for the same: those behind CGI-like gateways cannot tell `_` from `-`,
- * and some no sign from any other.
- * @param name in lower case
- */
-export function nameAsRead(name: string): string {
-  return /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
-}
+/** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
+export const nameAsRead = (name: string) =>
+  /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
 
 function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
   const listed = headers.connection?.toLowerCase().split(/[\s,]+/) ?? [];
@@ -58,9 +48,8 @@ function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
 
 /**
  * What of a client's headers goes to the upstream with a request that is passed through.
- * @param authorization the login at the upstream, undefined for none
- * @param length bytes of the body that is sent; undefined without a body
- * @param only names of the headers that may cross, in lower case; undefined for all but those that never do
+ * @param length bytes of the body
+ * @param only names of the headers that may cross, in lower case; else all that ever may
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -76,57 +65,37 @@ export function requestHeaders(
 }
 
 /** What of the upstream's headers goes to the client that asked. */
-export function answerHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return without(headers, NEVER_ANSWERED);
-}
+export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
+  without(headers, NEVER_ANSWERED);
+/** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
+export const parameterName = (parameter: string) =>
+  [...new URLSearchParams(parameter).keys()][0] ?? '';
 
-/** One `name=value` of a query, exactly as it was sent. */
-export type QueryParameter = string;
-
-/** The name of a parameter, decoded. */
-export function parameterName(parameter: QueryParameter): string {
-  return [...new URLSearchParams(parameter).keys()][0] ?? '';
-}
-
-/**
- * The query parameters that may be forwarded, in their order and exact spelling. Those that name a login are
- * left out, however their names are spelt (letter case in the widest sense, percent-encoding).
- * @param search what follows the `?`; '' without one
- */
-export function forwardedQuery(search: string): readonly QueryParameter[] {
+/** What of a query may be forwarded, as it was sent: not what names a login, however spelt. */
+export function forwardedQuery(search: string): readonly string[] {
   return search
     .split('&')
     .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(foldCase(parameterName(piece))));
 }
 
 /** Whether a query holds a parameter of this name (lower case), however it is spelt. */
-export function namesParameter(search: string, name: string): boolean {
-  return search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
-}
+export const namesParameter = (search: string, name: string) =>
+  search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
 
 /** The parameters in the one order that a key needs: by name; equal names keep their order. */
-export function sortedQuery(parameters: readonly QueryParameter[]): readonly QueryParameter[] {
+export function sortedQuery(parameters: readonly string[]): readonly string[] {
   const named = parameters.map((parameter) => [parameterName(parameter), parameter] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 
 /** A login of the gateway's own as a header Authorization (RFC 7617). */
-export function serviceAuthorization(service: {
-  readonly name: string;
-  readonly password: string;
-}): string {
-  return `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
-}
+export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
+  `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
+/** With a login of the gateway's own, a 401 says nothing of the client's password. */
+export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
+  login !== 'forward' && (status === 401 || status === 407);
 
-/**
- * With a login of the gateway's own, a 401 of the upstream is not a question to the client, whose password is
- * not the one that was refused.
- */
-export function refusedLogin(status: number, login: 'forward' | 'service' | 'none'): boolean {
-  return login !== 'forward' && (status === 401 || status === 407);
-}
-
-/** The answer of an upstream as it comes, whichever library speaks HTTP with it; an `IncomingMessage` is one. */
+/** Whichever library speaks HTTP; an `IncomingMessage` is one. */
 export interface UpstreamAnswer extends Readable {
   readonly statusCode?: number | undefined;
   readonly statusMessage?: string | undefined;
@@ -138,11 +107,7 @@ export interface UpstreamAnswer extends Readable {
 
 export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
 
-/**
- * The head of an upstream's answer, in a form that can be sent on.
- * @throws when it is no head of HTTP (RFC 9110 §15: a final status is 200 or more; §5.5: no control
- *   characters), which the parser lets through
- */
+/** @throws for what is no head of HTTP, though the parser lets it pass (RFC 9110 §15, §5.5) */
 export function answerHead(
   answer: Pick<UpstreamAnswer, 'statusCode' | 'statusMessage' | 'headers'>,
 ) {
@@ -156,22 +121,16 @@ export function answerHead(
   return { status, statusMessage, headers };
 }
 
-/**
- * The first byte tells a `deflate` that is zlib, as it should be, from a bare one: its low half names the method, and 8
- * is the only one (RFC 1950 §2.2).
- */
+// A `deflate` that is zlib has 8 in the low half of its first byte (RFC 1950 §2.2).
 function decoderOf(coding: string, first: Buffer): Transform {
   if (coding !== 'deflate') return createGunzip();
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
 }
 
 /**
- * An answer without its content coding, where that is gzip or deflate (RFC 9110 §8.4.1). The head then speaks
- * neither of the coding nor of the length. In another coding, also in several, it stays as it is.
- *
- * The body throws when the answer breaks off, and when the coding is cut off or corrupt. Leaving its loop early
- * ends the request. What is kept of it in memory does not grow with it.
- * @param onCorrupt told when the coding is at fault: nothing else tells that of an answer that came whole
+ * Takes gzip or deflate off (RFC 9110 §8.4.1), and out of the head; not another coding, or several.
+ * The body throws when it breaks off or is corrupt. Leaving its loop early ends the request.
+ * @param onCorrupt told when the coding is at fault: nothing else tells that of a whole answer
  */
 export function decodedAnswer(
   answer: UpstreamAnswer,
@@ -213,10 +172,7 @@ async function* decode(
 }
 
 /** The whole body, or undefined when it is longer. Leaves it there then, which ends the request. */
-export async function bodyUpTo(
-  body: AsyncIterable<Buffer>,
-  most: number,
-): Promise<Buffer | undefined> {
+export async function bodyUpTo(body: AsyncIterable<Buffer>, most: number) {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
@@ -227,10 +183,7 @@ export async function bodyUpTo(
   return Buffer.concat(chunks);
 }
 
-/**
- * Ends an answer that cannot be finished, so that no client takes it for whole: in HTTP/1.1 the missing last
- * chunk or bytes show it; in HTTP/1.0 only a reset tells it from a normal end.
- */
+/** So that no client takes it for whole: in HTTP/1.0 only a reset tells it from a normal end. */
 export function breakOff(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;
   if (request.httpVersion === '1.0' && !('encrypted' in socket)) socket.resetAndDestroy();

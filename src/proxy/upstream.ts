@@ -17,8 +17,7 @@ import { GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /**
- * An idle connection is closed after this long (ms), sooner than servers do: a request must not go out on a
- * connection that the upstream is just closing, since it could not be told whether it was read.
+ * After this (ms) idle connections are closed, sooner than servers do: no request may meet that.
  */
 export const IDLE = 4_000;
 
@@ -85,8 +84,7 @@ const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
 export type Upstream = ReturnType<typeof createUpstream>;
 
 /**
- * @param server its URL, and PEM files: its certificate authority and the gateway's own certificate
- * @param keepAlive whether a connection is used for more than one request
+ * `server`: PEM files of its authority and of the own certificate. `keepAlive`: for many requests.
  */
 export function createUpstream(
   server: {
@@ -107,11 +105,9 @@ export function createUpstream(
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
   const idle = () => Object.values(agent.freeSockets).flat() as Socket[];
 
-  /**
-   * http-proxy-middleware without its own parts that answer errors, copy headers and log. It is given a request and a
-   * response of its own, and never the client's: it would break off the client's response as soon as the answer breaks
-   * off, before the client could be told why, and leave listeners on the server for good.
-   */
+  // http-proxy-middleware without its parts that answer errors, copy headers and log. It is given a
+  // request and response of its own: it would break the client's off before the client could be
+  // told why, and leave listeners on the server.
   const proxy = createProxyMiddleware<Forwarded>({
     target: origin,
     agent,
@@ -131,10 +127,7 @@ export function createUpstream(
     ],
   });
 
-  /**
-   * Resolves when all that had come before the call was read, so that no request goes out on a connection on which
-   * something came that no request asked for.
-   */
+  /** Resolves when all that came before was read: no request may meet what none has asked for. */
   async function settled(): Promise<void> {
     const looks = loopCount();
     // In the first turn the event loop may not have looked again yet; it always has in the second one.
@@ -161,10 +154,7 @@ export function createUpstream(
         ALPNProtocols: ['http/1.1'],
       }).setNoDelay();
     },
-    /**
-     * Sends a request on and waits for its answer.
-     * @throws NotConnected when nothing was sent; all that {@link answerTo} throws
-     */
+    /** Sends a request on. @throws NotConnected when nothing was sent; as {@link answerTo} */
     async forward(
       asked: {
         readonly method: string | undefined;
@@ -215,10 +205,8 @@ function shownAs({ subject, subjectAltName, issuer }: X509Certificate): string {
 /** The last answer on each connection; undefined as long as a request waits for its own. */
 const answers = new WeakMap<Socket, IncomingMessage | undefined>();
 
-/**
- * HTTP/1.1 tells whose an answer is by the order of answers alone: anything behind the last one would be taken for
- * the answer to the next request.
- */
+// HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one
+// would be taken for the answer to the next request.
 function guard(socket: Socket): void {
   const isGuarded = answers.has(socket);
   answers.set(socket, undefined);
@@ -230,9 +218,8 @@ function guard(socket: Socket): void {
 }
 
 /**
- * Waits for the answer to a request that was just made. Keeps its connection from being used again when that is not
- * safe.
- * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
+ * Waits for the answer, and keeps an unsafe connection from being used again.
+ * @throws NotConnected, StaleConnection, Silence, any error of the connection
  */
 export function answerTo(
   request: ClientRequest,
@@ -291,10 +278,7 @@ export function answerTo(
   });
 }
 
-/**
- * Calls `end` once nothing was heard for so long, or the connection was not made in its time, or the signal comes.
- * @param answer to the request, once there is one
- */
+/** Calls `end` after silence, too long a connecting, or the signal. */
 export function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,
   answer: () => Readable | undefined,

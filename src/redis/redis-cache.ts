@@ -108,9 +108,11 @@ export function createRedisCache(options: {
   /** Tier 2: one string for each entry, which Redis drops when its time is over. */
   const values: ValueTier = {
     get: (key) => run(() => reader.getBuffer(entryKey(key))),
-    async set(key, value, lifetime, how) {
-      const args = [value, Math.ceil(lifetime), how?.replace ? 'replace' : 'in-order'];
-      if (lifetime > 0) await run(() => setInOrder(writer, [entryKey(key)], args));
+    async set(key, value, lifetime, replace = false) {
+      const life = Math.ceil(lifetime);
+      if (life <= 0) return;
+      const how = replace ? 'replace' : 'in-order';
+      await run(() => setInOrder(writer, [entryKey(key)], [value, life, how]));
     },
   };
 

@@ -1,61 +1,41 @@
 import { type GatewayEvent, PURGE_CAUSES, PURGE_RESULTS } from '../../common/events.ts';
 
 type Purged = Extract<GatewayEvent, { readonly type: 'purged' }>;
-
-/**
- * What is remembered of one purge. A purge that was pending has a second record when it was done at last.
- * `at`: when it was asked for; of one that was pending, when it was done (wall clock, ms).
- */
+/** `at`: when it was asked for, or, of one that was pending, done (wall clock, ms). */
 export type PurgeRecord = Omit<Purged, 'type' | 'why' | 'milliseconds'> & { readonly at: number };
-
-/** So many purges are remembered, the latest. */
+/** The latest are remembered. */
 export const MAX_PURGES = 1_000;
 
-/**
- * Port: where gateways keep the log that they share, each record a text. Every method rejects when it cannot be reached;
- * then nothing is known of what it did.
- */
+/** Port: the log that gateways share, each record a text. Rejects when it cannot be reached. */
 export interface PurgeLines {
-  /** Adds one, and forgets all but the `most` that were added last. */
+  /** Forgets all but the `most` that were added last. */
   add(line: string, most: number): Promise<void>;
-  /** All, oldest first. */
+  /** Oldest first. */
   all(): Promise<readonly string[]>;
 }
 
-/** The latest purges of all gateways. Bounded: the oldest are forgotten. */
 export type PurgeLog = ReturnType<typeof createPurgeLog>;
-
-/**
- * @param lines the log that gateways share; while it cannot be reached this gateway knows its own purges only. Undefined
- *   where it is alone
- */
+/** The latest purges, of all gateways while `lines` can be reached; undefined where it is alone. */
 export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => void = () => {}) {
   const own: PurgeRecord[] = [];
 
-  async function known(): Promise<{ complete: boolean; purges: readonly PurgeRecord[] }> {
-    if (lines === undefined) return { complete: true, purges: own };
-    try {
-      const purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
-      return { complete: true, purges };
-    } catch (error) {
-      onError(error);
-      return { complete: false, purges: own };
-    }
-  }
-
   return {
-    /** Never rejects: what cannot be kept where all see it is told on standard output only. */
+    /** Never rejects. */
     async add(record: PurgeRecord): Promise<void> {
       own.push(record);
       if (own.length > MAX_PURGES) own.shift();
       await lines?.add(JSON.stringify(record), MAX_PURGES).catch(onError);
     },
-    /**
-     * The latest first.
-     * @returns `complete` false when those of other gateways could not be read
-     */
-    async latest(most: number): ReturnType<typeof known> {
-      const { complete, purges } = await known();
+    /** The latest first. `complete`: those of other gateways could be read. */
+    async latest(most: number) {
+      let complete = true;
+      let purges: readonly PurgeRecord[] = own;
+      try {
+        if (lines) purges = (await lines.all()).flatMap((line) => readPurgeRecord(line) ?? []);
+      } catch (error) {
+        onError(error);
+        complete = false;
+      }
       const sorted = purges.toReversed().sort((one, other) => other.at - one.at);
       return { complete, purges: sorted.slice(0, most) };
     },
@@ -64,8 +44,7 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
 
 /** What a date can hold (ms). */
 const LATEST = 8.64e15;
-
-/** Reads a line of the log, which other versions of the gateway may have written. Undefined when it is none. */
+/** Undefined when it is none: other versions of the gateway may have written it. */
 export function readPurgeRecord(line: string): PurgeRecord | undefined {
   try {
     const said = JSON.parse(line) as PurgeRecord;

@@ -9,68 +9,44 @@ import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
-
 /** One call of an engine's own clear operation. */
 export interface EngineClear {
   /** The URL of the replica, as configured. */
   readonly replica: string;
   readonly ok: boolean;
-  /** Set when the replica was not even called. */
+  /** It was not even called. */
   readonly called?: false;
-  /** One sentence for the operator, when it is not ok: what the engine said or why it could not be asked. */
+  /** For the operator, when it is not ok: what the engine said or why it could not be asked. */
   readonly why?: string;
 }
 
-/**
- * Port: has every replica of every engine whose answers may be stale clear its own cache, where it has one
- * (`engine.clear`). Resolves to one item for each replica that was called; none where nothing is configured.
- * Never rejects.
- * @param authorization that of the caller, for engines that are asked with the login of the client; undefined
- *   when there is none, such as for a purge that is repeated: such an engine is then not called, and there is no
- *   item of it
- */
-export type ClearEngines = (
-  stale: Stale,
-  authorization: string | undefined,
-) => Promise<readonly EngineClear[]>;
-
-/** What a purge has to do with engines. */
+/** Port: what a purge has to do with engines. */
 export interface EngineClearing {
-  /** Called for what a user wants cleared, not for changes that engines made themselves or are told of. */
-  readonly clear: ClearEngines;
-  /** Whether engines are asked with the login of the caller: then only callers who have the same share a run. */
-  readonly asksAsCaller: () => boolean;
+  /**
+   * Has all replicas whose answers may be stale clear their caches (`engine.clear`). Never rejects.
+   * @param authorization of the caller, without which engines with `login: forward` are not called
+   */
+  clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
+  /** With the login of the caller, only callers who have the same share a run. */
+  asksAsCaller(): boolean;
 }
+export type ClearEngines = EngineClearing['clear'];
 
-/** Who wanted a purge, and why. */
 export interface PurgeOrder {
   readonly principal: string;
   readonly cause: PurgeCause;
-  /** The header Authorization of the caller, for engines that are asked with the login of the client. */
+  /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
 }
 
-/** Purges of one cache. */
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
 export type Purge = CachePurges['purge'];
 export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
-/** A wait that is over, until no gateway uses the old tokens. */
-interface Passed {
-  /** Milliseconds that were waited until no gateway could still use the old tokens. */
-  readonly waited: number;
-  /** Gateways that told within the wait that they have forgotten the old tokens, this one included. */
-  readonly replicas: number;
-}
-
-/**
- * Purges of one thing that come together share a run: its engines are asked and its tokens renewed once, after all of
- * them came. The lease of one run passes while the next one acts.
- */
+/** Purges of one thing that come together share a run that begins after they came. */
 export function createPurges(options: {
   epochs: Epochs;
-  /** Empties the memory tier of this gateway. */
   clearMemory: () => void;
   engineClearing: EngineClearing;
   log: PurgeLog;
@@ -79,16 +55,15 @@ export function createPurges(options: {
   newId: () => string;
   emit: Emit;
 }) {
-  const { epochs, engineClearing, clock, emit } = options;
-  const share = createSharedRuns<{
-    id: string;
-    engines: readonly EngineClear[];
-    /** Undefined when Redis did not confirm the new tokens: they are pending. */
-    passed: Passed | undefined;
-  }>();
-  /** The waits for leases of what was pending, each for all who wait for it, and what follows them. */
-  const passing = new WeakMap<Renewal, Promise<Passed | undefined>>();
+  const { epochs, engineClearing, clock, emit, clearMemory, newId } = options;
+  /** Undefined when Redis did not confirm the new tokens, or was replaced: they are pending. */
+  type Passed = Awaited<ReturnType<typeof leasePassed>>;
+  type Run = { id: string; engines: readonly EngineClear[]; passed: Passed };
+  const share = createSharedRuns<Run>();
+  /** The waits for leases of what was pending, each for all who wait for it. */
+  const passing = new WeakMap<Renewal, Promise<Passed>>();
   const settling = new Set<Promise<void>>();
+  const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'renew', error });
 
   /** Undefined when Redis did not confirm it: then it is pending. */
   async function renew(scopes: readonly Scope[], id: string, most: number) {
@@ -97,40 +72,38 @@ export function createPurges(options: {
       try {
         return await epochs.renew(scopes, id);
       } catch (error) {
-        emit({ type: 'redis-failed', operation: 'renew', error });
+        failed(error);
       }
     }
     return giveUp(scopes, id);
   }
 
-  /** From this turn on this gateway uses nothing of them, until they are renewed in the background. */
+  /** From this turn on this gateway uses nothing of them, until they are renewed. */
   function giveUp(scopes: readonly Scope[], id: string): undefined {
-    options.clearMemory();
+    clearMemory();
     void epochs.renewLater(scopes, id);
   }
 
-  /**
-   * Waits until no gateway uses the old tokens; to be called in the turn in which the new ones were confirmed.
-   * Undefined when Redis was replaced meanwhile: its successor, or its snapshot, may not know the new ones, and gateways
-   * may use what they read there.
-   */
-  async function leasePassed({ lease, replicas, stands }: Renewal): Promise<Passed | undefined> {
+  // Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed.
+  // `replicas`: those that told that they forgot them. Undefined when Redis was replaced: its
+  // successor may not know the new ones.
+  async function leasePassed({ lease, replicas, stands }: Renewal) {
     const confirmed = clock.now();
     if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
     const passed = { waited: Math.round(clock.now() - confirmed), replicas: replicas() };
     try {
       return (await stands()) ? passed : undefined;
     } catch (error) {
-      emit({ type: 'redis-failed', operation: 'renew', error });
+      failed(error);
       return undefined;
     }
   }
 
-  /** Done in the background: what was given up is renewed, and its lease passes. Once more when Redis was replaced. */
+  /** In the background: what was given up is renewed, and its lease passes. */
   async function passLater(
     scopes: readonly Scope[],
     id: string,
-    tellDone?: (passed: Passed) => Promise<void>,
+    tellDone?: (passed: NonNullable<Passed>) => Promise<void>,
   ): Promise<void> {
     const renewal = await epochs.renewLater(scopes, id);
     const wait = passing.get(renewal) ?? leasePassed(renewal);
@@ -145,13 +118,12 @@ export function createPurges(options: {
   }
 
   /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
-  async function renewForAll(stale: Stale, id: string, acted: () => void) {
-    const scopes = purgedScopes(stale);
+  async function renewForAll(scopes: readonly Scope[], id: string, acted: () => void) {
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
       const renewal = await renew(scopes, id, RENEWAL_TRIES);
       acted();
       if (renewal === undefined) return undefined;
-      if (scopes.includes('everything')) options.clearMemory();
+      if (scopes.includes('everything')) clearMemory();
       const passed = await leasePassed(renewal);
       if (passed !== undefined) return passed;
     }
@@ -165,83 +137,66 @@ export function createPurges(options: {
     return options.log.add(record);
   }
 
-  /**
-   * Drops what the cache holds. When the outcome is ok, a request that arrives from now on, at any gateway, gets
-   * no answer whose engine request began before this call.
-   */
-  async function purge(stale: Stale, order: PurgeOrder) {
-    const { principal, cause } = order;
+  /** When the outcome is ok, later requests at any gateway get no answer asked for before it. */
+  async function purge(stale: Stale, { principal, cause, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
+    const scopes = purgedScopes(stale);
     const clears = cause === 'clear-cache' || cause === 'repeat';
     const authorization = clears && engineClearing.asksAsCaller() ? order.authorization : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await share(key, async (acted) => {
-      const id = options.newId();
-      // Before the tokens are new: an engine that clears later could give what is old to a fill under the new ones.
-      const engines = clears ? await engineClearing.clear(stale, authorization) : [];
-      return { id, engines, passed: await renewForAll(stale, id, acted) };
+      const run = newId();
+      // Before the tokens are new: an engine that clears later could give old data to a new fill.
+      const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
+      return { id: run, engines: cleared, passed: await renewForAll(scopes, run, acted) };
     });
-    const scopes = purgedScopes(stale);
     const engine_calls = engines.filter(({ called = true }) => called).length;
     const isCleared = engines.every(({ ok }) => ok);
     const result = isCleared ? 'cleared' : 'engine-failed';
-    const asked = { id, at, principal, cause, scope: stale };
+    const record = { id, at, principal, cause, scope: stale, result, engine_calls } as const;
     // Not awaited: the caller does not wait for the log.
     if (passed === undefined) {
-      const record = { ...asked, replicas: 1, waited: 0, engine_calls };
-      void tell({ ...record, result: 'owed' }, clock.now() - started);
+      const owed = { ...record, result: 'owed', replicas: 1, waited: 0 } as const;
+      void tell(owed, clock.now() - started);
       void passLater(scopes, id, (later) => {
         const done = clock.wall();
-        return tell({ ...record, ...later, at: done, result }, Math.max(0, done - at));
+        return tell({ ...record, ...later, at: done }, Math.max(0, done - at));
       });
       // The memory of this gateway is empty; the renewal is owed.
       return { ok: false as const, failed: 'redis' as const, engines };
     }
-    void tell({ ...asked, result, ...passed, engine_calls }, clock.now() - started);
+    void tell({ ...record, ...passed }, clock.now() - started);
     const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, engine_calls };
     if (isCleared) return { ok: true as const, receipt };
-    // The tokens are new and the wait is over, but some engine did not clear its own cache.
     return { ok: false as const, failed: 'engine' as const, receipt, engines };
   }
 
   return {
     purge,
-    /**
-     * Renews the epochs like a purge, and does not wait: other gateways may go on for a lease. For what is
-     * followed by a purge, so that it is tried once only.
-     * @returns false when Redis did not confirm it; it then stays owed
-     */
+    /** Once, without a wait: a purge follows. False when Redis did not confirm: it is owed. */
     async renew(stale: Stale): Promise<boolean> {
       const scopes = purgedScopes(stale);
-      const id = options.newId();
+      const id = newId();
       if ((await renew(scopes, id, 1)) !== undefined) return true;
       void passLater(scopes, id);
       return false;
     },
-    /** Resolves when no purge that was pending waits for its lease any more, and those that did are told. */
+    /** Resolves when no pending purge waits for its lease any more, and the last is told. */
     async told(): Promise<void> {
       while (settling.size > 0) await Promise.all(settling);
     },
   };
 }
 
-/** Begins a run, and calls `acted` when the next one of its key may begin to act; at its end at the latest. */
+/** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
-interface Waiting<T> {
-  readonly promise: Promise<T>;
-  readonly resolve: (run: Promise<T>) => void;
-  readonly begin: Begin<T>;
-}
-
-/**
- * Work that must begin after it was asked for, and is the same for all who ask: of one key at most one run acts at a
- * time, and one waits for it, which all share who come meanwhile. No caller is given a run that had begun before it came.
- */
+// Of one key one run acts at a time, and one waits, which all share who come meanwhile: no caller
+// is given a run that had begun before it came.
 function createSharedRuns<T>() {
   /** Keys of which a run acts, with the one that waits for it. */
-  const acting = new Map<string, Waiting<T> | undefined>();
+  const acting = new Map<string, (PromiseWithResolvers<T> & { begin: Begin<T> }) | undefined>();
 
   function start(key: string, begin: Begin<T>): Promise<T> {
     acting.set(key, undefined);

@@ -2,33 +2,29 @@ import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
 import { HEAD_LIMIT, markOf, readHead, readMarks } from '../shared-entries.ts';
 
-/** Between two batches, so that a sweep takes a small part of the time of Redis and of this process (ms). */
+/** Between two batches, for the time of Redis and of this process (ms). */
 const PAUSE = 20;
 /** Between two looks whether another gateway has ended its sweep (ms). */
 const LOCK_PAUSE = 1_000;
-/** No sweep looks at more entries, or takes longer (ms); what is left ends with its lifetime. */
+/** No sweep looks at more entries, or takes longer (ms). */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
-
-/** Port: what a sweep asks of tier 2. All of it rejects when that cannot be reached in time. */
+/** Port: what a sweep asks of tier 2. Rejects when that cannot be reached in time. */
 export interface SweepStore {
-  /** Lets one gateway sweep at a time. @returns false when another one does */
+  /** False when another gateway sweeps. */
   lock(): Promise<boolean>;
-  /** @returns false when the lock was lost */
+  /** False when it was lost. */
   holdLock(): Promise<boolean>;
   unlock(): Promise<void>;
-  /** The tokens of all epochs in force, in batches of a bounded size. */
+  /** Of all epochs in force, in batches of a bounded size. */
   tokens(): AsyncIterable<readonly string[]>;
-  /** The names of all entries with the first bytes of each, in batches of a bounded size. */
+  /** Of all entries, with their first bytes, in batches of a bounded size. */
   heads(bytes: number): AsyncIterable<readonly { readonly name: string; readonly head: Buffer }[]>;
-  /** @returns how many of the entries were still there */
+  /** Returns how many were still there. */
   drop(entries: readonly string[]): Promise<number>;
 }
 
-/**
- * Drops the entries of tier 2 that no look-up can reach any more, so that a purge also makes room. Nothing depends on
- * it: what it leaves ends with its lifetime, and what it drops too much is a miss.
- */
+/** Drops what no look-up can reach, so that a purge makes room. No promise depends on it. */
 export function createSweep(options: {
   store: SweepStore;
   clock: Clock;
@@ -41,7 +37,6 @@ export function createSweep(options: {
   const isClosed = () => closed;
   let requested = false;
   let running: Promise<void> | undefined;
-
   const pause = (milliseconds: number) =>
     Promise.race([options.sleep(milliseconds), closing.promise]);
 
@@ -59,7 +54,7 @@ export function createSweep(options: {
       requested = false;
       try {
         if (!(await obtainLock())) continue;
-        // A sweep does what was asked for until it begins; one that fails does not do what was asked for later.
+        // What was asked for until now is done by this sweep, even if it fails.
         requested = false;
         await sweep().finally(() => store.unlock());
       } catch (error) {
@@ -98,13 +93,12 @@ export function createSweep(options: {
   }
 
   return {
-    /** Begins one in the background; while one is under way, one more follows it, however often it is asked for. */
+    /** Begins one in the background; while one is under way, one more follows it. */
     request(): void {
       if (isClosed()) return;
       requested = true;
       running ??= run();
     },
-    /** Resolves when none is under way any more. */
     async close(): Promise<void> {
       closed = true;
       closing.resolve();
@@ -113,10 +107,7 @@ export function createSweep(options: {
   };
 }
 
-/**
- * Not an entry that is of another layout, or that began since the sweep did: its epoch may be newer than those that the
- * sweep knows.
- */
+/** Not one of another layout, or that began since the sweep did: its epoch may be newer. */
 function isUnreachable(bytes: Buffer, marks: ReadonlySet<string>, before: number): boolean {
   const head = readHead(bytes);
   if (typeof head === 'string' || head.requestedAt >= before) return false;

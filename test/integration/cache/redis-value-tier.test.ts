@@ -69,7 +69,7 @@ describe('the tier in Redis', () => {
     await one.tier.set('key', value(9n, 'ahead'), 60_000);
     await other.tier.set('key', value(5n, 'usual'), 60_000);
     expect(await one.tier.get('key')).toEqual(value(9n, 'ahead'));
-    await other.tier.set('key', value(5n, 'fresh'), 60_000, { replace: true });
+    await other.tier.set('key', value(5n, 'fresh'), 60_000, true);
     expect(await one.tier.get('key')).toEqual(value(5n, 'fresh'));
     const ttl = Number((await askRedis(redis.port, 'PTTL test:entry:key')).slice(1));
     expect(ttl).toBeGreaterThan(0);

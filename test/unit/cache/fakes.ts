@@ -189,15 +189,11 @@ export function fakeTier(): FakeTier {
       await this.beforeGet();
       return values.get(key) ?? null;
     },
-    async set(key, value, _lifetime, options) {
+    async set(key, value, _lifetime, replace) {
       sets += 1;
       await this.beforeSet();
       const present = values.get(key);
-      if (
-        options?.replace !== true &&
-        present &&
-        present.readBigUInt64BE(8) > value.readBigUInt64BE(8)
-      )
+      if (replace !== true && present && present.readBigUInt64BE(8) > value.readBigUInt64BE(8))
         return;
       values.set(key, value);
     },

@@ -5,7 +5,8 @@ import { faultAnswer } from '../../support/answers.ts';
 const read = (
   text: string,
   { status = 200, coding, project }: { status?: number; coding?: string; project?: string } = {},
-) => readClearAnswer({ status, coding, body: Buffer.from(text) }, project);
+) =>
+  readClearAnswer({ status, headers: { 'content-encoding': coding } }, Buffer.from(text), project);
 
 describe('a clear was done', () => {
   test.each([

@@ -24,7 +24,7 @@ function readByLibxml2(bytes: Buffer): { id: string | undefined; rest: string } 
 /** The document after another id was put into it. */
 function exchanged(id: string, written: string, form: DocumentForm, other: string): Buffer {
   const { bytes, session } = documentWith(id, written, form);
-  const { body, place } = cutSession(bytes, session);
+  const { body, session: place } = cutSession(bytes, session);
   return Buffer.concat(withSession({ body, session: place }, other));
 }
 
@@ -103,7 +103,7 @@ describe('another session id in the place of the first', () => {
 
   test('copies nothing of the body', () => {
     const { bytes, session } = documentWith('a', 'a', { encoding: 'utf-8' });
-    const { body, place } = cutSession(bytes, session);
+    const { body, session: place } = cutSession(bytes, session);
     const [head, , tail] = withSession({ body, session: place }, 'b');
     expect([head?.buffer, head?.byteOffset]).toEqual([body.buffer, body.byteOffset]);
     expect([tail?.buffer, tail?.byteOffset]).toEqual([body.buffer, body.byteOffset + place.at]);
@@ -125,7 +125,7 @@ test('nothing of the id that was cut out is left in what is kept', () => {
 
 test('an answer that shows a session is given to nobody without one', () => {
   const { bytes, session } = documentWith('a', 'a', { encoding: 'utf-8' });
-  const { body, place } = cutSession(bytes, session);
+  const { body, session: place } = cutSession(bytes, session);
   expect(() => withSession({ body, session: place }, undefined)).toThrow('without one');
 });
 

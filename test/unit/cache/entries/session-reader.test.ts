@@ -43,11 +43,11 @@ test('the session of an answer is found as by reading all of it, however it is c
         let at = 0;
         for (const length of [...lengths, bytes.length]) {
           const piece = bytes.subarray(at, (at += length));
-          if (!reader.done) reader.write(piece);
+          if (!reader.done()) reader.write(piece);
           if (!watch.headerRead) watch.write(piece);
-          expect(reader.id).toBe(watch.session?.id);
+          expect(reader.id()).toBe(watch.session?.id);
         }
-        if (reader.id !== undefined) found += 1;
+        if (reader.id() !== undefined) found += 1;
       },
     ),
     { numRuns: sizes.propertyRuns },
@@ -60,7 +60,7 @@ test.each([1, 2, 3, 5, 6, 7, 8])('a session is found in pieces of %i bytes', (le
   const bytes = Buffer.from(text);
   const reader = sessionReader({ headers: { 'content-type': 'text/xml' } });
   for (let at = 0; at < bytes.length; at += length) reader.write(bytes.subarray(at, at + length));
-  expect(reader.id).toBe('one');
+  expect(reader.id()).toBe('one');
 });
 
 test('a session whose tag holds many ends of tags is found behind the last byte at the latest', () => {
@@ -69,7 +69,7 @@ test('a session whose tag holds many ends of tags is found behind the last byte 
   const reader = sessionReader({ headers: { 'content-type': 'text/xml' } });
   for (const byte of Buffer.from(text)) reader.write(Buffer.of(byte));
   reader.end();
-  expect(reader.id).toBe('one');
+  expect(reader.id()).toBe('one');
 });
 
 test('nothing is waited for behind the first 64 KiB of an answer that names no session', () => {
@@ -77,8 +77,8 @@ test('nothing is waited for behind the first 64 KiB of an answer that names no s
   const piece = Buffer.alloc(16 * 1024, 'x');
   for (let index = 0; index < 4; index += 1) {
     reader.write(piece);
-    expect(reader.done).toBe(false);
+    expect(reader.done()).toBe(false);
   }
   reader.write(piece);
-  expect(reader.done).toBe(true);
+  expect(reader.done()).toBe(true);
 });

@@ -101,7 +101,7 @@ describe('an answer that was damaged on its way', () => {
 
 /** What the cache makes of an answer for a client whose session has another id. */
 function spliced(bytes: Buffer, session: AnswerSession, id: string): Buffer {
-  const { body, place } = cutSession(bytes, session);
+  const { body, session: place } = cutSession(bytes, session);
   return Buffer.concat(withSession({ body, session: place }, id));
 }
 
