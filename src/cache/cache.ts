@@ -148,6 +148,7 @@ export function createQueryCache(
   /** Asks the engine, with a flight that others join in place of one that is under way. */
   async function lead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, digests, query, client } = lookup;
+    if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
     // Another gateway may be asking the same. All who join this flight wait for that one too.
@@ -186,7 +187,7 @@ export function createQueryCache(
   async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
-    const unwanted = flight?.unwanted(client.signal) ?? client.signal;
+    const unwanted = () => flight?.unwanted(client.signal) ?? client.signal;
     const asked = beginFill(query, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
     const verdict = await asked.verdict;
     // In one turn: the answer is in memory when the flight is off the map.

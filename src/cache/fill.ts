@@ -53,7 +53,12 @@ export function createFills(
   const inspections = createInspections();
   const readers: TagReaders = [];
 
-  return (query: Query, client: Client, unwanted: AbortSignal, bypass: Outcome | undefined) => {
+  return (
+    query: Query,
+    client: Client,
+    unwanted: () => AbortSignal,
+    bypass: Outcome | undefined,
+  ) => {
     const verdict = Promise.withResolvers<Verdict>();
     const finishing = Promise.withResolvers<void>();
     const abort = new AbortController();

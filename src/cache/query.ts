@@ -24,7 +24,7 @@ export interface Query {
   found?(known: KnownKey): void;
   /** Told of a session that the engine began by itself, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
-  ask(signal: AbortSignal, unwanted?: AbortSignal): Promise<EngineAnswer>;
+  ask(signal: AbortSignal, unwanted?: () => AbortSignal): Promise<EngineAnswer>;
 }
 
 export interface QuerySession {

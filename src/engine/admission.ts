@@ -61,18 +61,25 @@ export function createAdmission(
     first?.enter();
   }
 
+  /** What ends the stay at the engine; undefined where there is no place now. */
+  function enter(name: string): (() => void) | undefined {
+    const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
+    if (atEngine >= limits.concurrency || !mayEnter(user)) return undefined;
+    count(user);
+    return endOf(user);
+  }
+
   return {
+    enter,
     /**
      * Resolves to what ends the stay at the engine, once.
      * @throws GatewayError `overloaded`; the signal's reason when that aborts
      */
     async admit(name: string, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
+      const entered = enter(name);
+      if (entered !== undefined) return entered;
       const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
-      if (atEngine < limits.concurrency && mayEnter(user)) {
-        count(user);
-        return endOf(user);
-      }
       if (waiting() >= limits.queue) throw overloaded('Too many requests');
       if (user.waiting.size >= mostOfOne) throw overloaded('Too many of your requests');
       users.set(name, user);

@@ -106,9 +106,10 @@ export function createHttpEngine(options: {
     asked: QueryHeaders,
     body: Buffer,
     signal: AbortSignal,
-    unwanted = signal,
+    unwanted = () => signal,
   ): Promise<EngineAnswer> {
-    const leave = await admission.admit(addressee.user, unwanted);
+    const { user } = addressee;
+    const leave = admission.enter(user) ?? (await admission.admit(user, unwanted()));
     const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };

@@ -262,6 +262,7 @@ describe('an engine', () => {
     const engine = createHttpEngine({
       config: engineConfig([`${DEAD}/`, stub.url]),
       admission: {
+        enter: () => () => {},
         admit: async () => () => {},
         usage: () => ({ atEngine: 0, waiting: 0 }),
       },
