@@ -3,17 +3,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { Authenticator, Principal, RememberedLogin } from '../auth/authenticator.ts';
+import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
-import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
-import type { Config } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -33,21 +29,20 @@ export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   readonly wishes: Wishes;
 }
 
-/** Where the answer of a request was found in the cache. */
-interface FoundAnswer {
-  readonly key: KnownKey;
-  /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
-  readonly roles: string | undefined;
-  /** What the session of the request was then; undefined without a session. */
-  readonly session: SessionRecord | undefined;
-}
-
 /** What was understood of requests that are alike but for ids. */
 interface KnownRequest {
   /** In the session of the request that it was learnt from. */
   readonly asked: UnderstoodRequest;
-  /** Undefined for one that goes past the cache. */
-  readonly answer: FoundAnswer | undefined;
+  /** Where its answer was found in the cache; undefined for one that goes past it. */
+  readonly answer:
+    | {
+        readonly key: KnownKey;
+        /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
+        readonly roles: string | undefined;
+        /** What its session was then; undefined without a session. */
+        readonly session: SessionRecord | undefined;
+      }
+    | undefined;
 }
 
 /** A request that was recognised. */
@@ -78,20 +73,9 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link templateOf}), so
  * that one that comes again need not be read. It decides nothing by itself.
  */
-export function createMemo(options: {
-  authenticator: Pick<Authenticator, 'remembered'>;
-  sessions: Pick<Sessions, 'held'>;
-  roleSets: Pick<RoleSets, 'heldName'>;
-  ownTurn: OwnTurn;
-  provider: Config['auth']['provider'];
-  clock: Pick<Clock, 'wall'>;
-  /** Keys digests of heads. */
-  secret: string;
-  newId: () => string;
-  emit: Emit;
-}) {
-  const { authenticator, sessions, roleSets, clock, provider, ownTurn } = options;
-  const heads = createKnownHeads<KnownHead>(options);
+export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
+  const { authenticator, sessions, roleSets, clock, provider } = options;
+  const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = new LRUCache<string, KnownRequest>({
     maxSize: BODIES.maxBytes,
     sizeCalculation: (_request, name) => name.length * BODIES.times + BODIES.overhead,
@@ -131,7 +115,7 @@ export function createMemo(options: {
   async function note(
     head: KnownHead,
     { request, body, asked, destination }: Handled,
-    answer: FoundAnswer | undefined,
+    answer: KnownRequest['answer'],
   ): Promise<void> {
     try {
       const template = templateOf(body);
@@ -153,7 +137,7 @@ export function createMemo(options: {
   function isSessionAlike(
     { login, place, settings }: KnownHead,
     id: string | undefined,
-    before: FoundAnswer['session'],
+    before: SessionRecord | undefined,
   ): boolean {
     if (before === undefined || id === undefined) return before === id;
     const found = sessions.held({ place, id });
@@ -244,20 +228,7 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
   };
 }
 
-/**
- * A body without the values on which its answer does not depend: the id of its session, and the values of properties of
- * the ignore-list. Clients make these anew for every request, while everything else stays.
- */
-interface Template {
-  /**
-   * The bytes as latin1. In the place of each gap a zero, which no body has that can be read, and the length of what
-   * stood there; a zero for a number, which may have more or fewer digits. So it says every byte outside of the gaps, and
-   * where each gap is.
-   */
-  readonly text: string;
-  /** What stands in the gap for the id of the session; undefined where there is none. */
-  readonly session: string | undefined;
-}
+type Template = NonNullable<ReturnType<typeof templateOf>>;
 
 const IGNORED = [...IGNORED_PROPERTIES].join('|');
 
@@ -273,8 +244,15 @@ const GAP = new RegExp(
 );
 const NUMBER = /^[0-9]{1,10}$/;
 
-/** Takes out of a body what stands in its gaps; undefined where that cannot be told for certain. */
-export function templateOf(body: Buffer): Template | undefined {
+/**
+ * A body without the values on which its answer does not depend: the id of its session, and the values of properties of
+ * the ignore-list. Clients make these anew for every request, while everything else stays.
+ * @returns `text`: the bytes as latin1, in the place of each gap a zero, which no body has that can be read, and the
+ *   length of what stood there (zero for a number, which may have more or fewer digits), so that it says every byte
+ *   outside of the gaps and where each gap is. `session`: what stands in the gap for the id of the session, if there is
+ *   one. Undefined where that cannot be told for certain
+ */
+export function templateOf(body: Buffer) {
   // Which would be taken for a gap.
   if (body.includes(0)) return undefined;
   const whole = body.toString('latin1');
@@ -363,16 +341,10 @@ const MAX_KEPT = 4_096;
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 
-/** The head of a request, as it came. */
-type Head = Pick<IncomingMessage, 'method' | 'url' | 'httpVersion' | 'rawHeaders' | 'socket'>;
-
 export type KnownHeads<T extends object> = ReturnType<typeof createKnownHeads<T>>;
 
-interface SeenHead<T> {
-  readonly url: string;
-  readonly version: string;
-  /** As they came: names and values in turn. They hold credentials, and are dropped with their connection. */
-  readonly headers: readonly string[];
+/** A head as it came. It holds credentials, and is dropped with its connection. */
+interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
   readonly value: T;
 }
 
@@ -380,13 +352,13 @@ interface SeenHead<T> {
  * Recognises heads of requests. On the connection where a head was seen before it is compared, text by text, which
  * takes a tenth of the time of a digest; on another one it is found by a keyed digest, so that no credentials outlive
  * their connection here.
- * @param options.secret keys the digests
+ * @param secret keys the digests
  */
-export function createKnownHeads<T extends object>({ secret }: { secret: string }) {
+export function createKnownHeads<T extends object>(secret: string) {
   const connections = new WeakMap<Socket, SeenHead<T>[]>();
   const heads = new LRUCache<string, T>({ max: MAX_HEADS });
 
-  function digestOf({ method, url, httpVersion, rawHeaders }: Head): string {
+  function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
@@ -395,29 +367,26 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
 
-  function see(request: Head, value: T): void {
-    const { url = '', httpVersion: version, rawHeaders: headers, socket } = request;
-    if (headers.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
-    const seen = connections.get(socket)?.filter((one) => !isSameHead(one, request)) ?? [];
-    connections.set(socket, [
-      { url, version, headers, value },
-      ...seen.slice(0, MAX_OF_CONNECTION - 1),
-    ]);
+  function see(request: IncomingMessage, value: T): void {
+    const { url = '', httpVersion, rawHeaders, socket } = request;
+    if (rawHeaders.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
+    const others = connections.get(socket)?.filter((one) => !isSameHead(one, request)) ?? [];
+    const seen = { url, httpVersion, rawHeaders, value };
+    connections.set(socket, [seen, ...others.slice(0, MAX_OF_CONNECTION - 1)]);
   }
 
   return {
     /** What was noted under this head: same method, target, version and headers in the same order. */
-    of(request: Head): T | undefined {
+    of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
       const seen = connections.get(request.socket);
-      if (seen !== undefined)
-        for (const one of seen) if (isSameHead(one, request)) return one.value;
+      for (const one of seen ?? []) if (isSameHead(one, request)) return one.value;
       if (heads.size === 0) return undefined;
       const value = heads.get(digestOf(request));
       if (value !== undefined) see(request, value);
       return value;
     },
-    note(request: Head, value: T): void {
+    note(request: IncomingMessage, value: T): void {
       heads.set(digestOf(request), value);
       see(request, value);
     },
@@ -425,8 +394,8 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
 }
 
 function isSameHead<T>(
-  { url, version, headers }: SeenHead<T>,
-  { url: other, httpVersion, rawHeaders }: Head,
+  { url, httpVersion, rawHeaders: headers }: SeenHead<T>,
+  { url: other, httpVersion: version, rawHeaders }: IncomingMessage,
 ): boolean {
   if (url !== other || version !== httpVersion || headers.length !== rawHeaders.length)
     return false;

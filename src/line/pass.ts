@@ -2,13 +2,13 @@ import type { Principal } from '../auth/authenticator.ts';
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Invalidate, Stale } from '../common/events.ts';
+import type { Stale } from '../common/events.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/http-engine.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
@@ -27,9 +27,7 @@ interface Passing {
 }
 
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
-export function createPass(options: { sessions: Sessions; invalidate: Invalidate }) {
-  const { sessions } = options;
-
+export function createPass({ sessions, invalidate }: LineOptions) {
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(
     { asked, destination, principal, step }: Passing,
@@ -37,7 +35,7 @@ export function createPass(options: { sessions: Sessions; invalidate: Invalidate
   ): Promise<void> {
     const stale = staleAfter(asked, destination, step);
     const cleared = await Promise.all(
-      stale.map((one) => options.invalidate(one, principal.name, state, 'statement')),
+      stale.map((one) => invalidate(one, principal.name, state, 'statement')),
     );
     if (!cleared.includes(false)) return;
     throw new GatewayError(
@@ -55,8 +53,9 @@ export function createPass(options: { sessions: Sessions; invalidate: Invalidate
     // A session stays with its replica, which must be known before it begins.
     const [id] = asked === undefined || asked.sessionIds === 'unknown' ? [] : asked.sessionIds;
     const isPlaced = begins || id !== undefined;
-    const own = isPlaced ? () => engine.replicaFor(begins ? undefined : id) : () => undefined;
-    const replica = known?.record.replica ?? step?.replica ?? own();
+    const own = begins ? undefined : id;
+    const replica =
+      known?.record.replica ?? step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
     // What the engine refuses another user keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = watchFor({

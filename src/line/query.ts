@@ -1,14 +1,11 @@
 import type { Principal } from '../auth/authenticator.ts';
-import { entryScopes, type KnownNames, type QueryPolicy } from '../cache/projects.ts';
+import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
-import type { Clock } from '../common/clock.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare, Config } from '../config/config.ts';
 import { sortedQuery } from '../proxy/forwarded.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import type { NamedCubes } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
@@ -32,18 +29,7 @@ interface QuerySource {
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
-export function createQueryOf(options: {
-  /** What the configuration says of a query that names these projects and cubes. */
-  policyOf: (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy;
-  roleSets: Pick<RoleSets, 'nameFor'>;
-  sessions: Sessions;
-  names: Pick<KnownNames, 'answered'>;
-  /** Whether users may see answers that the engine might have refused them (`cache.engine_permissions_ignored`). */
-  permissionsIgnored: boolean;
-  /** Who knows the users (`auth.provider`). */
-  provider: Config['auth']['provider'];
-  clock: Pick<Clock, 'now'>;
-}) {
+export function createQueryOf(options: LineOptions) {
   const { sessions, names, clock, provider } = options;
 
   /** Whose answers a query may be given, as the key says that (`cache.share`). */

@@ -1,6 +1,4 @@
-import type { Permissions, Principal } from '../auth/authenticator.ts';
-import type { KnownNames } from '../cache/projects.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -11,6 +9,7 @@ import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
+import type { LineOptions } from './options.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
 /** A session with what is known of it. */
@@ -37,17 +36,9 @@ export interface SessionStep {
   readonly replica: string | undefined;
 }
 
-export interface PurgeOptions {
-  readonly permissions: Permissions;
-  /** Whether REFRESH CUBE purges. */
-  readonly purgeOnRefresh: boolean;
-}
-
 /**
  * Judges a request by the names in it and by its sessions, before anything is kept under them. Nothing of a session is
  * changed.
- * @param by.find looks a session up
- * @param by.admit whether the user may name so many new projects and catalogs
  * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
  *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
  * @throws GatewayError `identity-refused`
@@ -56,7 +47,7 @@ export async function judge(
   read: UnderstoodRequest,
   destination: Destination,
   principal: Principal,
-  by: PurgeOptions & { find: Sessions['find']; admit: KnownNames['admit'] },
+  { permissions, purgeOnRefresh, sessions, names }: LineOptions,
 ) {
   if (read.asksForOther) {
     throw new GatewayError(
@@ -64,13 +55,14 @@ export async function judge(
       'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
     );
   }
-  const names = projectsNamed(read, destination.addressee.project);
-  const unkept = by.admit(principal.name, names) ? read.unkept : (read.unkept ?? 'many-names');
+  const named = projectsNamed(read, destination.addressee.project);
+  const isAdmitted = names.admit(principal.name, named);
+  const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
   const { change } = asked;
-  const isPurge = change !== undefined && (!change.refresh || by.purgeOnRefresh);
-  const purges = isPurge && by.permissions.mayPurge(principal);
-  const judged = await judgeSession(asked, destination, principal.name, { ...by, purges });
+  const isPurge = change !== undefined && (!change.refresh || purgeOnRefresh);
+  const purges = isPurge && permissions.mayPurge(principal);
+  const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
   return { asked, purges, judged };
 }
 
@@ -81,7 +73,8 @@ async function judgeSession(
   asked: UnderstoodRequest,
   { place, traits }: Destination,
   principal: string,
-  { find, purges }: { readonly find: Sessions['find']; readonly purges: boolean },
+  purges: boolean,
+  find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
   const { session, sessionIds, sessionToken, bypass } = asked;
   /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
@@ -148,18 +141,23 @@ export async function enterSession(
     );
   }
   const { before, names, known } = step;
-  if (before === 'dirty') {
-    const done = names === 'all' ? sessions.dirtyAll() : sessions.dirty(names);
-    if (!(await done)) throw sessionUnavailable();
-  }
   const [name] = names === 'all' ? [] : names;
-  if (before === 'end' && name !== undefined) await sessions.end(name);
   const { catalog } = catalogOf(asked);
-  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
-  const profile = extendProfile(known.record.profile, catalog);
-  const done = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
-  if (!done) throw sessionUnavailable();
-  return step;
+  let isDone = true;
+  if (before === 'dirty') {
+    isDone = await (names === 'all' ? sessions.dirtyAll() : sessions.dirty(names));
+  } else if (before === 'end' && name !== undefined) {
+    await sessions.end(name);
+  } else if (before === 'take-catalog' && known !== undefined && catalog !== undefined) {
+    const profile = extendProfile(known.record.profile, catalog);
+    isDone = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
+  }
+  if (isDone) return step;
+  throw new GatewayError(
+    'session-unavailable',
+    'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
+    { retryAfter: 5 },
+  );
 }
 
 /**
@@ -206,10 +204,7 @@ function isOnlyPurged({ change, request }: UnderstoodRequest, purges: boolean): 
  * The catalog that a request names by the property, and whether every engine reads it so. One that may not be kept is
  * none, and leaves open where its session is from then on.
  */
-function catalogOf({ request, unkept }: UnderstoodRequest): {
-  catalog: string | undefined;
-  certain: boolean;
-} {
+function catalogOf({ request, unkept }: UnderstoodRequest) {
   if (unkept !== undefined) return { catalog: undefined, certain: false };
   const named = (request?.properties ?? []).filter(({ name }) => foldName(name) === 'catalog');
   const catalog = named.find(namesCatalog)?.value;
@@ -218,14 +213,6 @@ function catalogOf({ request, unkept }: UnderstoodRequest): {
 
 function namesCatalog({ name, value }: Property): boolean {
   return name === 'Catalog' && value !== '';
-}
-
-function sessionUnavailable(): GatewayError {
-  return new GatewayError(
-    'session-unavailable',
-    'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
-    { retryAfter: 5 },
-  );
 }
 
 /**
@@ -251,8 +238,7 @@ interface Home extends Pick<Destination, 'addressee'> {
  * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
  * Rides on a request of the session, with its login, since no credentials are kept.
  */
-export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
-  const { sessions, clock } = options;
+export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions' | 'clock'>) {
   /** One for each session at one time, however many requests of it come at once. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
 

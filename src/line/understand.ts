@@ -121,12 +121,7 @@ export interface ChosenEngine {
 export type EngineOf = (project: string | undefined) => ChosenEngine;
 
 /** Where a request goes, and in whose name. */
-export interface Destination extends ChosenEngine {
-  readonly traits: EngineTraits;
-  readonly addressee: EngineAddressee;
-  /** Where a session lives: one engine, and one project where the engine is told of it. */
-  readonly place: string;
-}
+export type Destination = ReturnType<typeof destinationOf>;
 
 /** @param login the header Authorization of its client */
 export function destinationOf(
@@ -134,16 +129,18 @@ export function destinationOf(
   { project, search }: XmlaAddress,
   user: string,
   login?: string,
-): Destination {
+) {
   const query = search === '' ? [] : forwardedQuery(search);
   const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
   return {
     engine,
     settings,
     traits: traitsOf(settings),
-    addressee: { project, query, user, authorization, replica: undefined },
+    addressee,
+    /** Where a session lives: one engine, and one project where the engine is told of it. */
     place: JSON.stringify([engine.id, told]),
   };
 }
@@ -153,11 +150,6 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   const traits = ENGINE_KINDS[kind];
   if (login === 'forward' || !traits.checksSessionOwner) return traits;
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
-}
-
-interface NamedObjects {
-  readonly catalogs: ReturnType<typeof namedCatalogs>;
-  readonly cubes: ReturnType<typeof namedCubes>;
 }
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
@@ -183,7 +175,12 @@ export interface UnderstoodRequest {
   /** What of the engine's data it changes when it succeeds. */
   readonly change: ReturnType<typeof passingChange>;
   /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
-  readonly named: NamedObjects | undefined;
+  readonly named:
+    | {
+        readonly catalogs: ReturnType<typeof namedCatalogs>;
+        readonly cubes: ReturnType<typeof namedCubes>;
+      }
+    | undefined;
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept: Extract<BypassReason, 'long-name' | 'many-catalogs' | 'many-names'> | undefined;
   /** Whether it asks for the rights of another identity, or may, where that is refused (`engine.delegation`). */
