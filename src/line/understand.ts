@@ -240,7 +240,7 @@ export async function understand(
       : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   const isRefused = settings.delegation === 'refuse';
   if (isRefused && isLong) await ownTurn();
-  const asksForOther = isRefused && asksForOtherIdentity({ body, reading, contentType });
+  const asksForOther = isRefused && asksForOtherIdentity(body, contentType, reading);
   return { ...asked, sessionIds, asksForOther };
 }
 

@@ -4,38 +4,33 @@ import { foldObjectName } from '../common/fold-case.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
 
-/** Names one session: the engine it belongs to, and its id there. */
 export interface SessionName {
-  /** The engine, and the project where its URL names one: the same id may stand for another session elsewhere. */
+  /** The engine, and the project where its URL names one: elsewhere the id may stand for another session. */
   readonly place: string;
   readonly id: string;
 }
 
 /**
- * Under which a session is noted: a digest of its id alone, in one spelling for all that an engine could take for
- * the same (a GUID with or without braces, in any letter case). The place is no part of it, since two places may be
- * one engine. So no change is ever noted beside the session that it concerns; two sessions that meet under one name
- * cost their users the cache, and nothing else.
+ * Under which a session is noted: a digest of its id alone, in one spelling for all that an engine could take for the same
+ * (a GUID with or without braces, in any letter case), since two places may be one engine. So no change is ever noted
+ * beside the session that it concerns; two sessions that meet under one name cost their users the cache, and nothing else.
  * @returns SHA-256, base64url: an id gives the right to act in that session, and ids may be long
  */
 export function sessionName({ id }: SessionName): string {
   return digest(withoutBraces(foldObjectName(id)));
 }
 
-/**
- * Place and id exactly as they are: only under these a session is ever taken for clean.
- * @returns SHA-256, base64url
- */
+/** Place and id exactly as they are (SHA-256, base64url): only under these a session is ever taken for clean. */
 export function sessionSpelling({ place, id }: SessionName): string {
   return digestOf([place, id]);
 }
 
-/** Ids whose digests are remembered; a session is asked for with each of its requests, and once more when one ends. */
+/** Ids whose digests are remembered. */
 const MAX_DIGESTED = 10_000;
-/** Longer ids are digested each time (characters). Engines make ids of some forty. */
+/** Longer ids (characters) are digested each time. Engines make ids of some forty. */
 const LONGEST_REMEMBERED = 128;
 
-/** Digests names of sessions (2 µs), and remembers those of the latest (0.2 µs). */
+/** Digests names of sessions, and remembers those of the latest, which takes a tenth of the time. */
 export function createSessionDigests() {
   const known = new LRUCache<string, { place: string; key: string; spelling: string }>({
     max: MAX_DIGESTED,
@@ -63,14 +58,14 @@ function isOuter(character: string): boolean {
   return character === '{' || character === '}' || character.trim() === '';
 }
 
-/** Raised whenever the meaning changes, so that no profile equals one that another version left in Redis. */
+/** Raised whenever the meaning changes, as another version may have left profiles in Redis. */
 const VERSION = 2;
+/** No digest begins with it. */
+const LATER = '+';
 
 /**
- * What a session was begun with and may go on to count for its later requests: what counts of its properties in a key
- * (the catalog among them) and the header blocks. Properties of one name keep their order, as engines differ in
- * which of them they take.
- * @returns SHA-256, base64url
+ * What a session was begun with and may count for its later requests (SHA-256, base64url): what counts of its properties in
+ * a key, the catalog among them, and the header blocks.
  */
 export function sessionProfile(
   properties: readonly Property[],
@@ -88,13 +83,10 @@ export function extendProfile(profile: string, catalog: string): string {
   return `${LATER}${digestOf([profile, catalog])}`;
 }
 
-/** Whether the session named its first catalog later than it began. */
+/** Whether it is of {@link extendProfile}. */
 export function isExtended(profile: string): boolean {
   return profile.startsWith(LATER);
 }
-
-/** No digest begins with it. */
-const LATER = '+';
 
 /** Of JSON, which tells apart also what joined texts would not, and lone surrogates. */
 function digestOf(parts: readonly unknown[]): string {

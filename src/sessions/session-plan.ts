@@ -16,18 +16,16 @@ export interface SessionQuestion {
   readonly catalog: string | undefined;
 }
 
-/** What is to be done with a request of a session, and what must happen before it reaches the engine. */
+/** What is to be done with a request of a session. */
 export interface SessionPlan {
-  /** Why it is passed through; undefined when the session is the principal's own, and clean: then it may be looked up. */
+  /** Why it is passed through; undefined when the session is the principal's own, and clean. */
   readonly reason: BypassReason | undefined;
+  /** What must happen before it reaches the engine. */
   readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
   readonly record: SessionRecord | undefined;
 }
 
-/**
- * Decides by what is known of the session and of the engine. Pure: says what to do and does nothing.
- * @returns `refuse` for what is answered with the Fault for unknown sessions
- */
+/** Says what to do and does nothing. `refuse` is answered with the Fault for unknown sessions. */
 export function planSession(
   question: SessionQuestion,
   found: FoundSession,
@@ -64,8 +62,7 @@ export function planSession(
     // Also of a dirty one: the gateway that made it so may still wait for others to learn of it.
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
-  // Where the catalog came later than the session, a request that names none may have reached the engine before the
-  // one that did, or behind it.
+  // Where the catalog came later than the session, one that names none may have come before it or behind it.
   const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
   // The first catalog is noted. A second one leaves a session of which it is not known where it is.
   const next = record.catalog === null ? 'take-catalog' : 'dirty';

@@ -1,38 +1,30 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
-import type {
-  FreshnessStore,
-  SessionCall,
-  SessionRecord,
-  SessionReply,
-} from '../freshness/freshness-store.ts';
+import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
- * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away).
- * `otherwise` is a session of another place or spelling that the engine could take for it. `last` is what this
- * gateway knew last, however old: good for where a request goes, never for what it is answered.
+ * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away). `otherwise`
+ * is one of another place or spelling that the engine could take for it. `last` is what this gateway knew last, however
+ * old: good for where a request goes, never for what it is answered.
  */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
-/**
- * Whether what was found under a name was begun at another engine, or with an id that was spelt otherwise.
- * @param spelling of the one that was asked for, see `sessionSpelling`
- */
-function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
-  const record = lastRecord(found);
-  return record !== undefined && record.spelling !== spelling;
-}
-
-/** What is known of a session under this very spelling. */
+/** What is known of a session under this very spelling, see `sessionSpelling`. */
 function asSpelt(found: FoundSession, spelling: string): FoundSession {
   if (!isSpeltOtherwise(found, spelling)) return found;
-  if (found.kind === 'unavailable') return { ...found, last: undefined };
-  return found.kind === 'known' ? { kind: 'unknown', otherwise: found.record } : found;
+  return found.kind === 'known'
+    ? { kind: 'unknown', otherwise: found.record }
+    : { kind: 'unavailable', last: undefined };
+}
+
+/** Whether what was found was begun at another engine, or with an id that was spelt otherwise. */
+function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
+  return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
 
 /** The record, or the last one known: for where its requests go. */
@@ -43,13 +35,17 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
 
 /** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
 const CHANGE_TRIES = 3;
-/** Between two tries, so that a Redis that restarts has time for it (ms). */
+/** Between two tries: time for a Redis that restarts (ms). */
 const CHANGE_PAUSE = 300;
-/** Of one session it is noted at most so often that a request was forwarded (ms). */
+/** At most so often it is noted that a request of a session was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
 /** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
 const MAX_KNOWN = 100_000;
 const MAX_DIRTIED = 100_000;
+
+/** What is known of a session when it begins; `dirty` when what began it left something in it. */
+type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
+  Partial<Pick<SessionRecord, 'dirty'>>;
 
 export type Sessions = ReturnType<typeof createSessions>;
 
@@ -58,15 +54,12 @@ export type Sessions = ReturnType<typeof createSessions>;
  * is a claim to be proved, dirty is the default: a record counts as clean only while it was read less than a lease ago,
  * and is read again before anything that ran in it is kept. Nothing here rejects.
  *
- * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions
- * clean. It rests on one sentence: a gateway uses a clean record for at most `lease` after it *sent* the read that
- * brought it, the store notes that lease, and a change waits longer than that between the store's word and its own
- * answer.
+ * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions clean.
+ * A gateway uses a clean record for at most `lease` after it *sent* the read that brought it, the store notes that lease,
+ * and a change waits longer than that between the store's word and its own answer.
  *
- * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session
- * of that name at the same time, the store sees to it that it is not begun clean with what was dirty before; one
- * that is begun afterwards is another session.
- *
+ * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session of that
+ * name at the same time, the store sees to it that it is not begun clean with what was dirty before.
  * @param options.lease that of the questions that are asked now (ms)
  * @param options.onError told of every failure of the store
  */
@@ -86,15 +79,14 @@ export function createSessions(options: {
   });
   const digestsOf = createSessionDigests();
   /**
-   * Sessions that were made dirty here → the version of their record ('' without one) that no gateway takes for clean;
-   * undefined where the store did not confirm that, so that it counts here alone.
+   * Sessions made dirty here → the version of their record ('' without one) that no gateway takes for clean; undefined
+   * where the store did not confirm it, or others may still take it for clean.
    */
   const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
     maxSize: MAX_DIRTIED,
     sizeCalculation: () => 1,
   });
 
-  /** Whether it was made dirty, and the store has not confirmed it, or others may still take it for clean. */
   function isDirtyHere(key: string): boolean {
     const here = dirtied.get(key);
     return here !== undefined && here.version === undefined;
@@ -117,13 +109,13 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
-  /** @param how `read` never joins a read that is under way, `readOnce` does; see {@link LeaseCache} */
+  /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
   async function read(
     key: string,
     how: 'read' | 'readOnce' = 'read',
     call: 'read' | 'peek' = 'read',
   ): Promise<FoundSession> {
-    const found = await known[how]<SessionReply, FoundSession>(
+    const found = await known[how]<Awaited<ReturnType<typeof change>>, FoundSession>(
       [key],
       () => store.session(key, { do: call }),
       ({ record }, since) => {
@@ -138,7 +130,7 @@ export function createSessions(options: {
   }
 
   /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
-  async function change(key: string, call: SessionCall): Promise<SessionReply> {
+  async function change(key: string, call: SessionCall) {
     const since = known.begin();
     const watch = known.watch([key]);
     try {
@@ -203,34 +195,20 @@ export function createSessions(options: {
   }
 
   return {
-    /** What {@link find} answers without a promise; undefined where the store must be asked. */
+    /** What {@link find} gives without a promise; undefined where the store must be asked. */
     held,
-    /**
-     * What is known now; without a promise where it is known already. A session that was begun in another place, or
-     * whose id was spelt otherwise, is unknown.
-     */
+    /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
     },
-    /** The same, without a trace: no life is renewed. For what only explains. */
+    /** The same, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'read', 'peek')), spelling);
     },
-    /**
-     * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False
-     * when it could not be noted: then it stays unknown. Resolves before its id may reach the client.
-     */
-    async begin(
-      name: SessionName,
-      {
-        dirty: isDirty = false,
-        ...given
-      }: Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> & {
-        readonly dirty?: boolean;
-      },
-    ): Promise<boolean> {
+    /** Notes a session that the engine has begun, before its id may reach the client. False: it stays unknown. */
+    async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
@@ -248,13 +226,12 @@ export function createSessions(options: {
       }
     },
     /**
-     * Makes sessions dirty, under whatever spelling and in whatever place they are named. When it resolves to true, no
-     * replica takes any of them for clean; only then may the statement go to the engine. False when that could not be
-     * brought about: the statement must not be sent.
+     * Makes sessions dirty, under whatever spelling and in whatever place they are named. True when no gateway takes any of
+     * them for clean; only then may the statement go to the engine.
      */
     dirty: (names: readonly SessionName[]) =>
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** The same for all sessions of all engines: for a request of which it cannot be told in which session it is. */
+    /** The same for all sessions of all engines: it cannot be told in which of them a request is. */
     async dirtyAll(): Promise<boolean> {
       const renewed = await tryToRenew(() => store.renew(['sessions']));
       known.forget('all');
@@ -263,9 +240,8 @@ export function createSessions(options: {
       return true;
     },
     /**
-     * A request names its first catalog in a session that was begun without one. True when no replica uses what was;
-     * the session is dirty then when another request was quicker, or when it is not known whether the catalog was noted.
-     * False when the request must not be sent, as with `dirty`.
+     * A request names the first catalog of a session. True when no gateway uses what was before; the session is dirty then
+     * when another request was quicker, or the catalog may not have been noted. False as with `dirty`.
      */
     async takeCatalog(
       name: SessionName,
@@ -286,13 +262,10 @@ export function createSessions(options: {
       }
     },
     /** Whether the session is still the same and clean, read anew from the store. */
-    async confirm(
-      name: SessionName,
-      { dirty: wasDirty, version }: SessionRecord,
-    ): Promise<boolean> {
+    async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
       const found = await read(digestsOf(name).key);
-      if (found.kind !== 'known' || found.record.dirty || wasDirty) return false;
-      return found.record.version === version;
+      const { record } = found.kind === 'known' ? found : {};
+      return record?.version === version && !record.dirty && !dirty;
     },
     /** Notes that a request of it is being forwarded now. */
     forwarded(name: SessionName, record: SessionRecord): void {
@@ -305,8 +278,8 @@ export function createSessions(options: {
       store.session(key, { do: 'touch', at: wall }).catch(onError);
     },
     /**
-     * Forgets it; one that was begun under another spelling is made dirty instead. Resolves also when the store
-     * cannot be reached: this replica then takes it for unknown.
+     * Forgets it; one that was begun under another spelling is made dirty instead. Where the store cannot be reached this
+     * gateway alone takes it for unknown.
      */
     async end(name: SessionName): Promise<void> {
       const { key, spelling } = digestsOf(name);

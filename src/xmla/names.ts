@@ -1,6 +1,5 @@
-/** The namespaces by which an envelope is read. Prefixes say nothing. */
-
-/** SOAP 1.1; SOAP 1.2 is another namespace and no engine is asked in it. */
+// The namespaces by which an envelope is read.
+/** SOAP 1.1; no engine is asked in SOAP 1.2. */
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 /** XML for Analysis 1.1. */
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
@@ -11,10 +10,7 @@ export function soapActionOf(method: 'Discover' | 'Execute'): string {
   return `"${XMLA}:${method}"`;
 }
 
-/**
- * Whether a header SOAPAction says something else than the body. No header and an empty value, quoted or
- * not, say nothing; clients leave the quotes away.
- */
+/** No header and an empty value say nothing, with quotes or without, which clients leave away. */
 export function soapActionContradicts(
   header: string | undefined,
   method: 'Discover' | 'Execute',
@@ -24,8 +20,8 @@ export function soapActionContradicts(
 }
 
 /**
- * One spelling for all spellings of a name that some engine might take for the same one. Upper case first,
- * because letters such as dotless i and long s meet their ASCII partners only there.
+ * One spelling for all that some engine might take for the same name. Upper case first: letters such as dotless i and long
+ * s meet their ASCII partners only there.
  */
 export function foldName(name: string): string {
   return name.toUpperCase().toLowerCase();

@@ -1,8 +1,6 @@
 import { SOAP } from './names.ts';
 
-/** The Content-Type of a fault. */
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
-
 /** E_FAIL, as XMLA providers write it: an unsigned decimal. */
 const UNSPECIFIED_ERROR = '2147500037';
 
@@ -15,8 +13,8 @@ export interface SoapFaultContent {
 }
 
 /**
- * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error
- * Handling"). Any text may be given: it is escaped, and characters that XML 1.0 forbids become U+FFFD.
+ * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error Handling"). Any text
+ * may be given: what XML 1.0 forbids becomes U+FFFD.
  */
 export function soapFault({ side, message, code }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
@@ -31,7 +29,7 @@ export function soapFault({ side, message, code }: SoapFaultContent): Buffer {
   );
 }
 
-/** Also white space, of which a parser would make spaces in an attribute, and a line feed of a carriage return anywhere. */
+/** Also white space, of which a parser would make spaces in an attribute. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()

@@ -1,12 +1,9 @@
 import type { BypassReason } from '../../common/reasons.ts';
 import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
-import type { MdxTokens } from './mdx-tokens.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 
-/** What the text of a statement shows of the things that keep its answer out of the cache, and the reason for each. */
 type Fact = keyof typeof REASONS;
-
-/** In the order in which they count: of several facts the first is the reason. */
+/** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
 const REASONS = {
   drillthrough: 'drillthrough',
   /** It does not begin with SELECT or WITH. */
@@ -24,18 +21,16 @@ const REASONS = {
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
 
-/** Longer texts are not read, which would hold the event loop up for more than a moment (UTF-16 units). */
+/** Longer texts (UTF-16 units) are not read, which would hold the event loop up. */
 export const MAX_STATEMENT = 128 * 1024;
-
 const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
 
 /** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
 type Where = 'anywhere' | 'called' | 'member';
 
 /**
- * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
- * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
- * calls a function for `[Now]()`.
+ * Names in lower case. `[Date]`, `[Time]` and an unbracketed Date may be dimensions, so that the functions are recognised by
+ * their parenthesis, with which a name in brackets is one as well: Mondrian calls a function for `[Now]()`.
  */
 const RULES: readonly [Fact, Where, names: string][] = [
   ['volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'],
@@ -51,24 +46,17 @@ const WORDS = new Map(
   ),
 );
 
-/** Predict, PredictProbability, PredictTimeSeries …: all that begin so are volatile. */
-const PREDICT = 'predict';
-
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
-
-/** Strings within strings; each further level doubles its quotes, so that no client writes this many. */
+/** Strings within strings: no client writes this many, as each level doubles its quotes. */
 const MAX_NESTING = 8;
-
 /** Line ends that this tokenizer does not know and another may: they would end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
 
 /**
- * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
- * with SELECT or WITH, less what the text shows to read the clock, the user or the server, or to be more than
- * one statement, or cannot be read for certain.
- *
- * Takes the statement as it came, with its carriage returns.
+ * Why the answer to a statement may not be cached; undefined when it may: it begins with SELECT or WITH, is one statement
+ * that can be read for certain, and reads neither the clock nor the user nor the server.
+ * @param statement as it came, with its carriage returns
  * @param tokens those of the statement, where they have been read already
  */
 export function classifyStatement(statement: string, tokens?: MdxTokens): BypassReason | undefined {
@@ -87,8 +75,8 @@ function mentionsDrillthrough(statement: string): boolean {
 }
 
 /**
- * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so their content is searched for names as
- * well, with brackets and strings of its own; its semicolons and loose ends are no matter.
+ * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so they are searched for names as well; their
+ * semicolons and loose ends are no matter.
  * @param depth how many strings within strings are still looked into
  */
 function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
@@ -105,8 +93,7 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
     const isComment = kind === MDX.lineComment || kind === MDX.blockComment;
     if (isComment && isStatement) readComment(kind, textAt(tokens, index), facts);
     else if (isComment || (kind === MDX.unterminated && !isStatement)) {
-      // Inside of a string it may be none. Nothing is left that opens a string, a bracket or a comment, and every word
-      // stands as it stood.
+      // Inside of a string it may be none: it is read again without what opens a string, a bracket or a comment.
       const words = textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' ');
       readFacts(mdxTokens(words), facts, depth - 1);
     } else {
@@ -177,9 +164,11 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
       if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
       const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, before === MDX.point, isCalled))
+      if (rule !== undefined && counts(rule.where, before === MDX.point, isCalled)) {
         facts.add(rule.fact);
-      if (name.startsWith(PREDICT)) facts.add('volatile');
+      }
+      // Predict, PredictProbability, PredictTimeSeries …
+      if (name.startsWith('predict')) facts.add('volatile');
       if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
         facts.add('volatile');
       }
@@ -206,9 +195,9 @@ function readings(word: string): readonly string[] {
 }
 
 /**
- * The statement as it stands in the key: without carriage returns (Mondrian drops them all, other engines take
- * them for white space) and without outer white space, which is exactly space, tab, LF, CR and FF. Two
- * statements that `classifyStatement` lets pass and that are equal so mean the same.
+ * The statement as it stands in the key: without carriage returns (Mondrian drops them, other engines take them for white
+ * space) and outer white space (space, tab, LF, CR, FF). Two that `classifyStatement` lets pass and that are equal so mean
+ * the same.
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');

@@ -1,22 +1,20 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
-import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
+import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
+import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 
-/** What is asked of a statement more than once, so that it is read only once. */
 type StatementReading = ReturnType<typeof readStatement>;
 
 /**
- * Reads the statement of a request.
+ * What is asked of a statement more than once.
  * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
- *   what is executed may not be cached, undefined when it may
+ *   what is executed may not be cached
  */
 export function readStatement(request: XmlaRequest) {
   if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
@@ -31,8 +29,8 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
 }
 
 /**
- * Why the answer to a request may not be looked up or stored; undefined when it may. What the request's own
- * data says, and nothing of headers, sessions, configuration or the state of the cache.
+ * Why the answer to a request may not be looked up or stored, by its own data alone: nothing of headers, sessions,
+ * configuration or the state of the cache.
  * @param statement that of the request, where it has been read already
  */
 export function classify(
@@ -57,23 +55,19 @@ function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean 
 }
 
 /**
- * Only with names, in the one form that every engine reads, so that it is plain what is asked for: never Catalog
- * (Kylin reads datasets and permissions anew when asked for it), nothing that tells who asks, and no property whose
- * value is not in the key, since engines tell the values that properties have in this very request.
+ * Only with names, in the one form that every engine reads: never Catalog (Kylin reads datasets and permissions anew when
+ * asked for it), nothing that tells who asks, and no property whose value is not in the key, since engines tell the values
+ * that properties have in this very request.
  */
 function asksForHarmlessProperties({ restrictions }: DiscoverRequest): boolean {
-  return (
-    restrictions.length > 0 &&
-    restrictions.every(
-      ({ name, form, values }) =>
-        name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty),
-    )
-  );
+  const isHarmless = ({ name, form, values }: Restriction) =>
+    name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
+  return restrictions.length > 0 && restrictions.every(isHarmless);
 }
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
 
-/** No letters beyond ASCII, which engines may take for others, and none that may stand for several names. */
+/** No letters beyond ASCII, which engines may take for others, and no sign for several names. */
 function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
   const folded = foldName(name);
@@ -82,9 +76,8 @@ function isHarmlessProperty(text: string): boolean {
 }
 
 /**
- * Whether the request may leave something behind in the session in which it runs: everything that is executed
- * and not on the allow-list, and everything of which it is not plain what it says. An empty statement is how
- * clients begin a session and keep it alive.
+ * Whether the request may leave something behind in its session: everything that is executed and not on the allow-list,
+ * and everything of which it is not plain what it says. By an empty statement clients begin a session and keep it alive.
  * @param statement that of the request, where it has been read already
  */
 export function leavesState(
@@ -116,8 +109,8 @@ const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' ')
 const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
 
 /**
- * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
- * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
+ * Commands that change what all are answered and leave nothing behind in their session ([MS-SSAS] §3.1.4.3), in lower
+ * case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
  */
 const STATELESS_COMMANDS = wordSet(
   'clearcache process alter create delete mergepartitions designaggregations notifytablechange restore attach detach synchronize load imageload',
@@ -138,7 +131,7 @@ const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
 
-/** By the first two words of a statement that changes what others are answered, or the first alone, in lower case. */
+/** By the first two words of a statement, or the first alone, in lower case. */
 const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
   ['update', NAMED],
@@ -158,12 +151,12 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['{', COMMAND],
 ]);
 
-/** What one command or one statement changes; undefined for one that changes nothing for others. */
+/** What one command or statement changes for others. */
 type Part = PassingChange | undefined;
 
 /**
- * What of the engine's data the request changes when it succeeds: ClearCache, Process, Alter and other commands,
- * UPDATE CUBE, COMMIT, REFRESH CUBE. Undefined for all that only reads, or changes no more than its session.
+ * What of the engine's data the request changes when it succeeds; undefined for all that only reads, or changes no more
+ * than its session.
  * @param tokens those of its statement, where they have been read already
  */
 export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {

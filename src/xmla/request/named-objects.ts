@@ -1,14 +1,13 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
-import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
+import { foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 /** What the answers to a Discover of one type hold. */
 interface DiscoverType {
-  /** The restriction that narrows it to one catalog, 'none' where it holds nothing of any; undefined: it spans them. */
+  /** The restriction that narrows it to one, 'none' where it holds nothing of any; undefined: it spans them. */
   readonly catalog?: string;
   /** Whether each row belongs to one cube, which the restriction CUBE_NAME selects; 'none' where no row does. */
   readonly cube?: 'each' | 'none';
@@ -33,8 +32,8 @@ const TYPES: readonly [DiscoverType, requestTypes: string][] = [
 ];
 
 /**
- * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). All others are
- * passed through: what they tell is momentary (sessions, connections, locks, memory, traces) or unknown.
+ * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). What all others tell is
+ * momentary (sessions, connections, locks, memory, traces) or unknown.
  */
 export const DISCOVER_TYPES = new Map(
   TYPES.flatMap(([type, names]) => names.split(' ').map((name) => [name, type] as const)),
@@ -46,24 +45,20 @@ type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
 /** See {@link namedCubes}. */
 export type NamedCubes = ReturnType<typeof namedCubes>;
 
-/** The most catalogs, and cubes, that a request may name: each is folded, and each catalog is an epoch to be read. */
+/** Of catalogs, and of cubes, in a request: each is folded, and each catalog is an epoch to be read. */
 const MOST_NAMES = 16;
 
 /**
  * Which catalogs an answer may come from, for the purge; naming too many is safe.
  *
- * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
- * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
- * the engine chooses one that the request does not name (Mondrian: its first). SSAS lets a statement name the
- * catalog of a cube, so each part of a qualified name behind a FROM may be one. A Discover spans catalogs
- * unless it carries the one restriction that every engine reads as a single catalog; Catalog as a property
- * narrows it on some engines only.
- *
+ * Collects the Catalog property and the catalog restrictions, in whatever letter case. An Execute runs in the catalog of
+ * the property spelt exactly `Catalog`; without it the engine chooses one that the request does not name (Mondrian: its
+ * first). SSAS lets a statement name the catalog of a cube, so each part of a qualified name behind a FROM may be one. A
+ * Discover spans catalogs unless it carries the one restriction that every engine reads as a single catalog.
  * @param sources those of its statement, where they have been read already
- * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones;
- *   `spansCatalogs` when the answer may speak of others; `qualified` when a statement names the catalog of a cube by
- *   itself, as in `FROM [catalog].[cube]`: then neither a project that the engine is told of nor the catalog of its session
- *   says where the data come from
+ * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones; `spansCatalogs`
+ *   when the answer may speak of others; `qualified` when a statement names the catalog of a cube by itself, so that
+ *   neither a project that the engine is told of nor the catalog of its session says where the data come from
  */
 export function namedCatalogs(
   request: XmlaRequest,
@@ -86,10 +81,9 @@ export function namedCatalogs(
 }
 
 /**
- * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in subselects and quoted
- * formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube of the engine
- * takes from other cubes (virtual and linked ones, perspectives) is not seen here.
- *
+ * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in
+ * subselects and quoted formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube takes
+ * from others at the engine (virtual and linked ones, perspectives) is not seen here.
  * @param sources those of its statement, where they have been read already
  * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
  */
@@ -139,7 +133,7 @@ function isName(name: string): boolean {
   return name.trim() !== '';
 }
 
-/** Each name once. The count is looked at before anything is folded: folding is what costs. */
+/** Each name once. They are counted before they are folded, which is what costs. */
 function distinct(given: Iterable<string>): { kept: readonly string[]; excess: Excess } {
   const names = new Set<string>();
   for (const name of given) {
@@ -153,19 +147,18 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
 /** What a statement reads from. */
 export interface StatementSources {
   /**
-   * The names behind every FROM, each part of a qualified one by itself: as spelt, without brackets, in the order
-   * of the text. Any of them may be a cube, and where one is qualified a catalog.
+   * The names behind every FROM, each part of a qualified one by itself, as spelt, without brackets. Any of them may be a
+   * cube, and where one is qualified a catalog.
    */
   readonly names: string[];
   /** False when it may read from something that is not named here. */
   certain: boolean;
-  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`, whatever catalog the request names. */
+  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`. */
   qualified: boolean;
 }
 
 /** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
-
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
 
@@ -233,7 +226,7 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-/** What may stand between two tokens. */
+/** White space, comments, and what never ends may stand between two tokens. */
 const BETWEEN: ReadonlySet<number | undefined> = new Set([
   MDX.space,
   MDX.lineComment,
@@ -241,14 +234,14 @@ const BETWEEN: ReadonlySet<number | undefined> = new Set([
   MDX.unterminated,
 ]);
 
-/** The number of the next token that is neither white space nor a comment, nor never ends; `count` for none. */
+/** The number of the next token beyond them; `count` for none. */
 function next(tokens: MdxTokens, index: number): number {
   let found = index + 1;
   while (found < tokens.count && BETWEEN.has(tokens.kinds[found])) found += 1;
   return found;
 }
 
-/** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
+/** Behind FROM stands a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
   const start = next(tokens, from);

@@ -3,9 +3,8 @@ import { foldName } from '../names.ts';
 import type { Property } from './read-request.ts';
 
 /**
- * Their values are new for every request or process of a client, and without effect on the answer: not in the key.
- * Their names are: engines that do not know one refuse the request. Exactly these spellings; what is spelt otherwise
- * is another property and stays in the key with its value.
+ * Their values are new for every request or process of a client, and without effect on the answer: not in the key. Their
+ * names are, since engines that do not know one refuse the request. What is spelt otherwise is another property.
  */
 export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'DbpropMsmdActivityID',
@@ -33,7 +32,7 @@ const IDENTITY: ReadonlySet<string> = new Set(
 const REAL_TIME_OLAP = foldName('RealTimeOlap');
 const NOT_REAL_TIME: ReadonlySet<string> = new Set(['', 'false', '0']);
 
-/** Why a request with these properties may not be cached; undefined when it may. */
+/** Why a request with these properties may not be cached. */
 export function classifyProperties(properties: readonly Property[]): BypassReason | undefined {
   const names = new Set<string>();
   let isRealTime = false;

@@ -1,22 +1,17 @@
 import { isAscii } from 'node:buffer';
-import { decodeText } from '../../xml/text-encoding.ts';
-import type { TextEncoding } from '../../xml/text-encoding.ts';
+import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
 import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
-/**
- * The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. A
- * statement that was not understood may have changed each of them.
- */
+/** The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. */
 export type SessionIds = readonly string[] | 'unknown';
 
 /** Bytes that are read in one turn of the event loop. */
 const SLICE = 64 * 1024;
 
 /**
- * What can be said of a body that could not be read. The names of elements and attributes cannot be escaped in XML, so that
- * a text without the word names no session. In another encoding than UTF-8 letters that are not those of ASCII may hide what
- * they say: engines were seen to go by the first bytes alone (XML 1.0, appendix F), and to read UTF-16 that nothing names.
- *
+ * What can be said of a body that could not be read. Names cannot be escaped in XML, so that a text without the word names
+ * no session. In another encoding than UTF-8 letters beyond ASCII may hide it: engines go by the first bytes alone (XML
+ * 1.0, appendix F), or read UTF-16 that nothing names.
  * @param encoding in which it could be decoded
  */
 export function sessionIdsInUnread(
@@ -33,9 +28,9 @@ function mentionsSession(text: string): boolean {
 }
 
 /**
- * Finds them in a body that is too long to be read in one turn. Never rejects. Prefixes are not looked up, which
- * would cost time for each open element: whatever namespace it is in, the attribute counts. `unknown` also for more
- * attributes than MAX_NODES; `too-deep` for elements nested deeper than MAX_DEPTH, as soon as one is.
+ * Finds them in a body that is too long to be read in one turn, in attributes of any namespace: prefixes are not looked
+ * up, which costs time. Never rejects. `unknown` also for more attributes than MAX_NODES; `too-deep` as soon as elements
+ * are nested deeper than MAX_DEPTH.
  */
 export async function sessionIdsInLong(
   body: Uint8Array,
@@ -57,9 +52,7 @@ export async function sessionIdsInLong(
         for (const { local, value } of tag.attributes()) if (isSessionId(local)) found.add(value);
         if (depth > MAX_DEPTH || attributes > MAX_NODES) throw new Error('too much');
       },
-      close() {
-        depth -= 1;
-      },
+      close: () => void (depth -= 1),
       doctype() {
         throw new Error('a document type');
       },
@@ -93,11 +86,9 @@ export function isSessionId(local: string): boolean {
   return local.toLowerCase() === 'sessionid';
 }
 
-// What can be said of bytes whose text encoding is unknown or contradictory.
-
 /**
- * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and in which no
- * other bytes mean them. UTF-7 and EBCDIC are none, nor those that switch their meaning midway (ISO-2022, HZ).
+ * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and no other bytes mean
+ * them: not UTF-7, EBCDIC, or those that switch their meaning midway (ISO-2022, HZ).
  */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
@@ -123,8 +114,8 @@ export function lettersOf(body: Uint8Array): string {
 }
 
 /**
- * Whether a body could say something in letters that {@link lettersOf} does not show: because it does not begin like
- * XML, behind its byte order mark, or because its encoding is named and not for certain one that keeps them.
+ * Whether a body could say something in letters that {@link lettersOf} does not show: it does not begin like XML, or names
+ * an encoding that does not for certain keep them.
  */
 export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   const letters = lettersOf(body.subarray(0, LONGEST_START));
@@ -136,7 +127,7 @@ export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   ].some((label) => !TRANSPARENT.test(label));
 }
 
-/** What stands behind each mention; what is spelt in another way than usual is '', which no encoding is called. */
+/** What stands behind each mention; '' where that is spelt in an unusual way. */
 function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
   const rests = text.split(mention).slice(1);
   return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');
