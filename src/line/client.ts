@@ -30,7 +30,6 @@ const LONGEST_TOLD = 255;
 
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
-const NO_BODY = Buffer.alloc(0);
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
@@ -134,7 +133,7 @@ export class XmlaClient implements Client {
     if (request.readableLength > LONGEST_TAKEN) return undefined;
     if (!plain && request.headers['content-encoding'] !== undefined) return undefined;
     // Without a length it would be the first chunk alone.
-    return (request.read(request.readableLength) as Buffer | null) ?? NO_BODY;
+    return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
   }
 
   /** What is known of the request once it is understood. */

@@ -7,7 +7,7 @@ import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
-import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
+import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { ownIdentity, type SharedQuery } from './query.ts';
@@ -134,20 +134,6 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
     }
   }
 
-  function isSessionAlike(
-    { login, place, settings }: KnownHead,
-    id: string | undefined,
-    before: SessionRecord | undefined,
-  ): boolean {
-    if (before === undefined || id === undefined) return before === id;
-    const found = sessions.held({ place, id });
-    if (found?.kind !== 'known') return false;
-    const { principal, dirty, profile, catalog } = found.record;
-    const isOwn = principal === login.principal.name && !dirty;
-    const isAlike = profile === before.profile && catalog === before.catalog;
-    return isOwn && isAlike && !isTouchDue(found.record, settings.session_idle, clock.wall());
-  }
-
   return {
     /** What is known of the head of a request. */
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
@@ -161,13 +147,18 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
      * The key under which a request that was recognised finds its answer, where everything that may have changed since
      * is for certain as it was: the login, the session, the roles. Counts in this turn only.
      */
-    keyOf({ head, answer, sessionId }: Known): KnownKey | undefined {
+    keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.counts()) return undefined;
-      const { key, roles, session } = answer;
-      if (roles !== undefined && roleSets.heldName(head.login.principal.name) !== roles) {
-        return undefined;
-      }
-      return isSessionAlike(head, sessionId, session) ? key : undefined;
+      const { key, roles, session: before } = answer;
+      const { name } = head.login.principal;
+      if (roles !== undefined && roleSets.heldName(name) !== roles) return undefined;
+      if (before === undefined || id === undefined) return before === id ? key : undefined;
+      const found = sessions.held({ place: head.place, id });
+      if (found?.kind !== 'known') return undefined;
+      const { principal, dirty, profile, catalog } = found.record;
+      if (principal !== name || dirty) return undefined;
+      if (profile !== before.profile || catalog !== before.catalog) return undefined;
+      return isTouchDue(found.record, head.settings.session_idle, clock.wall()) ? undefined : key;
     },
     /** Notes a query that was answered from the cache. Never rejects. */
     async rememberAnswer(
@@ -321,9 +312,7 @@ export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): b
 }
 
 function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown {
-  const properties = request?.properties.map(({ name, value }) =>
-    IGNORED_PROPERTIES.has(name) ? [name] : [name, value],
-  );
+  const properties = keyedProperties(request?.properties ?? []);
   return { ...asked, request: { ...request, properties } };
 }
 

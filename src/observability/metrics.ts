@@ -79,11 +79,7 @@ export function createMetrics(
   const histogram = (name: Name, ...buckets: number[]) =>
     new Histogram({ ...about(name, HELP[name]), buckets });
   /** @param read one figure, or one for each value of the label `use` */
-  const gauge = (
-    name: string,
-    help: string,
-    read: () => number | Readonly<Record<string, number>>,
-  ) =>
+  const gauge = (name: string, help: string, read: () => number | Record<string, number>) =>
     new Gauge({
       ...about(name, help),
       labelNames: name === 'in_flight_bytes' ? ['use'] : [],

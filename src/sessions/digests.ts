@@ -67,10 +67,7 @@ const LATER = '+';
  * What a session was begun with and may count for its later requests (SHA-256, base64url): what counts of its properties in
  * a key, the catalog among them, and the header blocks.
  */
-export function sessionProfile(
-  properties: readonly Property[],
-  headers: readonly HeaderBlock[],
-): string {
+export function sessionProfile(properties: readonly Property[], headers: readonly HeaderBlock[]) {
   return digestOf([
     VERSION,
     keyedProperties(properties),

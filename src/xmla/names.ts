@@ -11,10 +11,7 @@ export function soapActionOf(method: 'Discover' | 'Execute'): string {
 }
 
 /** No header and an empty value say nothing, with quotes or without, which clients leave away. */
-export function soapActionContradicts(
-  header: string | undefined,
-  method: 'Discover' | 'Execute',
-): boolean {
+export function soapActionContradicts(header: string | undefined, method: 'Discover' | 'Execute') {
   const action = (header ?? '').trim().replace(/^"([^"]*)"$/, '$1');
   return action !== '' && action !== `${XMLA}:${method}`;
 }

@@ -16,14 +16,13 @@ export interface SoapFaultContent {
  * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error Handling"). Any text
  * may be given: what XML 1.0 forbids becomes U+FFFD.
  */
-export function soapFault({ side, message, code }: SoapFaultContent): Buffer {
+export function soapFault({ side, message, code = UNSPECIFIED_ERROR }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
-  const errorCode = escapeXml(code ?? UNSPECIFIED_ERROR);
   return Buffer.from(
     `<?xml version="1.0" encoding="UTF-8"?>\n` +
       `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}"><SOAP-ENV:Body><SOAP-ENV:Fault>` +
       `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>` +
-      `<detail><Error ErrorCode="${errorCode}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
+      `<detail><Error ErrorCode="${escapeXml(code)}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
       `</SOAP-ENV:Fault></SOAP-ENV:Body></SOAP-ENV:Envelope>`,
     'utf8',
   );

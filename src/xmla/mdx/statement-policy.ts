@@ -23,8 +23,6 @@ const REASONS = {
 
 /** Longer texts (UTF-16 units) are not read, which would hold the event loop up. */
 export const MAX_STATEMENT = 128 * 1024;
-const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
-
 /** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
 type Where = 'anywhere' | 'called' | 'member';
 
@@ -125,10 +123,8 @@ function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fa
     }
   }
   const [first] = seen;
-  const isQuery =
-    first !== undefined &&
-    kinds[first] === MDX.word &&
-    QUERY_WORDS.has(textAt(tokens, first).toLowerCase());
+  const isWord = first !== undefined && kinds[first] === MDX.word;
+  const isQuery = isWord && /^(?:select|with)$/i.test(textAt(tokens, first));
   if (!isQuery) facts.add('noQuery');
 }
 
@@ -164,9 +160,8 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
       if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
       const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, before === MDX.point, isCalled)) {
-        facts.add(rule.fact);
-      }
+      const isMeant = rule?.where === 'called' ? isCalled : before === MDX.point;
+      if (rule !== undefined && (isMeant || rule.where === 'anywhere')) facts.add(rule.fact);
       // Predict, PredictProbability, PredictTimeSeries …
       if (name.startsWith('predict')) facts.add('volatile');
       if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
@@ -174,10 +169,6 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
       }
     }
   }
-}
-
-function counts(where: Where, isMember: boolean, isCalled: boolean): boolean {
-  return where === 'anywhere' || (where === 'called' ? isCalled : isMember);
 }
 
 /** @param first what stands behind the parenthesis, and what behind that; undefined for nothing */

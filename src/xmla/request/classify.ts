@@ -9,8 +9,6 @@ import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from '
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 
-type StatementReading = ReturnType<typeof readStatement>;
-
 /**
  * What is asked of a statement more than once.
  * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
@@ -36,7 +34,7 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers,
-  statement: StatementReading = readStatement(request),
+  statement = readStatement(request),
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
@@ -48,9 +46,11 @@ export function classify(
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
-  const { requestType } = request;
+  const { requestType, restrictions } = request;
   if (engine.forwardedDiscovers.includes(requestType)) return false;
-  if (requestType === 'DISCOVER_PROPERTIES') return asksForHarmlessProperties(request);
+  if (requestType === 'DISCOVER_PROPERTIES') {
+    return restrictions.length > 0 && restrictions.every(namesHarmlessProperties);
+  }
   return DISCOVER_TYPES.has(requestType);
 }
 
@@ -59,10 +59,8 @@ function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean 
  * asked for it), nothing that tells who asks, and no property whose value is not in the key, since engines tell the values
  * that properties have in this very request.
  */
-function asksForHarmlessProperties({ restrictions }: DiscoverRequest): boolean {
-  const isHarmless = ({ name, form, values }: Restriction) =>
-    name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
-  return restrictions.length > 0 && restrictions.every(isHarmless);
+function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
+  return name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
 }
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
@@ -80,10 +78,7 @@ function isHarmlessProperty(text: string): boolean {
  * and everything of which it is not plain what it says. By an empty statement clients begin a session and keep it alive.
  * @param statement that of the request, where it has been read already
  */
-export function leavesState(
-  request: XmlaRequest,
-  statement: StatementReading = readStatement(request),
-): boolean {
+export function leavesState(request: XmlaRequest, statement = readStatement(request)): boolean {
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
@@ -189,18 +184,14 @@ function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,
 ): readonly (readonly Part[])[] {
-  const texts = commands.filter((name) => name === 'Statement').length;
-  if (texts === 0) return [];
+  const count = commands.filter((name) => name === 'Statement').length;
+  if (count === 0) return [];
   // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
-  if (texts > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
+  if (count > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
   if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
   // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
-  const readings = [
-    statement,
-    statement.replaceAll('\r', ''),
-    statement.replaceAll(/\r\n?/g, '\n'),
-  ];
-  return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
+  const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
+  return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
 }
 
 /** Looks at the first words of each statement of the text. */

@@ -57,11 +57,7 @@ function elementAsks(element: XmlElement): boolean {
 }
 
 /** Where tags begin whose name counts, also in comments and CDATA. Undefined for too many tags. */
-function tagsIn(
-  text: string,
-  tag: RegExp,
-  counts: (name: string) => boolean,
-): readonly number[] | undefined {
+function tagsIn(text: string, tag: RegExp, counts: (name: string) => boolean) {
   const found: number[] = [];
   let tags = 0;
   for (const { 1: name = '', index } of text.matchAll(tag)) {

@@ -60,10 +60,7 @@ const MOST_NAMES = 16;
  *   when the answer may speak of others; `qualified` when a statement names the catalog of a cube by itself, so that
  *   neither a project that the engine is told of nor the catalog of its session says where the data come from
  */
-export function namedCatalogs(
-  request: XmlaRequest,
-  sources: Readonly<StatementSources> = sourcesOf(request),
-) {
+export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)) {
   const inProperties = propertiesOf(request, 'catalog');
   if (request.method === 'Discover') {
     const restricted = restrictedTo(request, /catalog(?:_name)?$/);
@@ -74,10 +71,8 @@ export function namedCatalogs(
   }
   const { qualified, names } = sources;
   const { kept, excess } = distinct([...inProperties, ...(qualified ? names : [])]);
-  const narrowed = request.properties.some(
-    ({ name, value }) => name === 'Catalog' && isName(value),
-  );
-  return { catalogs: kept, spansCatalogs: qualified || !narrowed, qualified, excess };
+  const isNamed = request.properties.some(({ name, value }) => name === 'Catalog' && isName(value));
+  return { catalogs: kept, spansCatalogs: qualified || !isNamed, qualified, excess };
 }
 
 /**
@@ -87,10 +82,7 @@ export function namedCatalogs(
  * @param sources those of its statement, where they have been read already
  * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
  */
-export function namedCubes(
-  request: XmlaRequest,
-  sources: Readonly<StatementSources> = sourcesOf(request),
-) {
+export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
     const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
@@ -110,11 +102,9 @@ function isNarrowed(
   name: string | undefined,
   isValue: (value: string) => boolean,
 ): boolean {
-  const narrowing = restrictions.filter((one) => one.name === name);
-  return (
-    narrowing.length > 0 &&
-    narrowing.every(({ form, values }) => form === 'plain' && values.every(isValue))
-  );
+  const all = restrictions.filter((one) => one.name === name);
+  const isSo = all.every(({ form, values }) => form === 'plain' && values.every(isValue));
+  return isSo && all.length > 0;
 }
 
 /** The values of the restrictions of such names: CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG … */

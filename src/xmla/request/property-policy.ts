@@ -24,11 +24,8 @@ export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
 
 /** Properties that speak of an identity, in any spelling that some engine may accept. */
 const IDENTITY: ReadonlySet<string> = new Set(
-  ['EffectiveUserName', 'Roles', 'EffectiveRoles', 'CustomData', 'UserName', 'Password'].map(
-    foldName,
-  ),
+  'EffectiveUserName Roles EffectiveRoles CustomData UserName Password'.split(' ').map(foldName),
 );
-
 const REAL_TIME_OLAP = foldName('RealTimeOlap');
 const NOT_REAL_TIME: ReadonlySet<string> = new Set(['', 'false', '0']);
 

@@ -97,11 +97,7 @@ const MAX_BODY = 1024 * 1024;
  * Two bodies that give equal requests, both with `unexpected` undefined, say the same to every engine.
  * @param readers those of earlier requests
  */
-export function readRequest(
-  body: Uint8Array,
-  contentType: string | undefined,
-  readers?: TagReaders,
-) {
+export function readRequest(body: Uint8Array, contentType?: string, readers?: TagReaders) {
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
   const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
@@ -161,7 +157,7 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   const reader = new EnvelopeReader(oddity ?? misplacedCompatibility(decoded, root));
   // An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed).
   reader.attributes(root, ENCODING_STYLE);
-  reader.sequence(root, 'Header?', 'Body');
+  reader.sequence(root, 'Header? Body');
   const header = reader.header(root.children.filter((child) => isElement(child, SOAP, 'Header')));
   reader.attributes(body, ENCODING_STYLE);
   reader.blank(body);
@@ -173,10 +169,7 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
 }
 
 /** Every value of an attribute SessionId anywhere below the element, each once. */
-function sessionIdsIn(
-  { attributes, children }: XmlElement,
-  found = new Set<string>(),
-): ReadonlySet<string> {
+function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {
   for (const { local, value } of attributes) if (isSessionId(local)) found.add(value);
   for (const child of children) sessionIdsIn(child, found);
   return found;
@@ -189,10 +182,7 @@ const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
  * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
  * of elements of that name only. In UTF-16 the engine may or may not see it.
  */
-function misplacedCompatibility(
-  { utf8, encoding }: DecodedText,
-  root: XmlElement,
-): string | undefined {
+function misplacedCompatibility({ utf8, encoding }: DecodedText, root: XmlElement) {
   const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
   if (occurrences === 0) return undefined;
   const tagsIn = (element: XmlElement): number => {
@@ -280,9 +270,10 @@ class EnvelopeReader {
   }
 
   /** The children of its namespace, of these names in this order, each once at most; those with `?` may be missing. */
-  sequence(element: XmlElement | undefined, ...names: string[]) {
+  sequence(element: XmlElement | undefined, expected: string) {
     if (element === undefined) return [];
     this.blank(element);
+    const names = expected.split(' ');
     const locals = names.map((name) => name.replace('?', ''));
     const isKnown = ({ uri, local }: XmlElement) => uri === element.uri && locals.includes(local);
     const found = this.#children(element, isKnown);
@@ -371,29 +362,23 @@ class EnvelopeReader {
     if (isElement(method, XMLA, 'Discover')) {
       const [type, restrictions, properties] = this.sequence(
         method,
-        'RequestType',
-        'Restrictions',
-        'Properties',
+        'RequestType Restrictions Properties',
       );
+      const list = this.#list(restrictions, 'RestrictionList');
       return {
         method: 'Discover' as const,
         requestType: this.#text(type),
-        restrictions: this.#list(restrictions, 'RestrictionList').map(this.#restriction, this),
+        restrictions: list.map((one) => this.#restriction(one)),
         properties: this.#properties(properties),
       };
     }
     if (!isElement(method, XMLA, 'Execute')) return undefined;
-    const [command, properties, parameters] = this.sequence(
-      method,
-      'Command',
-      'Properties',
-      'Parameters?',
-    );
+    const [command, properties, others] = this.sequence(method, 'Command Properties Parameters?');
     return {
       method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
-      parameters: this.#elements(parameters).flatMap((one) => this.#parameter(one)),
+      parameters: this.#elements(others).flatMap((one) => this.#parameter(one)),
     };
   }
 
@@ -438,7 +423,7 @@ class EnvelopeReader {
       return [];
     }
     this.attributes(element, NO_ATTRIBUTES);
-    const [name, value] = this.sequence(element, 'Name', 'Value');
+    const [name, value] = this.sequence(element, 'Name Value');
     if (value !== undefined && value.attributes.length > 0 && value.typeNamespace !== XSD) {
       this.#note('xsi:type of another namespace');
     }

@@ -67,9 +67,8 @@ export async function sessionIdsInLong(
     }
     scanner.end();
     // Some engine may take ISO-8859-1 for UTF-8, or the other way round.
-    const isCertain =
-      encoding !== 'iso-8859-1' || [...found].every((id) => isAscii(Buffer.from(id)));
-    return isCertain ? [...found] : 'unknown';
+    const isSure = encoding !== 'iso-8859-1' || [...found].every((id) => isAscii(Buffer.from(id)));
+    return isSure ? [...found] : 'unknown';
   } catch {
     return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
