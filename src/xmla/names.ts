@@ -5,7 +5,7 @@ export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
 
-/** The value of the header SOAPAction for a method, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
+/** The header SOAPAction, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
 export function soapActionOf(method: 'Discover' | 'Execute'): string {
   return `"${XMLA}:${method}"`;
 }

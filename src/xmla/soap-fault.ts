@@ -8,7 +8,7 @@ export interface SoapFaultContent {
   /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
   readonly side: 'Client' | 'Server';
   readonly message: string;
-  /** The XMLA error code, an unsigned decimal; UNSPECIFIED_ERROR when absent. */
+  /** The XMLA error code, an unsigned decimal. */
   readonly code?: string;
 }
 

@@ -48,7 +48,6 @@ for (let code = 0; code < 0x80; code += 1) {
 
 /** The end of what does not end. */
 const NEVER = -1;
-
 /**
  * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws; the texts
  * of the tokens, joined, are the text.

@@ -10,9 +10,8 @@ import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from '
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 
 /**
- * What is asked of a statement more than once.
- * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
- *   what is executed may not be cached
+ * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_STATEMENT, and why the answer
+ * to what is executed may not be cached.
  */
 export function readStatement(request: XmlaRequest) {
   if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
@@ -26,11 +25,7 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
 }
 
-/**
- * Why the answer to a request may not be looked up or stored, by its own data alone: nothing of headers, sessions,
- * configuration or the state of the cache.
- * @param statement that of the request, where it has been read already
- */
+/** Why the answer to a request may not be looked up or stored, by its own data alone. */
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers,
@@ -55,9 +50,8 @@ function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean 
 }
 
 /**
- * Only with names, in the one form that every engine reads: never Catalog (Kylin reads datasets and permissions anew when
- * asked for it), nothing that tells who asks, and no property whose value is not in the key, since engines tell the values
- * that properties have in this very request.
+ * In the one form that every engine reads: not Catalog (asked for it, Kylin reads datasets and permissions anew), nothing
+ * that tells who asks, and no property without its value in the key, as engines tell the values of this very request.
  */
 function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
   return name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
@@ -76,7 +70,6 @@ function isHarmlessProperty(text: string): boolean {
 /**
  * Whether the request may leave something behind in its session: everything that is executed and not on the allow-list,
  * and everything of which it is not plain what it says. By an empty statement clients begin a session and keep it alive.
- * @param statement that of the request, where it has been read already
  */
 export function leavesState(request: XmlaRequest, statement = readStatement(request)): boolean {
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
@@ -92,17 +85,15 @@ export interface PassingChange {
   readonly reach: 'named' | 'everything';
   /** REFRESH CUBE, which a client sends to see what others changed. */
   readonly refresh: boolean;
-  /** Whether the session itself may differ from others afterwards: it sees what it has not committed. */
+  /** Whether its session may differ from others afterwards: it sees what it has not committed. */
   readonly leavesState: boolean;
   /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
   readonly undoneByFault: boolean;
 }
 
 const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
-
 /** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
 const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
-
 /**
  * Commands that change what all are answered and leave nothing behind in their session ([MS-SSAS] §3.1.4.3), in lower
  * case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
@@ -125,7 +116,6 @@ const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
-
 /** By the first two words of a statement, or the first alone, in lower case. */
 const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
@@ -146,14 +136,9 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['{', COMMAND],
 ]);
 
-/** What one command or statement changes for others. */
 type Part = PassingChange | undefined;
 
-/**
- * What of the engine's data the request changes when it succeeds; undefined for all that only reads, or changes no more
- * than its session.
- * @param tokens those of its statement, where they have been read already
- */
+/** What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session. */
 export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
   const { commands } = request;
@@ -179,7 +164,7 @@ function partOfCommand(command: string): Part {
   return STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
 }
 
-/** The statements of the text, in each way in which an engine may read it; none without a Statement. */
+/** The statements of the text, in each way in which an engine may read it. */
 function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,

@@ -18,10 +18,8 @@ const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 /**
  * Whether a request asks for the rights of another identity than its login, or could hide that it does: by WS-Security,
  * or by a property such as EffectiveUserName or Roles (namesIdentity), wherever it stands in the envelope, in whatever
- * namespace and letter case. An empty one asks for nothing: some clients always send these properties.
- *
- * A body that cannot be parsed is searched as text; one whose letters are not for certain those of ASCII could hide
- * everything. An empty body asks for nothing.
+ * namespace and letter case. An empty one asks for nothing: some clients always send these properties. A body that cannot
+ * be parsed is searched as text; one whose letters are not for certain those of ASCII could hide everything.
  * @param reading what {@link readRequest} made of the body and the Content-Type
  */
 export function asksForOtherIdentity(

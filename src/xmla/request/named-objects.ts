@@ -39,23 +39,18 @@ export const DISCOVER_TYPES = new Map(
   TYPES.flatMap(([type, names]) => names.split(' ').map((name) => [name, type] as const)),
 );
 
-/** Why some names are left out, under which nothing may be kept; undefined where none is. */
+/** Why some names are left out, under which nothing may be kept. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
-
-/** See {@link namedCubes}. */
 export type NamedCubes = ReturnType<typeof namedCubes>;
 
 /** Of catalogs, and of cubes, in a request: each is folded, and each catalog is an epoch to be read. */
 const MOST_NAMES = 16;
 
 /**
- * Which catalogs an answer may come from, for the purge; naming too many is safe.
- *
- * Collects the Catalog property and the catalog restrictions, in whatever letter case. An Execute runs in the catalog of
+ * Which catalogs an answer may come from, for the purge; naming too many is safe. Collects the Catalog property and the catalog restrictions, in whatever letter case. An Execute runs in the catalog of
  * the property spelt exactly `Catalog`; without it the engine chooses one that the request does not name (Mondrian: its
  * first). SSAS lets a statement name the catalog of a cube, so each part of a qualified name behind a FROM may be one. A
  * Discover spans catalogs unless it carries the one restriction that every engine reads as a single catalog.
- * @param sources those of its statement, where they have been read already
  * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones; `spansCatalogs`
  *   when the answer may speak of others; `qualified` when a statement names the catalog of a cube by itself, so that
  *   neither a project that the engine is told of nor the catalog of its session says where the data come from
@@ -79,7 +74,6 @@ export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)
  * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in
  * subselects and quoted formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube takes
  * from others at the engine (virtual and linked ones, perspectives) is not seen here.
- * @param sources those of its statement, where they have been read already
  * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
  */
 export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
@@ -119,9 +113,7 @@ function propertiesOf({ properties }: XmlaRequest, folded: string): readonly str
 }
 
 /** Not blank, which some engines take for no restriction. */
-function isName(name: string): boolean {
-  return name.trim() !== '';
-}
+const isName = (name: string) => name.trim() !== '';
 
 /** Each name once. They are counted before they are folded, which is what costs. */
 function distinct(given: Iterable<string>): { kept: readonly string[]; excess: Excess } {
@@ -147,12 +139,11 @@ export interface StatementSources {
   qualified: boolean;
 }
 
-/** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
+/** What may stand behind the name of a cube. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
 
-/** Of a request without a statement. */
 export const NO_SOURCES: Readonly<StatementSources> = {
   names: [],
   certain: true,
@@ -161,10 +152,7 @@ export const NO_SOURCES: Readonly<StatementSources> = {
 /** Of a statement that is too long to be searched. */
 const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
 
-/**
- * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
- * @param tokens those of its statement, where they have been read already
- */
+/** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
 export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Readonly<StatementSources> {
   if (request.method === 'Discover') return NO_SOURCES;
   if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
@@ -216,7 +204,7 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-/** White space, comments, and what never ends may stand between two tokens. */
+/** What may stand between two tokens. */
 const BETWEEN: ReadonlySet<number | undefined> = new Set([
   MDX.space,
   MDX.lineComment,
@@ -257,9 +245,7 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
-function isDot(tokens: MdxTokens, index: number): boolean {
-  return tokens.kinds[index] === MDX.point;
-}
+const isDot = (tokens: MdxTokens, index: number) => tokens.kinds[index] === MDX.point;
 
 /** The name that a token spells; undefined when it is none, or engines may see another. */
 function nameOf(tokens: MdxTokens, index: number): string | undefined {

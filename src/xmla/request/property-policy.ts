@@ -49,9 +49,8 @@ export function namesIdentity(name: string): boolean {
   return IDENTITY.has(foldName(name.trim()));
 }
 
-/** What belongs in the key of a property; null for a value that does not count. */
+/** Null for a value that does not count. */
 export type KeyedProperty = readonly [name: string, value: string | null];
-
 /** What belongs in the key of the properties, sorted by name; equal names keep their order. */
 export function keyedProperties(properties: readonly Property[]): readonly KeyedProperty[] {
   return properties

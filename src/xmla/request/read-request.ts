@@ -5,7 +5,7 @@ import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
 
-/** The element `Session`, `BeginSession` or `EndSession` of the SOAP header. */
+/** The session element of the SOAP header. */
 export type SessionHeader =
   | { readonly kind: 'none' }
   | { readonly kind: 'begin' }
@@ -39,10 +39,8 @@ export interface Property {
 }
 
 /** Of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
-export interface Parameter {
-  readonly name: string;
+export interface Parameter extends Property {
   readonly type: string;
-  readonly value: string;
 }
 
 interface XmlaRequestBase {
@@ -87,7 +85,7 @@ export type XmlaRequest = DiscoverRequest | ExecuteRequest;
  */
 export type RequestReading = ReturnType<typeof readRequest>;
 
-/** Words for the log are cut. */
+/** Of words for the log. */
 const MAX_DETAIL = 160;
 /** Reading longer bodies (bytes) would hold the event loop up. No client's query is so long. */
 const MAX_BODY = 1024 * 1024;
@@ -111,10 +109,7 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
   return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
 
-/**
- * A body that could not be read may hold a declaration that must not reach an engine: the reader stops at the first
- * thing that is wrong, an engine's may go on.
- */
+/** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
 function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {
   const reading = notUnderstood(...why);
   if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
@@ -164,11 +159,11 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
   const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
-  /** `declared`: whether the XML declaration names the encoding. */
+  // Declared is an encoding that the XML declaration names.
   return { kind: 'understood', request, encoding, declared } as const;
 }
 
-/** Every value of an attribute SessionId anywhere below the element, each once. */
+/** Every value of an attribute SessionId anywhere below the element. */
 function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {
   for (const { local, value } of attributes) if (isSessionId(local)) found.add(value);
   for (const child of children) sessionIdsIn(child, found);
@@ -215,9 +210,7 @@ const BEGIN_ATTRIBUTES = new Set([`{${SOAP}}mustUnderstand`, 'mustUnderstand', `
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
 
-function nameOf({ uri, local }: TagAttribute): string {
-  return uri === '' ? local : `{${uri}}${local}`;
-}
+const nameOf = ({ uri, local }: TagAttribute) => (uri === '' ? local : `{${uri}}${local}`);
 
 function namedAttributes({ attributes }: XmlElement): HeaderBlock['attributes'] {
   const named = attributes.map((attribute) => [nameOf(attribute), attribute.value] as const);

@@ -4,15 +4,13 @@ import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
 /** The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. */
 export type SessionIds = readonly string[] | 'unknown';
-
 /** Bytes that are read in one turn of the event loop. */
 const SLICE = 64 * 1024;
 
 /**
  * What can be said of a body that could not be read. Names cannot be escaped in XML, so that a text without the word names
  * no session. In another encoding than UTF-8 letters beyond ASCII may hide it: engines go by the first bytes alone (XML
- * 1.0, appendix F), or read UTF-16 that nothing names.
- * @param encoding in which it could be decoded
+ * 1.0, appendix F), or read UTF-16 that nothing names. `encoding`: in which it could be decoded.
  */
 export function sessionIdsInUnread(
   body: Uint8Array,
@@ -23,9 +21,7 @@ export function sessionIdsInUnread(
   return isShown && !mentionsSession(lettersOf(body)) ? [] : 'unknown';
 }
 
-function mentionsSession(text: string): boolean {
-  return /session/i.test(text);
-}
+const mentionsSession = (text: string) => /session/i.test(text);
 
 /**
  * Finds them in a body that is too long to be read in one turn, in attributes of any namespace: prefixes are not looked
@@ -81,9 +77,7 @@ function endOfSlice(utf8: Buffer, from: number): number {
   return end;
 }
 
-export function isSessionId(local: string): boolean {
-  return local.toLowerCase() === 'sessionid';
-}
+export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid';
 
 /**
  * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and no other bytes mean
@@ -91,7 +85,6 @@ export function isSessionId(local: string): boolean {
  */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
-
 /** The XML declaration stands within this many characters. */
 const DECLARATION = 1024;
 /** Bytes within which a body begins like XML, also in UTF-32. */
