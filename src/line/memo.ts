@@ -62,7 +62,7 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/** Longer bodies are not recognised: they would be made a text, and compared, in one turn. No client's query is so long. */
+/** Longer bodies are not recognised, which would take long in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
 /** What all bodies may take together (bytes), and each: so many times its text, and as much beside it. */
 const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
@@ -86,10 +86,9 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
   });
   let noted = 0;
 
-  /** The two cannot run into each other: no number holds a colon. */
   const nameOf = ({ id }: KnownHead, { text }: Template) => `${id}:${text}`;
 
-  /** The head of a request, if it was seen before; undefined where nothing may be noted under it. */
+  /** Undefined where nothing may be noted under the head, also when it is seen for the first time. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
     const { headers } = request;
     const login = authenticator.remembered(headers.authorization ?? '');
@@ -143,10 +142,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
       const known = requests.get(nameOf(head, template));
       return known && { head, sessionId: template.session, ...known };
     },
-    /**
-     * The key under which a request that was recognised finds its answer, where everything that may have changed since
-     * is for certain as it was: the login, the session, the roles. Counts in this turn only.
-     */
+    /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.counts()) return undefined;
       const { key, roles, session: before } = answer;
@@ -189,7 +185,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
   };
 }
 
-/** Whether the head is of the plain kind under which bodies are recognised byte by byte. */
+/** Whether bodies may be recognised under the head. */
 function isPlain({ request, body, asked }: Handled): boolean {
   return (
     request.method === 'POST' &&
@@ -224,10 +220,9 @@ type Template = NonNullable<ReturnType<typeof templateOf>>;
 const IGNORED = [...IGNORED_PROPERTIES].join('|');
 
 /**
- * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
- * those of numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
- * (`DbpropMsmdMDXCompatibility`). Shorter values than a GUID change too seldom to be worth a gap, but for numbers.
- * What looks like a gap may stand anywhere: see {@link provenTemplate}.
+ * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
+ * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
+ * may stand anywhere: see {@link provenTemplate}.
  */
 const GAP = new RegExp(
   `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
@@ -236,12 +231,11 @@ const GAP = new RegExp(
 const NUMBER = /^[0-9]{1,10}$/;
 
 /**
- * A body without the values on which its answer does not depend: the id of its session, and the values of properties of
- * the ignore-list. Clients make these anew for every request, while everything else stays.
+ * A body without what clients make anew for every request and on which its answer does not depend: the id of its session,
+ * and the values of properties of the ignore-list. Undefined where that cannot be told for certain.
  * @returns `text`: the bytes as latin1, in the place of each gap a zero, which no body has that can be read, and the
- *   length of what stood there (zero for a number, which may have more or fewer digits), so that it says every byte
- *   outside of the gaps and where each gap is. `session`: what stands in the gap for the id of the session, if there is
- *   one. Undefined where that cannot be told for certain
+ *   length of what stood there (zero for a number, which may have more or fewer digits); `session`: what stands in the gap
+ *   for the id of the session
  */
 export function templateOf(body: Buffer) {
   // Which would be taken for a gap.
@@ -265,13 +259,10 @@ export function templateOf(body: Buffer) {
 const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
 /**
- * The template of a body, when it is proven that whatever stands in its gaps does not change what is asked, but for the
- * id of the session: then every body of that template asks the same in the session that stands in its gap.
- *
- * The proof is a second full reading, of the same body with other letters in all gaps, each as possible there as the one
- * that it takes the place of. XML does not tell them apart, nor does anything that reads requests, so what holds for one
- * pair of values holds for all of that length; numbers have one digit more in the other reading, and hold few. What only
- * looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
+ * The template of a body, when it is proven that every body of that template asks the same in the session that stands in
+ * its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells them apart,
+ * so what holds for one pair of values holds for all of that length; numbers have one digit more in the other reading. What
+ * only looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
  * @param asked what was understood of the body
  * @param read the full reading, under the same head
  */
@@ -302,10 +293,7 @@ function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
   return session.kind === 'in' ? session.id : undefined;
 }
 
-/**
- * Whether two requests ask the same but for the id of their session and the values of ignored properties: nothing else
- * of what was understood of them differs.
- */
+/** Whether two requests ask the same but for the id of their session and the values of ignored properties. */
 export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
   const inOther = inSession(one, sessionIdOf(other));
   return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));
@@ -323,9 +311,8 @@ const MAX_OF_CONNECTION = 4;
 const MAX_KEPT = 4_096;
 
 /**
- * Request headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the
- * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts: a
- * head that is refused, such as one that another site forged, is never known.
+ * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
+ * the parser of HTTP has checked, and ids that are new for every request. Any other header counts.
  */
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
@@ -338,10 +325,8 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
 }
 
 /**
- * Recognises heads of requests. On the connection where a head was seen before it is compared, text by text, which
- * takes a tenth of the time of a digest; on another one it is found by a keyed digest, so that no credentials outlive
- * their connection here.
- * @param secret keys the digests
+ * Recognises heads of requests. On the connection where a head was seen it is compared, text by text, which is quicker than a
+ * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
  */
 export function createKnownHeads<T extends object>(secret: string) {
   const connections = new WeakMap<Socket, SeenHead<T>[]>();

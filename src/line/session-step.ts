@@ -12,7 +12,6 @@ import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { LineOptions } from './options.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
-/** A session with what is known of it. */
 export interface KnownSession {
   readonly name: SessionName;
   readonly record: SessionRecord;
@@ -20,10 +19,7 @@ export interface KnownSession {
 
 /** What the sessions that a request names mean for it. Nothing has been done yet. */
 export interface SessionStep {
-  /**
-   * Why it goes past the cache; undefined where its sessions do not say so. Then it runs in none, or in the principal's
-   * own (`known`), on which nothing happened that its answer could depend on.
-   */
+  /** Why it goes past the cache; undefined where it runs in none, or in a clean one of the principal's (`known`). */
   readonly reason: BypassReason | undefined;
   /** What must be done before it reaches the engine, and to which sessions. */
   readonly before: SessionPlan['before'];
@@ -32,13 +28,12 @@ export interface SessionStep {
   readonly known: KnownSession | undefined;
   /** Whether its answer may bring a new session. */
   readonly begins: boolean;
-  /** The replica of the engine where its sessions live; undefined when that is not known. */
+  /** The replica of the engine where its sessions live, if it is known. */
   readonly replica: string | undefined;
 }
 
 /**
- * Judges a request by the names in it and by its sessions, before anything is kept under them. Nothing of a session is
- * changed.
+ * Judges a request by the names in it and by its sessions, before anything is kept under them or changed in these.
  * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
  *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
  * @throws GatewayError `identity-refused`
@@ -113,20 +108,19 @@ async function judgeSession(
   return { reason, before, names, known: record && { name, record }, begins: false, replica };
 }
 
-/** The replica on which all of them live that are known; undefined where that is none or more than one. */
+/** The one replica on which all of them live that are known. */
 function replicaOf(found: readonly FoundSession[]): string | undefined {
   const replicas = new Set(found.flatMap((one) => lastRecord(one)?.replica ?? []));
   const [replica] = replicas;
   return replicas.size === 1 ? replica : undefined;
 }
 
-/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
+/** The code of eMondrian for it, at which clients begin a new one. */
 const UNKNOWN_SESSION = '3238789130';
 
 /**
  * Does what must be done before the request goes on.
- * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told that a
- *   session changes
+ * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told of a change
  */
 export async function enterSession(
   asked: UnderstoodRequest,
@@ -161,8 +155,7 @@ export async function enterSession(
 }
 
 /**
- * Notes a session that the engine began with the answer to a request, asked for or by itself, before its id reaches the
- * client. Never rejects.
+ * Notes a session that the engine began with an answer, before its id reaches the client. Never rejects.
  * @param before other ids that the same answer named before
  */
 export async function noteBegun(
@@ -200,10 +193,7 @@ function isOnlyPurged({ change, request }: UnderstoodRequest, purges: boolean): 
   return request !== undefined && request.unexpected === undefined && !request.security;
 }
 
-/**
- * The catalog that a request names by the property, and whether every engine reads it so. One that may not be kept is
- * none, and leaves open where its session is from then on.
- */
+/** The catalog that a request names by the property, and whether every engine reads it so; none that may not be kept. */
 function catalogOf({ request, unkept }: UnderstoodRequest) {
   if (unkept !== undefined) return { catalog: undefined, certain: false };
   const named = (request?.properties ?? []).filter(({ name }) => foldName(name) === 'catalog');
@@ -211,21 +201,12 @@ function catalogOf({ request, unkept }: UnderstoodRequest) {
   return { catalog, certain: named.every(({ name }) => name === 'Catalog') && named.length < 2 };
 }
 
-function namesCatalog({ name, value }: Property): boolean {
-  return name === 'Catalog' && value !== '';
-}
+const namesCatalog = ({ name, value }: Property) => name === 'Catalog' && value !== '';
 
-/**
- * From this part of the time on after which the engine drops an idle session, a request touches it: so that of a user
- * who goes on asking, the engine has heard before a third of it has passed.
- */
+/** After this part of the time in which the engine drops an idle session, a request touches it. */
 const SHARE_OF_IDLE = 1 / 4;
 
-/**
- * A request that is answered from the cache waits so long for the engine (ms). Nearly every touch is answered in
- * milliseconds, and then a session that is gone is told at once; what is in memory here shall not wait for the timeout of
- * an engine that hangs.
- */
+/** So long a hit waits for the touch of its session (ms), and not for the timeout of an engine that hangs. */
 const PATIENCE = 5_000;
 
 /** Where a session that is answered from the cache lives. */
@@ -235,11 +216,11 @@ interface Home extends Pick<Destination, 'addressee'> {
 }
 
 /**
- * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
- * Rides on a request of the session, with its login, since no credentials are kept.
+ * Keeps a session alive at the engine, which sees none of the requests that the cache answers. Rides on one of these, with
+ * its login, since no credentials are kept.
  */
 export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions' | 'clock'>) {
-  /** One for each session at one time, however many requests of it come at once. */
+  /** One for each session at one time. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
 
   /** Resolves to undefined where the engine has not answered in time. */
@@ -263,10 +244,7 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
     return promise;
   }
 
-  /**
-   * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
-   * wait for an engine that hangs: its answer counts for later requests.
-   */
+  /** Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. */
   return async function keepAlive(session: KnownSession, home: Home) {
     const { name, record } = session;
     if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
@@ -277,9 +255,8 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
 }
 
 /**
- * Whether the engine has not heard of a session for so long that it has to be touched.
- * @param idle milliseconds; undefined when the engine never drops a session
- * @param wall the time now, by the wall clock (ms)
+ * Whether the engine has not heard of a session for so long that it has to be touched (by the wall clock).
+ * @param idle undefined when the engine never drops a session
  */
 export function isTouchDue(
   { forwardedAt }: Pick<SessionRecord, 'forwardedAt'>,

@@ -11,26 +11,24 @@ export interface SessionName {
 }
 
 /**
- * Under which a session is noted: a digest of its id alone, in one spelling for all that an engine could take for the same
- * (a GUID with or without braces, in any letter case), since two places may be one engine. So no change is ever noted
- * beside the session that it concerns; two sessions that meet under one name cost their users the cache, and nothing else.
- * @returns SHA-256, base64url: an id gives the right to act in that session, and ids may be long
+ * Under which a session is noted (SHA-256, as an id is a right): by its id alone, since two places may be one engine, and in
+ * one spelling for all that an engine could take for the same (a GUID with or without braces, in any letter case). So no
+ * change is noted beside its session; two sessions that meet under one name cost their users the cache, and nothing else.
  */
 export function sessionName({ id }: SessionName): string {
   return digest(withoutBraces(foldObjectName(id)));
 }
 
-/** Place and id exactly as they are (SHA-256, base64url): only under these a session is ever taken for clean. */
+/** Place and id exactly as they are: only under these a session is ever taken for clean. */
 export function sessionSpelling({ place, id }: SessionName): string {
   return digestOf([place, id]);
 }
 
-/** Ids whose digests are remembered. */
+/** Ids whose digests are remembered; longer ones (characters) are not. Engines make ids of some forty. */
 const MAX_DIGESTED = 10_000;
-/** Longer ids (characters) are digested each time. Engines make ids of some forty. */
 const LONGEST_REMEMBERED = 128;
 
-/** Digests names of sessions, and remembers those of the latest, which takes a tenth of the time. */
+/** Digests names of sessions, and remembers those of the latest. */
 export function createSessionDigests() {
   const known = new LRUCache<string, { place: string; key: string; spelling: string }>({
     max: MAX_DIGESTED,
@@ -54,19 +52,14 @@ function withoutBraces(text: string): string {
   return text.slice(from, to);
 }
 
-function isOuter(character: string): boolean {
-  return character === '{' || character === '}' || character.trim() === '';
-}
+const isOuter = (one: string) => one === '{' || one === '}' || one.trim() === '';
 
 /** Raised whenever the meaning changes, as another version may have left profiles in Redis. */
 const VERSION = 2;
 /** No digest begins with it. */
 const LATER = '+';
 
-/**
- * What a session was begun with and may count for its later requests (SHA-256, base64url): what counts of its properties in
- * a key, the catalog among them, and the header blocks.
- */
+/** What a session was begun with and may count for its later requests: header blocks, and what is keyed of properties. */
 export function sessionProfile(properties: readonly Property[], headers: readonly HeaderBlock[]) {
   return digestOf([
     VERSION,
@@ -80,16 +73,11 @@ export function extendProfile(profile: string, catalog: string): string {
   return `${LATER}${digestOf([profile, catalog])}`;
 }
 
-/** Whether it is of {@link extendProfile}. */
+/** Whether it is one of {@link extendProfile}. */
 export function isExtended(profile: string): boolean {
   return profile.startsWith(LATER);
 }
 
-/** Of JSON, which tells apart also what joined texts would not, and lone surrogates. */
-function digestOf(parts: readonly unknown[]): string {
-  return digest(JSON.stringify(parts));
-}
-
-function digest(text: string): string {
-  return hash('sha256', text, 'base64url');
-}
+/** JSON tells apart also what joined texts would not, and lone surrogates. */
+const digestOf = (parts: readonly unknown[]) => digest(JSON.stringify(parts));
+const digest = (text: string) => hash('sha256', text, 'base64url');

@@ -33,9 +33,8 @@ export function planSession(
 ): SessionPlan | 'refuse' {
   const { kind, principal, bypass, leavesState } = question;
   const before = kind === 'end' ? 'end' : leavesState ? 'dirty' : 'nothing';
-  // In another catalog than the session works in, a request may move it there, for all that comes after.
+  // A request in another catalog may move the session there, for all that comes after.
   const catalog = engine.keepsProperties ? question.catalog : undefined;
-  // What may move a session is a change like any other.
   const changes = (moves: boolean) => (moves && before === 'nothing' ? 'dirty' : before);
   if (found.kind === 'unavailable') {
     // Other gateways may take it for clean where it was.

@@ -14,7 +14,7 @@ export type FoundSession =
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
-/** What is known of a session under this very spelling, see `sessionSpelling`. */
+/** Under this very spelling, see `sessionSpelling`. */
 function asSpelt(found: FoundSession, spelling: string): FoundSession {
   if (!isSpeltOtherwise(found, spelling)) return found;
   return found.kind === 'known'
@@ -22,7 +22,7 @@ function asSpelt(found: FoundSession, spelling: string): FoundSession {
     : { kind: 'unavailable', last: undefined };
 }
 
-/** Whether what was found was begun at another engine, or with an id that was spelt otherwise. */
+/** At another place, or with an id that was spelt otherwise. */
 function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
@@ -43,23 +43,21 @@ const FORWARDED_EVERY = 30_000;
 const MAX_KNOWN = 100_000;
 const MAX_DIRTIED = 100_000;
 
-/** What is known of a session when it begins; `dirty` when what began it left something in it. */
+/** `dirty` when what began it left something in it. */
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
   Partial<Pick<SessionRecord, 'dirty'>>;
 
 export type Sessions = ReturnType<typeof createSessions>;
 
 /**
- * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. Clean
- * is a claim to be proved, dirty is the default: a record counts as clean only while it was read less than a lease ago,
- * and is read again before anything that ran in it is kept. Nothing here rejects.
+ * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. A
+ * record counts as clean only while it was read less than a lease ago, and is read again before anything that ran in it is
+ * kept. Nothing here rejects.
  *
  * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions clean.
  * A gateway uses a clean record for at most `lease` after it *sent* the read that brought it, the store notes that lease,
- * and a change waits longer than that between the store's word and its own answer.
- *
- * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session of that
- * name at the same time, the store sees to it that it is not begun clean with what was dirty before.
+ * and a change waits longer than that between the store's word and its own answer. A name without a record may be made
+ * dirty too: if the engine begins a session of that name at the same time, the store does not begin it clean.
  * @param options.lease that of the questions that are asked now (ms)
  * @param options.onError told of every failure of the store
  */
@@ -102,7 +100,7 @@ export function createSessions(options: {
     return record && seen(key, record);
   }
 
-  /** What can be said while the store cannot be asked: a session that was dirty still is. */
+  /** While the store cannot be asked a session that was dirty still is. */
   function lasting(key: string): FoundSession {
     const last = known.last(key);
     const found = last && seen(key, last);
@@ -129,7 +127,7 @@ export function createSessions(options: {
     return found ?? lasting(key);
   }
 
-  /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
+  /** What was read before counts no longer, here or for a reply that is under way. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     const watch = known.watch([key]);
@@ -162,7 +160,7 @@ export function createSessions(options: {
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
 
-  /** Whether what no gateway takes for clean is still all that there is, so that there is nothing left to do. */
+  /** Whether what no gateway takes for clean is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
     // Elsewhere it may have ended, and the engine may have begun another one under its id.
     const record = lastRecord(now(key) ?? (await read(key)));
@@ -183,10 +181,8 @@ export function createSessions(options: {
     return true;
   }
 
-  async function dirty(keys: readonly string[]): Promise<boolean> {
-    const done = await Promise.all(keys.map(makeDirty));
-    return done.every(Boolean);
-  }
+  const dirty = async (keys: readonly string[]) =>
+    (await Promise.all(keys.map(makeDirty))).every(Boolean);
 
   function held(name: SessionName): FoundSession | undefined {
     const { key, spelling } = digestsOf(name);
@@ -240,8 +236,8 @@ export function createSessions(options: {
       return true;
     },
     /**
-     * A request names the first catalog of a session. True when no gateway uses what was before; the session is dirty then
-     * when another request was quicker, or the catalog may not have been noted. False as with `dirty`.
+     * A request names the first catalog of a session. True when no gateway uses what was before: also of one that is dirty,
+     * because another request was quicker or the catalog may not have been noted. False as with `dirty`.
      */
     async takeCatalog(
       name: SessionName,
@@ -277,10 +273,7 @@ export function createSessions(options: {
       known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
       store.session(key, { do: 'touch', at: wall }).catch(onError);
     },
-    /**
-     * Forgets it; one that was begun under another spelling is made dirty instead. Where the store cannot be reached this
-     * gateway alone takes it for unknown.
-     */
+    /** Forgets it (only here where the store is away); one of another spelling is made dirty instead. */
     async end(name: SessionName): Promise<void> {
       const { key, spelling } = digestsOf(name);
       const found = now(key) ?? (await read(key));
@@ -292,7 +285,7 @@ export function createSessions(options: {
       } catch (error) {
         onError(error);
         known.forget([key]);
-        // For others it goes on, and perhaps at the engine too: what happens in it must still reach them.
+        // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
         dirtied.set(key, { version: undefined });
       }
     },
