@@ -72,10 +72,7 @@ export async function createRuntime(
     cache: cache.queryCache,
     holdBody: cache.holdBody,
     sessions: cache.sessions,
-    purgeOnRefresh: config.cache.purge_on_refresh_cube,
-    permissionsIgnored: config.cache.engine_permissions_ignored,
-    provider: config.auth.provider,
-    maxBody: config.limits.body,
+    config,
     work,
     secret: newId(),
   });

@@ -73,7 +73,7 @@ export function createXmlaHandler(options: LineOptions) {
       const room = options.account.request(principal.name, announcedLength(request));
       try {
         const { signal } = client;
-        const body = await readBody(request, options.maxBody, { room, signal, taken });
+        const body = await readBody(request, options.config.limits.body, { room, signal, taken });
         known ??= memo.recognise(head, body);
         await answerBody(client, address, principal, body, known);
       } finally {

@@ -74,7 +74,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
-  const { authenticator, sessions, roleSets, clock, provider } = options;
+  const { authenticator, sessions, roleSets, clock, config } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = new LRUCache<string, KnownRequest>({
     maxSize: BODIES.maxBytes,
@@ -165,7 +165,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
     ): Promise<void> {
       const byRoles = share === 'roles';
       // A user who has no roles yet may get some.
-      const hasNoRoles = byRoles && identity === ownIdentity(provider, handled.principal.name);
+      const hasNoRoles = byRoles && identity === ownIdentity(config, handled.principal.name);
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
       const roles = byRoles ? identity : undefined;

@@ -17,8 +17,7 @@ export interface LineOptions {
   readonly login: Login;
   readonly authenticator: Pick<Authenticator, 'remembered'>;
   readonly permissions: Permissions;
-  /** Who knows the users (`auth.provider`). */
-  readonly provider: Config['auth']['provider'];
+  readonly config: Pick<Config, 'auth' | 'cache' | 'limits'>;
   readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;
   readonly engineOf: EngineOf;
   readonly policyOf: ReturnType<typeof projectPolicy>;
@@ -27,12 +26,6 @@ export interface LineOptions {
   readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   readonly clearCache: ClearCacheHandler;
   readonly invalidate: Invalidate;
-  /** Whether REFRESH CUBE purges. */
-  readonly purgeOnRefresh: boolean;
-  /** Whether users may see what the engine might have refused them (`cache.engine_permissions_ignored`). */
-  readonly permissionsIgnored: boolean;
-  /** Largest request body in bytes. */
-  readonly maxBody: number;
   /** The memory of its bodies. */
   readonly account: BodyAccount;
   /** Counts a body for as long as it is sent. */

@@ -2,7 +2,7 @@ import type { Principal } from '../auth/authenticator.ts';
 import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { CacheShare, Config } from '../config/config.ts';
+import type { CacheShare } from '../config/config.ts';
 import { sortedQuery } from '../proxy/forwarded.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
@@ -30,13 +30,13 @@ export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
 export function createQueryOf(options: LineOptions) {
-  const { sessions, names, clock, provider } = options;
+  const { sessions, names, clock, config } = options;
 
   /** Whose answers a query may be given, as the key says that (`cache.share`). */
   async function identity(share: CacheShare, { name }: Principal): Promise<string> {
     if (share === 'everyone') return 'everyone';
     const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
-    return shared ?? ownIdentity(provider, name);
+    return shared ?? ownIdentity(config, name);
   }
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
@@ -57,7 +57,7 @@ export function createQueryOf(options: LineOptions) {
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
-    const dependsOnUser = settings.login === 'forward' && !options.permissionsIgnored;
+    const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
     const query = sortedQuery(addressee.query);
     let replica: string | undefined;
@@ -106,8 +106,8 @@ export function createQueryOf(options: LineOptions) {
 }
 
 /** The identity of answers that are shared with no other user: a name of the users file is not that of the engine. */
-export function ownIdentity(provider: Config['auth']['provider'], name: string): string {
-  return provider === 'file' ? `user:${name}` : `${provider}-user:${name}`;
+export function ownIdentity({ auth }: LineOptions['config'], name: string): string {
+  return auth.provider === 'file' ? `user:${name}` : `${auth.provider}-user:${name}`;
 }
 
 /**

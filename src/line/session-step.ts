@@ -42,7 +42,7 @@ export async function judge(
   read: UnderstoodRequest,
   destination: Destination,
   principal: Principal,
-  { permissions, purgeOnRefresh, sessions, names }: LineOptions,
+  { config, permissions, sessions, names }: LineOptions,
 ) {
   if (read.asksForOther) {
     throw new GatewayError(
@@ -55,7 +55,7 @@ export async function judge(
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
   const { change } = asked;
-  const isPurge = change !== undefined && (!change.refresh || purgeOnRefresh);
+  const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
   const purges = isPurge && permissions.mayPurge(principal);
   const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
   return { asked, purges, judged };

@@ -40,8 +40,7 @@ const CHANGE_PAUSE = 300;
 /** At most so often it is noted that a request of a session was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
 /** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
-const MAX_KNOWN = 100_000;
-const MAX_DIRTIED = 100_000;
+const MAX_SESSIONS = 100_000;
 
 /** `dirty` when what began it left something in it. */
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
@@ -72,7 +71,7 @@ export function createSessions(options: {
   const { store, clock, sleep, newToken, onError } = options;
   const known = createLeaseCache<SessionRecord>({
     ...options,
-    max: MAX_KNOWN,
+    max: MAX_SESSIONS,
     ownerOf: ({ principal }) => principal,
   });
   const digestsOf = createSessionDigests();
@@ -81,7 +80,7 @@ export function createSessions(options: {
    * where the store did not confirm it, or others may still take it for clean.
    */
   const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
-    maxSize: MAX_DIRTIED,
+    maxSize: MAX_SESSIONS,
     sizeCalculation: () => 1,
   });
 

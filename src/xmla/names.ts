@@ -23,3 +23,10 @@ export function soapActionContradicts(header: string | undefined, method: 'Disco
 export function foldName(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
+
+/** A table by words: each row is a value and its words, with blanks between them. */
+export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
+  return new Map(
+    rows.flatMap(([value, words]) => words.split(' ').map((word) => [word, value] as const)),
+  );
+}

@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
+import { byWords, foldName } from '../names.ts';
 import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 
 type Fact = keyof typeof REASONS;
@@ -29,19 +29,14 @@ type Where = 'anywhere' | 'called' | 'member';
  * Names in lower case. `[Date]`, `[Time]` and an unbracketed Date may be dimensions, so that the functions are recognised by
  * their parenthesis, with which a name in brackets is one as well: Mondrian calls a function for `[Now]()`.
  */
-const RULES: readonly [Fact, Where, names: string][] = [
-  ['volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'],
-  ['volatile', 'anywhere', 'currentdatemember currentdatememberexact currentdatestring'],
-  ['volatile', 'anywhere', 'parameter paramref'],
-  ['volatile', 'called', 'date time'],
-  ['mining', 'anywhere', 'prediction flattened into'],
-  ['mining', 'member', 'content cases sample_cases dimension_content pmml'],
-];
-const WORDS = new Map(
-  RULES.flatMap(([fact, where, names]) =>
-    names.split(' ').map((name) => [name, { fact, where }] as const),
-  ),
-);
+const WORDS = byWords<readonly [Fact, Where]>([
+  [['volatile', 'anywhere'], 'now timer rnd randomize username customdata lookupcube'],
+  [['volatile', 'anywhere'], 'currentdatemember currentdatememberexact currentdatestring'],
+  [['volatile', 'anywhere'], 'parameter paramref'],
+  [['volatile', 'called'], 'date time'],
+  [['mining', 'anywhere'], 'prediction flattened into'],
+  [['mining', 'member'], 'content cases sample_cases dimension_content pmml'],
+]);
 
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
@@ -156,9 +151,9 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
     for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
       if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
-      const rule = WORDS.get(name);
-      const isMeant = rule?.where === 'called' ? isCalled : before === MDX.point;
-      if (rule !== undefined && (isMeant || rule.where === 'anywhere')) facts.add(rule.fact);
+      const [fact, where] = WORDS.get(name) ?? [];
+      const isMeant = where === 'called' ? isCalled : before === MDX.point;
+      if (fact !== undefined && (isMeant || where === 'anywhere')) facts.add(fact);
       // Predict, PredictProbability, PredictTimeSeries …
       if (name.startsWith('predict')) facts.add('volatile');
       if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {

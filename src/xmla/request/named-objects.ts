@@ -2,7 +2,7 @@ import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import { foldName } from '../names.ts';
+import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 /** What the answers to a Discover of one type hold. */
@@ -13,7 +13,11 @@ interface DiscoverType {
   readonly cube?: 'each' | 'none';
 }
 
-const TYPES: readonly [DiscoverType, requestTypes: string][] = [
+/**
+ * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). What all others tell is
+ * momentary (sessions, connections, locks, memory, traces) or unknown.
+ */
+export const DISCOVER_TYPES = byWords<DiscoverType>([
   [
     { catalog: 'none', cube: 'none' },
     'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS DBSCHEMA_PROVIDER_TYPES',
@@ -29,15 +33,7 @@ const TYPES: readonly [DiscoverType, requestTypes: string][] = [
     { catalog: 'CATALOG_NAME', cube: 'each' },
     'MDSCHEMA_CUBES MDSCHEMA_DIMENSIONS MDSCHEMA_HIERARCHIES MDSCHEMA_LEVELS MDSCHEMA_MEASURES MDSCHEMA_MEASUREGROUPS MDSCHEMA_MEASUREGROUP_DIMENSIONS MDSCHEMA_MEMBERS MDSCHEMA_PROPERTIES MDSCHEMA_SETS MDSCHEMA_KPIS MDSCHEMA_ACTIONS',
   ],
-];
-
-/**
- * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). What all others tell is
- * momentary (sessions, connections, locks, memory, traces) or unknown.
- */
-export const DISCOVER_TYPES = new Map(
-  TYPES.flatMap(([type, names]) => names.split(' ').map((name) => [name, type] as const)),
-);
+]);
 
 /** Why some names are left out, under which nothing may be kept. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;

@@ -78,7 +78,7 @@ beforeEach(() => {
   roles = undefined;
   memo = createMemo(
     {
-      provider: 'file',
+      config: { auth: { provider: 'file' } },
       authenticator: { remembered: (header: string) => (header === LOGIN ? login : undefined) },
       sessions: {
         held: ({ id }: { id: string }) => (id === SESSION ? session : { kind: 'unknown' }),
