@@ -242,9 +242,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
-function load(file: string | undefined): Config {
-  return configFile(file).read().config;
-}
+const load = (file: string | undefined) => configFile(file).read().config;
 
 function configFile(file: string | undefined): ConfigFile {
   return createConfigFile({

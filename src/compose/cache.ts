@@ -32,13 +32,9 @@ function limitsOf({ cache, engine, projects }: Config) {
 }
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
-type Backend = Partial<Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>> & {
-  readonly freshness: FreshnessStore;
-  /** For which tokens and sessions are used that are read now (ms). */
-  readonly lease: () => number;
-  /** No purge is acknowledged in less (ms). */
-  readonly purgeTakes: number;
-};
+type Backend = Partial<InRedis> &
+  Pick<InRedis, 'lease'> & { readonly freshness: FreshnessStore; readonly purgeTakes: number };
+type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 

@@ -53,6 +53,4 @@ export function createExplanation(options: LineOptions, queryOf: QueryOf): Expla
     });
 }
 
-function refusedFor(reason: GatewayReason, why?: string) {
-  return { decision: 'refused', reason, why };
-}
+const refusedFor = (reason: GatewayReason, why?: string) => ({ decision: 'refused', reason, why });

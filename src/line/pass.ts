@@ -54,8 +54,7 @@ export function createPass({ sessions, invalidate }: LineOptions) {
     const [id] = asked === undefined || asked.sessionIds === 'unknown' ? [] : asked.sessionIds;
     const isPlaced = begins || id !== undefined;
     const own = begins ? undefined : id;
-    const replica =
-      known?.record.replica ?? step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
+    const replica = step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
     // What the engine refuses another user keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
@@ -92,9 +91,8 @@ function staleAfter(
   const record = step?.known?.record;
   // A dirty session may have moved to another catalog than the one that was noted.
   const ofSession = record?.dirty === false ? record.catalog : null;
-  const isPlain =
-    excess === undefined && !qualified && (!spansCatalogs || told || ofSession !== null);
-  if (!isPlain) return ['everything'];
+  const isOpen = spansCatalogs && !told && ofSession === null;
+  if (isOpen || qualified || excess !== undefined) return ['everything'];
   const named = [addressee.project, ...catalogs, ofSession];
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));
 }

@@ -15,14 +15,10 @@ export interface SessionName {
  * one spelling for all that an engine could take for the same (a GUID with or without braces, in any letter case). So no
  * change is noted beside its session; two sessions that meet under one name cost their users the cache, and nothing else.
  */
-export function sessionName({ id }: SessionName): string {
-  return digest(withoutBraces(foldObjectName(id)));
-}
+export const sessionName = ({ id }: SessionName) => digest(withoutBraces(foldObjectName(id)));
 
 /** Place and id exactly as they are: only under these a session is ever taken for clean. */
-export function sessionSpelling({ place, id }: SessionName): string {
-  return digestOf([place, id]);
-}
+export const sessionSpelling = ({ place, id }: SessionName) => digestOf([place, id]);
 
 /** Ids whose digests are remembered; longer ones (characters) are not. Engines make ids of some forty. */
 const MAX_DIGESTED = 10_000;
@@ -68,15 +64,13 @@ export function sessionProfile(properties: readonly Property[], headers: readonl
   ]);
 }
 
-/** The profile of a session that was begun with this one and named its first catalog later. */
+/** Of a session that was begun with this profile and named its first catalog later. */
 export function extendProfile(profile: string, catalog: string): string {
   return `${LATER}${digestOf([profile, catalog])}`;
 }
 
 /** Whether it is one of {@link extendProfile}. */
-export function isExtended(profile: string): boolean {
-  return profile.startsWith(LATER);
-}
+export const isExtended = (profile: string) => profile.startsWith(LATER);
 
 /** JSON tells apart also what joined texts would not, and lone surrogates. */
 const digestOf = (parts: readonly unknown[]) => digest(JSON.stringify(parts));

@@ -4,15 +4,13 @@ import { isExtended } from './digests.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
-/** What a request means for the one session that it names. */
+/** A request, for the one session that it names. */
 export interface SessionQuestion {
   readonly kind: 'in' | 'end';
   readonly principal: string;
   /** Why it is passed through whatever its session is; undefined when it may be looked up. */
   readonly bypass: BypassReason | undefined;
-  /** Whether it may leave something behind in the session. */
   readonly leavesState: boolean;
-  /** The catalog that it names for itself. */
   readonly catalog: string | undefined;
 }
 

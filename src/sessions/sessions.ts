@@ -27,7 +27,7 @@ function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
 
-/** The record, or the last one known: for where its requests go. */
+/** The record, or the last one known. */
 export function lastRecord(found: FoundSession): SessionRecord | undefined {
   if (found.kind === 'unavailable') return found.last;
   return found.kind === 'known' ? found.record : undefined;
@@ -35,14 +35,13 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
 
 /** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
 const CHANGE_TRIES = 3;
-/** Between two tries: time for a Redis that restarts (ms). */
+/** Time for a Redis that restarts (ms). */
 const CHANGE_PAUSE = 300;
 /** At most so often it is noted that a request of a session was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
 /** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
 const MAX_SESSIONS = 100_000;
 
-/** `dirty` when what began it left something in it. */
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
   Partial<Pick<SessionRecord, 'dirty'>>;
 
@@ -99,7 +98,7 @@ export function createSessions(options: {
     return record && seen(key, record);
   }
 
-  /** While the store cannot be asked a session that was dirty still is. */
+  /** While the store cannot be asked: what was dirty still is. */
   function lasting(key: string): FoundSession {
     const last = known.last(key);
     const found = last && seen(key, last);
@@ -142,7 +141,6 @@ export function createSessions(options: {
     }
   }
 
-  /** Undefined when the store did not confirm it. */
   async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
     for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
       if (tries > 0) await sleep(CHANGE_PAUSE);
@@ -166,7 +164,6 @@ export function createSessions(options: {
     return record === undefined ? version === '' : record.dirty && record.version === version;
   }
 
-  /** Resolves when no gateway takes it for clean. False when the store did not confirm it. */
   async function makeDirty(key: string): Promise<boolean> {
     const version = dirtied.get(key)?.version;
     if (version !== undefined && (await isStill(key, version))) return true;
@@ -220,13 +217,10 @@ export function createSessions(options: {
         return false;
       }
     },
-    /**
-     * Makes sessions dirty, under whatever spelling and in whatever place they are named. True when no gateway takes any of
-     * them for clean; only then may the statement go to the engine.
-     */
+    /** In whatever spelling and place. True when no gateway takes them for clean: the statement may go to the engine. */
     dirty: (names: readonly SessionName[]) =>
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** The same for all sessions of all engines: it cannot be told in which of them a request is. */
+    /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
       const renewed = await tryToRenew(() => store.renew(['sessions']));
       known.forget('all');
@@ -235,8 +229,8 @@ export function createSessions(options: {
       return true;
     },
     /**
-     * A request names the first catalog of a session. True when no gateway uses what was before: also of one that is dirty,
-     * because another request was quicker or the catalog may not have been noted. False as with `dirty`.
+     * A request names the first catalog of a session; where another was quicker, or it is not known to be noted, the session
+     * is dirty. True and false as with `dirty`.
      */
     async takeCatalog(
       name: SessionName,
@@ -256,7 +250,7 @@ export function createSessions(options: {
         return dirty([key]);
       }
     },
-    /** Whether the session is still the same and clean, read anew from the store. */
+    /** Whether it is still the same and clean, read anew. */
     async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
       const found = await read(digestsOf(name).key);
       const { record } = found.kind === 'known' ? found : {};

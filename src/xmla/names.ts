@@ -1,4 +1,3 @@
-// The namespaces by which an envelope is read.
 /** SOAP 1.1; no engine is asked in SOAP 1.2. */
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 /** XML for Analysis 1.1. */
@@ -6,9 +5,7 @@ export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
 
 /** The header SOAPAction, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
-export function soapActionOf(method: 'Discover' | 'Execute'): string {
-  return `"${XMLA}:${method}"`;
-}
+export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 
 /** No header and an empty value say nothing, with quotes or without, which clients leave away. */
 export function soapActionContradicts(header: string | undefined, method: 'Discover' | 'Execute') {
@@ -20,9 +17,7 @@ export function soapActionContradicts(header: string | undefined, method: 'Disco
  * One spelling for all that some engine might take for the same name. Upper case first: letters such as dotless i and long
  * s meet their ASCII partners only there.
  */
-export function foldName(name: string): string {
-  return name.toUpperCase().toLowerCase();
-}
+export const foldName = (name: string) => name.toUpperCase().toLowerCase();
 
 /** A table by words: each row is a value and its words, with blanks between them. */
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {

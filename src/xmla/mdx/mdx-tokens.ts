@@ -27,7 +27,6 @@ export const MDX = {
 export interface MdxTokens {
   readonly text: string;
   readonly count: number;
-  /** See {@link MDX}. */
   readonly kinds: readonly number[];
   /** Where each begins in the text (UTF-16 units), and one more: where the last one ends. */
   readonly starts: readonly number[];
@@ -37,7 +36,7 @@ export interface MdxTokens {
 const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
 const WORD = /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y;
 
-/** What a token may be that begins with a character: a mark where that proves wrong. */
+/** What a token may be that begins so: a mark where that proves wrong. */
 const KINDS = new Uint8Array(0x1_0000).fill(MDX.word);
 const IN_PLAIN_WORD = new Uint8Array(0x1_0000);
 for (let code = 0; code < 0x80; code += 1) {
@@ -132,7 +131,7 @@ function kindOf(first: string): number {
   return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
-/** Where a match that begins here ends; the place itself without one. */
+/** The place itself without a match. */
 function matchEnd(pattern: RegExp, text: string, position: number): number {
   pattern.lastIndex = position;
   return pattern.test(text) ? pattern.lastIndex : position;

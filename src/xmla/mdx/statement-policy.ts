@@ -6,18 +6,16 @@ type Fact = keyof typeof REASONS;
 /** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
 const REASONS = {
   drillthrough: 'drillthrough',
-  /** It does not begin with SELECT or WITH. */
   noQuery: 'not-a-query',
   /** Something that engines may read in different ways, or that never ends. */
   unclear: 'unclear-statement',
-  /** A semicolon outside of strings, brackets and comments. */
   semicolon: 'several-statements',
   /** `$SYSTEM`, also in brackets. */
   systemRowset: 'system-rowset',
   /** A word by which a SELECT is DMX, not MDX. */
   mining: 'not-a-query',
   noCacheComment: 'no-cache-comment',
-  /** A word or mark by which the answer may depend on time, user or parameter. */
+  /** The answer may depend on time, user or parameter. */
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
 
@@ -97,7 +95,7 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   searchNames(tokens, seen, facts);
 }
 
-/** What counts outside of strings alone. */
+/** What counts outside of strings. */
 function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
   const { text, kinds } = tokens;
   // A carriage return that is no part of a line end: some engines drop it, some end the line there.
@@ -130,7 +128,6 @@ function readComment(kind: number, text: string, facts: Set<Fact>): void {
   if (isUnclear) facts.add('unclear');
 }
 
-/** @param seen the tokens that mean something, in their order */
 function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
   const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? tokens.count];
   const hasDollar = tokens.text.includes('$');
@@ -163,7 +160,7 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
   }
 }
 
-/** @param first what stands behind the parenthesis, undefined for nothing; `second`: behind that */
+/** What stands behind the parenthesis, and behind that. */
 function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
   if (first === undefined) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
@@ -172,7 +169,7 @@ function isOneLiteral(first: number | undefined, second: number | undefined): bo
 
 /** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */
 function readings(word: string): readonly string[] {
-  // Nearly every word is one of ASCII alone, and there are many.
+  // As nearly every word is.
   if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }

@@ -59,7 +59,7 @@ function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
 
-/** No letters beyond ASCII, which engines may take for others, and no sign for several names. */
+/** No letters beyond ASCII, which engines may take for others. */
 function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
   const folded = foldName(name);
@@ -81,7 +81,6 @@ export function leavesState(request: XmlaRequest, statement = readStatement(requ
 
 /** What a request that passes through changes at the engine, so that earlier entries are stale. */
 export interface PassingChange {
-  /** Of the catalogs that the request names, or of any. */
   readonly reach: 'named' | 'everything';
   /** REFRESH CUBE, which a client sends to see what others changed. */
   readonly refresh: boolean;
@@ -135,7 +134,6 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
   ['{', COMMAND],
 ]);
-
 type Part = PassingChange | undefined;
 
 /** What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session. */
@@ -179,7 +177,6 @@ function readingsOf(
   return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
 }
 
-/** Looks at the first words of each statement of the text. */
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
   let words: string[] = [];

@@ -12,7 +12,7 @@ const SECURITY = foldName('Security');
 const LONGEST_NAME = 64;
 /** Searching more would take too long; no client's query has so many. */
 const MOST_TAGS = 200_000;
-/** A name that can mean nothing else in any encoding that keeps the letters of ASCII. */
+/** In any encoding that keeps the letters of ASCII. */
 const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**

@@ -5,11 +5,10 @@ import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
-/** What the answers to a Discover of one type hold. */
 interface DiscoverType {
   /** The restriction that narrows it to one, 'none' where it holds nothing of any; undefined: it spans them. */
   readonly catalog?: string;
-  /** Whether each row belongs to one cube, which the restriction CUBE_NAME selects; 'none' where no row does. */
+  /** Whether each row belongs to one cube, which CUBE_NAME selects; 'none' where no row does. */
   readonly cube?: 'each' | 'none';
 }
 
@@ -38,7 +37,6 @@ export const DISCOVER_TYPES = byWords<DiscoverType>([
 /** Why some names are left out, under which nothing may be kept. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
 export type NamedCubes = ReturnType<typeof namedCubes>;
-
 /** Of catalogs, and of cubes, in a request: each is folded, and each catalog is an epoch to be read. */
 const MOST_NAMES = 16;
 
@@ -67,10 +65,9 @@ export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)
 }
 
 /**
- * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in
- * subselects and quoted formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube takes
- * from others at the engine (virtual and linked ones, perspectives) is not seen here.
- * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
+ * Which cubes an answer may hold data of, as catalogs are named: of an Execute those behind every FROM and the property
+ * Cube. What a cube takes from others at the engine (virtual and linked ones, perspectives) is not seen here.
+ * @returns `certain` is false when the answer may hold data of others
  */
 export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   if (request.method === 'Discover') {
@@ -86,7 +83,7 @@ export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   return { cubes: kept, certain: certain && names.length > 0, excess };
 }
 
-/** Whether a restriction stands there, in the one form that every engine reads, with such values only. */
+/** Whether such a restriction stands there, in the one form that every engine reads. */
 function isNarrowed(
   { restrictions }: DiscoverRequest,
   name: string | undefined,
@@ -122,7 +119,6 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
   return { kept, excess: kept.length < names.size ? 'long-name' : undefined };
 }
 
-/** What a statement reads from. */
 export interface StatementSources {
   /**
    * The names behind every FROM, each part of a qualified one by itself, as spelt, without brackets. Any of them may be a
@@ -135,7 +131,7 @@ export interface StatementSources {
   qualified: boolean;
 }
 
-/** What may stand behind the name of a cube. */
+/** Behind the name of a cube. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
@@ -184,7 +180,7 @@ function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number)
 
 function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
   const word = textAt(tokens, index);
-  // Nearly every word is one of ASCII alone, there are many, and few have four letters.
+  // Nearly every word is one of ASCII alone, and few have four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
   if (foldName(word) === 'from') readFrom(tokens, index, found);
   else if (mentionsFrom(word)) {
@@ -200,7 +196,6 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-/** What may stand between two tokens. */
 const BETWEEN: ReadonlySet<number | undefined> = new Set([
   MDX.space,
   MDX.lineComment,
@@ -215,7 +210,7 @@ function next(tokens: MdxTokens, index: number): number {
   return found;
 }
 
-/** Behind FROM stands a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
+/** Behind FROM stands a subselect with a FROM of its own, or a cube. */
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
   const start = next(tokens, from);

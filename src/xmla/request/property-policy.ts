@@ -45,9 +45,7 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
 }
 
 /** Whether a property of this name tells or changes who asks. */
-export function namesIdentity(name: string): boolean {
-  return IDENTITY.has(foldName(name.trim()));
-}
+export const namesIdentity = (name: string) => IDENTITY.has(foldName(name.trim()));
 
 /** Null for a value that does not count. */
 export type KeyedProperty = readonly [name: string, value: string | null];

@@ -13,7 +13,7 @@ export type SessionHeader =
   | { readonly kind: 'in'; readonly id: string; readonly understand: string }
   | { readonly kind: 'end'; readonly id: string };
 
-/** A SOAP header block that can shape the answer: Version, NamespaceCompatibility, ProtocolCapabilities. */
+/** A SOAP header block that can shape the answer, see KEYED_BLOCKS. */
 export interface HeaderBlock {
   readonly uri: string;
   readonly local: string;
@@ -78,11 +78,7 @@ export interface ExecuteRequest extends XmlaRequestBase {
 }
 
 export type XmlaRequest = DiscoverRequest | ExecuteRequest;
-
-/**
- * What became of a request body: `understood`; `not-understood`, which is passed through as it is and never answered from
- * the cache; or `refused`, which must not reach an engine (a document type declaration, nesting over MAX_DEPTH).
- */
+/** A body that is `not-understood` is passed through as it is; one that is `refused` must not reach an engine. */
 export type RequestReading = ReturnType<typeof readRequest>;
 
 /** Of words for the log. */
@@ -163,7 +159,6 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   return { kind: 'understood', request, encoding, declared } as const;
 }
 
-/** Every value of an attribute SessionId anywhere below the element. */
 function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {
   for (const { local, value } of attributes) if (isSessionId(local)) found.add(value);
   for (const child of children) sessionIdsIn(child, found);
@@ -171,7 +166,6 @@ function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<stri
 }
 
 const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
-
 /**
  * Kylin changes the number formats of an answer when the text DbpropMsmdMDXCompatibility stands anywhere in the raw body.
  * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
@@ -197,7 +191,6 @@ const KEYED_BLOCKS = new Set(['Version', 'NamespaceCompatibility', 'ProtocolCapa
 const SESSION_BLOCKS = new Set(['BeginSession', 'Session', 'EndSession']);
 /** What they hold stands in no key: requests with them are not looked up. */
 const UNKEYED_BLOCKS = new Set(['Security', 'BeginGetSessionToken']);
-
 /** Attributes that are known, by `nameOf`; with `=` for one value only. */
 type Known = ReadonlySet<string>;
 const NO_ATTRIBUTES: Known = new Set();
@@ -243,7 +236,6 @@ class EnvelopeReader {
     }
   }
 
-  /** White space may stand between elements, and no other text. */
   blank({ text, local, hasCData }: XmlElement): void {
     if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${local}`);
   }
@@ -254,7 +246,6 @@ class EnvelopeReader {
     );
   }
 
-  /** The text of an element that holds nothing else. */
   #text(element: XmlElement | undefined, known = NO_ATTRIBUTES): string {
     if (element === undefined) return '';
     this.attributes(element, known);
@@ -262,7 +253,7 @@ class EnvelopeReader {
     return element.text;
   }
 
-  /** The children of its namespace, of these names in this order, each once at most; those with `?` may be missing. */
+  /** The children of these names in this order, each once at most; those with `?` may be missing. */
   sequence(element: XmlElement | undefined, expected: string) {
     if (element === undefined) return [];
     this.blank(element);
@@ -283,7 +274,6 @@ class EnvelopeReader {
     });
   }
 
-  /** The elements of a list that stands as the only child in an element. */
   #list(around: XmlElement | undefined, name: string): readonly XmlElement[] {
     if (around === undefined) return [];
     this.attributes(around, NO_ATTRIBUTES);
@@ -339,7 +329,6 @@ class EnvelopeReader {
     return { kind: 'in', id, understand: others.length === 0 ? '' : JSON.stringify(others) };
   }
 
-  /** A block holds text, or a list of `Capability`. */
   #block(block: XmlElement): HeaderBlock {
     const { uri, local, children, text } = block;
     const attributes = namedAttributes(block);

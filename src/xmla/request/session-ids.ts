@@ -85,12 +85,11 @@ export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid
  */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
-/** The XML declaration stands within this many characters. */
+/** Characters of the XML declaration, and bytes within which a body begins like XML, also in UTF-32. */
 const DECLARATION = 1024;
-/** Bytes within which a body begins like XML, also in UTF-32. */
 const LONGEST_START = 8 * DECLARATION;
 
-/** The bytes as letters of ASCII, as far as they are some: without the zero bytes of UTF-16 and UTF-32. */
+/** The bytes as letters of ASCII, without the zero bytes of UTF-16 and UTF-32. */
 export function lettersOf(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!bytes.includes(0)) return bytes.toString('latin1');
@@ -119,7 +118,7 @@ export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   ].some((label) => !TRANSPARENT.test(label));
 }
 
-/** What stands behind each mention; '' where that is spelt in an unusual way. */
+/** '' for what is spelt in an unusual way. */
 function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
   const rests = text.split(mention).slice(1);
   return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');
