@@ -111,20 +111,14 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
     return undefined;
   }
 
-  async function note(
-    head: KnownHead,
-    { request, body, asked, destination }: Handled,
-    answer: KnownRequest['answer'],
-  ): Promise<void> {
+  async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
+    const { request, body, asked, destination } = handled;
     try {
       const template = templateOf(body);
       const before = template && requests.get(nameOf(head, template));
       // A template that was proven before needs no proof again: none depends on where its answer is found.
-      const proven = before
-        ? template
-        : await provenTemplate(body, asked, (other) =>
-            understand(request.headers, other, destination, ownTurn),
-          );
+      const read = (other: Buffer) => understand(request.headers, other, destination, ownTurn);
+      const proven = before ? template : await provenTemplate(body, asked, read);
       if (proven !== undefined) {
         requests.set(nameOf(head, proven), { asked: before?.asked ?? asked, answer });
       }

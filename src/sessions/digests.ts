@@ -16,7 +16,6 @@ export interface SessionName {
  * change is noted beside its session; two sessions that meet under one name cost their users the cache, and nothing else.
  */
 export const sessionName = ({ id }: SessionName) => digest(withoutBraces(foldObjectName(id)));
-
 /** Place and id exactly as they are: only under these a session is ever taken for clean. */
 export const sessionSpelling = ({ place, id }: SessionName) => digestOf([place, id]);
 
@@ -50,7 +49,7 @@ function withoutBraces(text: string): string {
 
 const isOuter = (one: string) => one === '{' || one === '}' || one.trim() === '';
 
-/** Raised whenever the meaning changes, as another version may have left profiles in Redis. */
+/** Raised whenever the meaning changes: profiles of other versions are in Redis. */
 const VERSION = 2;
 /** No digest begins with it. */
 const LATER = '+';

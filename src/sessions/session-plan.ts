@@ -14,7 +14,6 @@ export interface SessionQuestion {
   readonly catalog: string | undefined;
 }
 
-/** What is to be done with a request of a session. */
 export interface SessionPlan {
   /** Why it is passed through; undefined when the session is the principal's own, and clean. */
   readonly reason: BypassReason | undefined;
@@ -56,7 +55,7 @@ export function planSession(
   if (kind === 'end') return { reason: 'session', before, record };
   const moves = catalog !== undefined && catalog !== record.catalog;
   if (record.dirty || leavesState) {
-    // Also of a dirty one: the gateway that made it so may still wait for others to learn of it.
+    // Also of a dirty one, of which others may still have to learn.
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
   // Where the catalog came later than the session, one that names none may have come before it or behind it.

@@ -5,16 +5,14 @@ import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/fr
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
- * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away). `otherwise`
- * is one of another place or spelling that the engine could take for it. `last` is what this gateway knew last, however
- * old: good for where a request goes, never for what it is answered.
+ * A session as it was found: a record, none under this very spelling, or the store is away. `otherwise` is one of another
+ * place or spelling that the engine could take for it. `last` is good for where a request goes, never for its answer.
  */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
-/** Under this very spelling, see `sessionSpelling`. */
 function asSpelt(found: FoundSession, spelling: string): FoundSession {
   if (!isSpeltOtherwise(found, spelling)) return found;
   return found.kind === 'known'
@@ -27,7 +25,7 @@ function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
 
-/** The record, or the last one known. */
+/** Also of a store that is away. */
 export function lastRecord(found: FoundSession): SessionRecord | undefined {
   if (found.kind === 'unavailable') return found.last;
   return found.kind === 'known' ? found.record : undefined;
@@ -37,25 +35,22 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
 const CHANGE_TRIES = 3;
 /** Time for a Redis that restarts (ms). */
 const CHANGE_PAUSE = 300;
-/** At most so often it is noted that a request of a session was forwarded (ms). */
+/** At most so often a forwarded request is noted (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
+/** Of more, or of more than a quarter of it by one user, the oldest are read again. */
 const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
   Partial<Pick<SessionRecord, 'dirty'>>;
 
 export type Sessions = ReturnType<typeof createSessions>;
-
 /**
  * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. A
  * record counts as clean only while it was read less than a lease ago, and is read again before anything that ran in it is
- * kept. Nothing here rejects.
- *
- * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions clean.
+ * kept. The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of them clean.
  * A gateway uses a clean record for at most `lease` after it *sent* the read that brought it, the store notes that lease,
  * and a change waits longer than that between the store's word and its own answer. A name without a record may be made
- * dirty too: if the engine begins a session of that name at the same time, the store does not begin it clean.
+ * dirty too: if the engine begins a session of that name at the same time, the store does not begin it clean. Never rejects.
  * @param options.lease that of the questions that are asked now (ms)
  * @param options.onError told of every failure of the store
  */
@@ -74,10 +69,7 @@ export function createSessions(options: {
     ownerOf: ({ principal }) => principal,
   });
   const digestsOf = createSessionDigests();
-  /**
-   * Sessions made dirty here → the version of their record ('' without one) that no gateway takes for clean; undefined
-   * where the store did not confirm it, or others may still take it for clean.
-   */
+  /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
   const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
     maxSize: MAX_SESSIONS,
     sizeCalculation: () => 1,
@@ -228,10 +220,7 @@ export function createSessions(options: {
       await waitOut(renewed.others);
       return true;
     },
-    /**
-     * A request names the first catalog of a session; where another was quicker, or it is not known to be noted, the session
-     * is dirty. True and false as with `dirty`.
-     */
+    /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
     async takeCatalog(
       name: SessionName,
       record: SessionRecord,

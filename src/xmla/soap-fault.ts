@@ -1,14 +1,13 @@
 import { SOAP } from './names.ts';
 
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
-/** E_FAIL, as XMLA providers write it: an unsigned decimal. */
+/** E_FAIL; XMLA providers write codes as unsigned decimals. */
 const UNSPECIFIED_ERROR = '2147500037';
 
 export interface SoapFaultContent {
   /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
   readonly side: 'Client' | 'Server';
   readonly message: string;
-  /** The XMLA error code, an unsigned decimal. */
   readonly code?: string;
 }
 

@@ -77,13 +77,13 @@ function isSuspicious(name: string): boolean {
   return namesIdentity(local) || foldName(local) === SECURITY;
 }
 
-/** Whether an empty property stands here, in one of its two spellings. */
+/** An empty property, in one of its two spellings. */
 function isEmptyAt(text: string, at: number): boolean {
   const spelt = /^<([^\s<>/]+)(?:[ \t\r\n]*\/>|><\/\1[ \t\r\n]*>)/.exec(text.slice(at, at + 256));
   return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
 }
 
-/** What bytes beyond ASCII mean is not known, so none may stand in a name. */
+/** As what bytes beyond ASCII mean is not known. */
 function mayBeSuspicious(name: string): boolean {
   return isSuspicious(name) || !(/^[?!]/.test(name) || PLAIN_NAME.test(name));
 }

@@ -141,7 +141,7 @@ export const NO_SOURCES: Readonly<StatementSources> = {
   certain: true,
   qualified: false,
 };
-/** Of a statement that is too long to be searched. */
+/** Of one that is too long to be searched. */
 const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
 
 /** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
@@ -196,12 +196,8 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-const BETWEEN: ReadonlySet<number | undefined> = new Set([
-  MDX.space,
-  MDX.lineComment,
-  MDX.blockComment,
-  MDX.unterminated,
-]);
+const { space, lineComment, blockComment, unterminated } = MDX;
+const BETWEEN = new Set<number | undefined>([space, lineComment, blockComment, unterminated]);
 
 /** The number of the next token beyond them; `count` for none. */
 function next(tokens: MdxTokens, index: number): number {

@@ -37,7 +37,6 @@ export interface Property {
   readonly name: string;
   readonly value: string;
 }
-
 /** Of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
 export interface Parameter extends Property {
   readonly type: string;
@@ -45,13 +44,13 @@ export interface Parameter extends Property {
 
 interface XmlaRequestBase {
   readonly session: SessionHeader;
-  /** All that stand anywhere in the envelope, each once. */
+  /** All in the envelope, each once. */
   readonly sessionIds: readonly string[];
   /** Whether it asks for a session token (SSAS), which is made for one session. */
   readonly sessionToken: boolean;
   /** In the order of the document, as properties are. */
   readonly headers: readonly HeaderBlock[];
-  /** Whether a WS-Security element stands in the SOAP header. */
+  /** WS-Security in the SOAP header. */
   readonly security: boolean;
   /** Names as spelt; a name may stand twice. */
   readonly properties: readonly Property[];
@@ -183,7 +182,7 @@ function misplacedCompatibility({ utf8, encoding }: DecodedText, root: XmlElemen
   return isPlaced ? undefined : `${COMPATIBILITY} outside of its property`;
 }
 
-/** The namespaces of Analysis Services ([MS-SSAS] §2.2.3), in which header blocks stand. */
+/** Of header blocks ([MS-SSAS] §2.2.3). */
 const ANALYSIS_SERVICES = 'http://schemas.microsoft.com/analysisservices/';
 /** What the client can do and expects may shape answers, so it is in the key. */
 const KEYED_BLOCKS = new Set(['Version', 'NamespaceCompatibility', 'ProtocolCapabilities']);
@@ -214,7 +213,7 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
-/** Reads the parts of an envelope, of which any may be missing, and notes what the known shape does not name. */
+/** Reads the parts of an envelope, and notes what the known shape does not name. */
 class EnvelopeReader {
   /** See {@link XmlaRequestBase.unexpected}. */
   oddity: string | undefined;
