@@ -4,7 +4,6 @@ import { isExtended } from './digests.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
-/** A request, for the one session that it names. */
 export interface SessionQuestion {
   readonly kind: 'in' | 'end';
   readonly principal: string;
@@ -69,7 +68,7 @@ export function planSession(
   };
 }
 
-/** What one user left in a session must not serve another, unless the engine sees to that. */
+/** What one user left in it must not serve another, unless the engine sees to that. */
 function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;

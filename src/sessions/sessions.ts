@@ -31,9 +31,8 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
+/** A change that was not confirmed is repeated, which does no harm: after a while (ms), for a Redis that restarts. */
 const CHANGE_TRIES = 3;
-/** Time for a Redis that restarts (ms). */
 const CHANGE_PAUSE = 300;
 /** At most so often a forwarded request is noted (ms). */
 const FORWARDED_EVERY = 30_000;
@@ -117,7 +116,7 @@ export function createSessions(options: {
     return found ?? lasting(key);
   }
 
-  /** What was read before counts no longer, here or for a reply that is under way. */
+  /** What was read before counts no longer. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     const watch = known.watch([key]);

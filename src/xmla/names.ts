@@ -1,6 +1,5 @@
 /** SOAP 1.1; no engine is asked in SOAP 1.2. */
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
-/** XML for Analysis 1.1. */
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
 
@@ -13,10 +12,7 @@ export function soapActionContradicts(header: string | undefined, method: 'Disco
   return action !== '' && action !== `${XMLA}:${method}`;
 }
 
-/**
- * One spelling for all that some engine might take for the same name. Upper case first: letters such as dotless i and long
- * s meet their ASCII partners only there.
- */
+/** One spelling for what engines might take for one name; dotless i and long s meet ASCII only in upper case. */
 export const foldName = (name: string) => name.toUpperCase().toLowerCase();
 
 /** A table by words: each row is a value and its words, with blanks between them. */

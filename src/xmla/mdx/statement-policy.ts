@@ -10,7 +10,6 @@ const REASONS = {
   /** Something that engines may read in different ways, or that never ends. */
   unclear: 'unclear-statement',
   semicolon: 'several-statements',
-  /** `$SYSTEM`, also in brackets. */
   systemRowset: 'system-rowset',
   /** A word by which a SELECT is DMX, not MDX. */
   mining: 'not-a-query',
@@ -40,7 +39,7 @@ const WORDS = byWords<readonly [Fact, Where]>([
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
 /** Strings within strings: no client writes this many, as each level doubles its quotes. */
 const MAX_NESTING = 8;
-/** Line ends that this tokenizer does not know and another may: they would end a line comment. */
+/** Another tokenizer may take these for line ends, which end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
 
 /**
@@ -95,7 +94,6 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   searchNames(tokens, seen, facts);
 }
 
-/** What counts outside of strings. */
 function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
   const { text, kinds } = tokens;
   // A carriage return that is no part of a line end: some engines drop it, some end the line there.
@@ -175,9 +173,8 @@ function readings(word: string): readonly string[] {
 }
 
 /**
- * The statement as it stands in the key: without carriage returns (Mondrian drops them, other engines take them for white
- * space) and outer white space (space, tab, LF, CR, FF). Two that `classifyStatement` lets pass and that are equal so mean
- * the same.
+ * As in the key: without carriage returns (Mondrian drops them, other engines take them for white space) and outer white
+ * space. Two that `classifyStatement` lets pass and that are equal so mean the same.
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');

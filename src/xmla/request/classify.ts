@@ -25,7 +25,7 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
 }
 
-/** Why the answer to a request may not be looked up or stored, by its own data alone. */
+/** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers,
@@ -149,7 +149,6 @@ export function passingChange(request: XmlaRequest, tokens?: MdxTokens): Passing
   return {
     reach: changes.some(({ reach }) => reach === 'everything') ? 'everything' : 'named',
     refresh: changes.every(({ refresh }) => refresh),
-    // What stands beside a change may leave anything behind.
     leavesState: !isOne || parts.some((part) => part?.leavesState !== false),
     undoneByFault: isOne && changes.every(({ undoneByFault }) => undoneByFault),
   };

@@ -6,7 +6,7 @@ import type { RequestReading } from './read-request.ts';
 import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
-/** WS-Security, in whatever version and so in whatever namespace. */
+/** WS-Security, in whatever namespace. */
 const SECURITY = foldName('Security');
 /** No spelling of a name that counts here is longer; folding never makes one shorter. */
 const LONGEST_NAME = 64;

@@ -41,13 +41,14 @@ export type NamedCubes = ReturnType<typeof namedCubes>;
 const MOST_NAMES = 16;
 
 /**
- * Which catalogs an answer may come from, for the purge; naming too many is safe. Collects the Catalog property and the catalog restrictions, in whatever letter case. An Execute runs in the catalog of
- * the property spelt exactly `Catalog`; without it the engine chooses one that the request does not name (Mondrian: its
- * first). SSAS lets a statement name the catalog of a cube, so each part of a qualified name behind a FROM may be one. A
- * Discover spans catalogs unless it carries the one restriction that every engine reads as a single catalog.
- * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones; `spansCatalogs`
- *   when the answer may speak of others; `qualified` when a statement names the catalog of a cube by itself, so that
- *   neither a project that the engine is told of nor the catalog of its session says where the data come from
+ * Which catalogs an answer may come from, for the purge; naming too many is safe: the property Catalog and the catalog
+ * restrictions, in whatever letter case. An Execute runs in the catalog of the property spelt exactly `Catalog`; without it
+ * the engine chooses one (Mondrian: its first). SSAS lets a statement name the catalog of a cube, so each part of a
+ * qualified name behind a FROM may be one. A Discover spans catalogs unless it carries the one restriction that every
+ * engine reads as a single catalog.
+ * @returns `catalogs` as spelt, each once, without empty and too long ones; `spansCatalogs` when the answer may speak of
+ *   others; `qualified` when a statement names the catalog of a cube by itself, so that neither a project that the engine
+ *   is told of nor the catalog of its session says where the data come from
  */
 export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)) {
   const inProperties = propertiesOf(request, 'catalog');
@@ -233,7 +234,6 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
 }
 
 const isDot = (tokens: MdxTokens, index: number) => tokens.kinds[index] === MDX.point;
-
 /** The name that a token spells; undefined when it is none, or engines may see another. */
 function nameOf(tokens: MdxTokens, index: number): string | undefined {
   const kind = tokens.kinds[index];

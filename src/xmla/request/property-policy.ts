@@ -49,7 +49,7 @@ export const namesIdentity = (name: string) => IDENTITY.has(foldName(name.trim()
 
 /** Null for a value that does not count. */
 export type KeyedProperty = readonly [name: string, value: string | null];
-/** What belongs in the key of the properties, sorted by name; equal names keep their order. */
+/** What is keyed of properties, sorted by name; equal names keep their order. */
 export function keyedProperties(properties: readonly Property[]): readonly KeyedProperty[] {
   return properties
     .map(({ name, value }): KeyedProperty => [name, IGNORED_PROPERTIES.has(name) ? null : value])

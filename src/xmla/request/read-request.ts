@@ -23,10 +23,7 @@ export interface HeaderBlock {
   readonly content: readonly string[];
 }
 
-/**
- * Engines read the two forms of several values differently: `plain` is one element for each, `value` is
- * `<X><Value>a</Value><Value>b</Value></X>`.
- */
+/** Engines read two forms of several values: `plain` is one element each, `value` is `<X><Value>a</Value>…</X>`. */
 export interface Restriction {
   readonly name: string;
   readonly form: 'plain' | 'value';
@@ -71,7 +68,7 @@ export interface ExecuteRequest extends XmlaRequestBase {
   readonly method: 'Execute';
   /** Local names of the children of Command, in order: `['Statement']` for a statement. */
   readonly commands: readonly string[];
-  /** After XML decoding, untouched otherwise; '' when there is none. */
+  /** After XML decoding; '' when there is none. */
   readonly statement: string;
   readonly parameters: readonly Parameter[];
 }
@@ -188,7 +185,7 @@ const ANALYSIS_SERVICES = 'http://schemas.microsoft.com/analysisservices/';
 const KEYED_BLOCKS = new Set(['Version', 'NamespaceCompatibility', 'ProtocolCapabilities']);
 /** Blocks that begin, name or end a session (XMLA 1.1, "Support for Statefulness"). */
 const SESSION_BLOCKS = new Set(['BeginSession', 'Session', 'EndSession']);
-/** What they hold stands in no key: requests with them are not looked up. */
+/** In no key: requests with them are not looked up. */
 const UNKEYED_BLOCKS = new Set(['Security', 'BeginGetSessionToken']);
 /** Attributes that are known, by `nameOf`; with `=` for one value only. */
 type Known = ReadonlySet<string>;

@@ -4,7 +4,7 @@ import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
 /** The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. */
 export type SessionIds = readonly string[] | 'unknown';
-/** Bytes that are read in one turn of the event loop. */
+/** Bytes that are read in one turn. */
 const SLICE = 64 * 1024;
 
 /**
@@ -79,10 +79,7 @@ function endOfSlice(utf8: Buffer, from: number): number {
 
 export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid';
 
-/**
- * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and no other bytes mean
- * them: not UTF-7, EBCDIC, or those that switch their meaning midway (ISO-2022, HZ).
- */
+/** In which ASCII stands as itself, perhaps with zero bytes, and nothing else means it: not UTF-7, EBCDIC, ISO-2022, HZ. */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
 /** Characters of the XML declaration, and bytes within which a body begins like XML, also in UTF-32. */
@@ -93,7 +90,6 @@ const LONGEST_START = 8 * DECLARATION;
 export function lettersOf(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!bytes.includes(0)) return bytes.toString('latin1');
-  // Not as a text, of which each zero would be cut out by itself.
   const letters = Buffer.allocUnsafe(bytes.length);
   let count = 0;
   for (let i = 0; i < bytes.length; i += 1) {
@@ -104,10 +100,7 @@ export function lettersOf(body: Uint8Array): string {
   return letters.toString('latin1', 0, count);
 }
 
-/**
- * Whether a body could say something in letters that {@link lettersOf} does not show: it does not begin like XML, or names
- * an encoding that does not for certain keep them.
- */
+/** Whether a body could say what {@link lettersOf} does not show: it does not begin like XML, or names such an encoding. */
 export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   const letters = lettersOf(body.subarray(0, LONGEST_START));
   if (!/^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters)) return true;
