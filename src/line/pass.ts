@@ -29,14 +29,10 @@ interface Passing {
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
 export function createPass({ sessions, invalidate }: LineOptions) {
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
-  async function drop(
-    { asked, destination, principal, step }: Passing,
-    state: 'after' | 'unknown',
-  ): Promise<void> {
-    const stale = staleAfter(asked, destination, step);
-    const cleared = await Promise.all(
-      stale.map((one) => invalidate(one, principal.name, state, 'statement')),
-    );
+  async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
+    const { name } = passing.principal;
+    const drops = staleAfter(passing).map((one) => invalidate(one, name, state, 'statement'));
+    const cleared = await Promise.all(drops);
     if (!cleared.includes(false)) return;
     throw new GatewayError(
       'purge-failed',
@@ -77,11 +73,8 @@ export function createPass({ sessions, invalidate }: LineOptions) {
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */
-function staleAfter(
-  asked: UnderstoodRequest | undefined,
-  { engine, addressee }: Destination,
-  step: SessionStep | undefined,
-): readonly Stale[] {
+function staleAfter({ asked, destination, step }: Passing): readonly Stale[] {
+  const { engine, addressee } = destination;
   const { request, change } = asked ?? {};
   if (request === undefined || change === undefined || change.reach === 'everything') {
     return ['everything'];

@@ -258,12 +258,8 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
  * Whether the engine has not heard of a session for so long that it has to be touched (by the wall clock).
  * @param idle undefined when the engine never drops a session
  */
-export function isTouchDue(
-  { forwardedAt }: Pick<SessionRecord, 'forwardedAt'>,
-  idle: number | undefined,
-  wall: number,
-): boolean {
+export function isTouchDue(record: SessionRecord, idle: number | undefined, wall: number): boolean {
   if (idle === undefined) return false;
-  const waited = wall - forwardedAt;
+  const waited = wall - record.forwardedAt;
   return waited < 0 || waited >= idle * SHARE_OF_IDLE;
 }

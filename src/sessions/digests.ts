@@ -71,6 +71,5 @@ export function extendProfile(profile: string, catalog: string): string {
 /** Whether it is one of {@link extendProfile}. */
 export const isExtended = (profile: string) => profile.startsWith(LATER);
 
-/** JSON also tells lone surrogates apart. */
 const digestOf = (parts: readonly unknown[]) => digest(JSON.stringify(parts));
 const digest = (text: string) => hash('sha256', text, 'base64url');

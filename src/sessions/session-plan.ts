@@ -7,7 +7,7 @@ import type { FoundSession } from './sessions.ts';
 export interface SessionQuestion {
   readonly kind: 'in' | 'end';
   readonly principal: string;
-  /** Why it is passed through whatever its session is; undefined when it may be looked up. */
+  /** Why it is passed through whatever its session is. */
   readonly bypass: BypassReason | undefined;
   readonly leavesState: boolean;
   readonly catalog: string | undefined;

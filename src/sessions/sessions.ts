@@ -20,7 +20,6 @@ function asSpelt(found: FoundSession, spelling: string): FoundSession {
     : { kind: 'unavailable', last: undefined };
 }
 
-/** At another place, or with an id that was spelt otherwise. */
 function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
@@ -244,7 +243,6 @@ export function createSessions(options: {
       const { record } = found.kind === 'known' ? found : {};
       return record?.version === version && !record.dirty && !dirty;
     },
-    /** Notes that a request of it is being forwarded now. */
     forwarded(name: SessionName, record: SessionRecord): void {
       const { key } = digestsOf(name);
       const wall = clock.wall();

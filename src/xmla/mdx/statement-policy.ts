@@ -17,7 +17,6 @@ const REASONS = {
   /** The answer may depend on time, user or parameter. */
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
-
 /** Longer texts (UTF-16 units) are not read, which would hold the event loop up. */
 export const MAX_STATEMENT = 128 * 1024;
 /** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
@@ -158,7 +157,6 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
   }
 }
 
-/** What stands behind the parenthesis, and behind that. */
 function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
   if (first === undefined) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;

@@ -58,7 +58,6 @@ function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
 }
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
-
 /** No letters beyond ASCII, which engines may take for others. */
 function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
@@ -110,7 +109,6 @@ const NAMED: PassingChange = {
 /** What it changed before, in statements that are gone, is not named. */
 const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
 const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
-/** It may hold several of anything. */
 const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */

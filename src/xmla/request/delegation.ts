@@ -12,7 +12,6 @@ const SECURITY = foldName('Security');
 const LONGEST_NAME = 64;
 /** Searching more would take too long; no client's query has so many. */
 const MOST_TAGS = 200_000;
-/** In any encoding that keeps the letters of ASCII. */
 const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**
@@ -83,7 +82,7 @@ function isEmptyAt(text: string, at: number): boolean {
   return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
 }
 
-/** As what bytes beyond ASCII mean is not known. */
+/** What bytes beyond ASCII mean is not known, so none may stand in a name. */
 function mayBeSuspicious(name: string): boolean {
   return isSuspicious(name) || !(/^[?!]/.test(name) || PLAIN_NAME.test(name));
 }

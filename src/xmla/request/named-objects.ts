@@ -22,7 +22,6 @@ export const DISCOVER_TYPES = byWords<DiscoverType>([
     'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS DBSCHEMA_PROVIDER_TYPES',
   ],
   [{ cube: 'none' }, 'DISCOVER_DATASOURCES DISCOVER_PROPERTIES MDSCHEMA_FUNCTIONS'],
-  // The last are the databases that a catalog is filled from.
   [
     { catalog: 'CATALOG_NAME', cube: 'none' },
     'DBSCHEMA_CATALOGS DBSCHEMA_SCHEMATA MDSCHEMA_INPUT_DATASOURCES',
@@ -95,7 +94,7 @@ function isNarrowed(
   return isSo && all.length > 0;
 }
 
-/** The values of the restrictions of such names: CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG … */
+/** Such as CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG. */
 function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonly string[] {
   return restrictions
     .filter(({ name }) => names.test(foldName(name)))
@@ -132,11 +131,9 @@ export interface StatementSources {
   qualified: boolean;
 }
 
-/** Behind the name of a cube. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
-
 export const NO_SOURCES: Readonly<StatementSources> = {
   names: [],
   certain: true,

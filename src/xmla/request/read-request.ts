@@ -151,7 +151,6 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
   const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
-  // Declared is an encoding that the XML declaration names.
   return { kind: 'understood', request, encoding, declared } as const;
 }
 
@@ -283,7 +282,7 @@ class EnvelopeReader {
     return this.#children(list, ({ uri }) => uri === XMLA);
   }
 
-  /** Of several session elements the first counts. `Security` binds a user to the session, whatever its namespace. */
+  /** Of several session elements the first counts. `Security` binds a user to it, in whatever namespace. */
   header(headers: readonly XmlElement[]) {
     let session: SessionHeader = { kind: 'none' };
     const keyed: HeaderBlock[] = [];

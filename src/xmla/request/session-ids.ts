@@ -111,7 +111,7 @@ export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   ].some((label) => !TRANSPARENT.test(label));
 }
 
-/** '' for what is spelt in an unusual way. */
+/** '' for an unusual spelling. */
 function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
   const rests = text.split(mention).slice(1);
   return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');
