@@ -48,7 +48,6 @@ function withoutBraces(text: string): string {
 }
 
 const isOuter = (one: string) => one === '{' || one === '}' || one.trim() === '';
-
 /** Raised whenever the meaning changes: profiles of other versions are in Redis. */
 const VERSION = 2;
 /** No digest begins with it. */

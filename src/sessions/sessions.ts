@@ -40,8 +40,9 @@ const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
   Partial<Pick<SessionRecord, 'dirty'>>;
-
+type Catalogued = Pick<SessionRecord, 'catalog' | 'profile'>;
 export type Sessions = ReturnType<typeof createSessions>;
+
 /**
  * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. A
  * record counts as clean only while it was read less than a lease ago, and is read again before anything that ran in it is
@@ -96,12 +97,10 @@ export function createSessions(options: {
   }
 
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
-  async function read(
-    key: string,
-    how: 'read' | 'readOnce' = 'read',
-    call: 'read' | 'peek' = 'read',
-  ): Promise<FoundSession> {
-    const found = await known[how]<Awaited<ReturnType<typeof change>>, FoundSession>(
+  async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
+    const call = how === 'peek' ? how : 'read';
+    const ask = how === 'peek' ? 'read' : how;
+    const found = await known[ask]<Awaited<ReturnType<typeof change>>, FoundSession>(
       [key],
       () => store.session(key, { do: call }),
       ({ record }, since) => {
@@ -187,7 +186,7 @@ export function createSessions(options: {
     /** The same, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
-      return asSpelt(now(key) ?? (await read(key, 'read', 'peek')), spelling);
+      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
     /** Notes a session that the engine has begun, before its id may reach the client. False: it stays unknown. */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
@@ -219,11 +218,7 @@ export function createSessions(options: {
       return true;
     },
     /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
-    async takeCatalog(
-      name: SessionName,
-      record: SessionRecord,
-      next: Pick<SessionRecord, 'catalog' | 'profile'>,
-    ): Promise<boolean> {
+    async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };

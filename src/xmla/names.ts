@@ -2,7 +2,6 @@
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
-
 /** The header SOAPAction, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
 export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 

@@ -134,16 +134,13 @@ export interface StatementSources {
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
-export const NO_SOURCES: Readonly<StatementSources> = {
-  names: [],
-  certain: true,
-  qualified: false,
-};
+type Sources = Readonly<StatementSources>;
+export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
 /** Of one that is too long to be searched. */
-const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
+const ANY_SOURCES: Sources = { names: [], certain: false, qualified: true };
 
 /** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
-export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Readonly<StatementSources> {
+export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
   if (request.method === 'Discover') return NO_SOURCES;
   if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
   const found: StatementSources = { names: [], certain: true, qualified: false };
