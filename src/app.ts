@@ -19,7 +19,8 @@ import type { Storage } from './storage/sql-storage.ts';
 /** Engines and storage are asked at most so often (ms), however often /health/ready is. */
 const READINESS_HOLDS = 1_000;
 
-interface Given extends ApiFront {
+/** What the pages are built on. */
+export interface PageParts extends ApiFront {
   readonly xmla: XmlaHandler;
   readonly engines: {
     states: () => Promise<{ readonly ready: boolean; readonly replicas: unknown }>;
@@ -36,7 +37,7 @@ interface Given extends ApiFront {
  * The whole HTTP surface, in the order in which it is asked. It is loaded when the first page is asked for, since Express
  * takes as long as half of a start.
  */
-export function createApp(config: Config, given: Given) {
+export function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, engines, cache, metrics, newId, emit } = given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
@@ -93,7 +94,7 @@ export function createApp(config: Config, given: Given) {
 }
 
 /** What stands behind /api. It checks no login; `reachable` is of the storage, and never rejects. */
-function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep }: Given) {
+function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep }: PageParts) {
   if (config.driver === 'http') {
     const documents = createDocumentGate();
     return createRemoteOperations(config, { invalidate, documents, limits });

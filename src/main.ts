@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { fork, type StdioOptions } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,29 +57,21 @@ async function run(words: readonly string[]): Promise<number> {
       return 0;
     }
     case 'hash-password': {
-      const { stdin: input, stdout: output, stderr: prompts } = process;
-      const [{ hashPassword }, { hash }] = await Promise.all([
-        import('./cli/hash-password.ts'),
-        import('bcrypt'),
-      ]);
-      return hashPassword(command.name, { input, output, prompts, hash });
+      const { hashPassword } = await import('./cli/hash-password.ts');
+      const { hash } = await import('bcrypt');
+      return hashPassword(command.name, { ...standardStreams(), hash });
     }
     case 'export-store':
     case 'import-store': {
-      const [{ exportStore, importStore }, { createStorage }] = await Promise.all([
-        import('./cli/copy-store.ts'),
-        import('./compose/storage.ts'),
-      ]);
+      const { exportStore, importStore } = await import('./cli/copy-store.ts');
+      const { createStorage } = await import('./compose/storage.ts');
       const { storage, auth } = load(command.config);
-      const { stdin: input, stdout: output, stderr: prompts } = process;
       const given = {
+        ...standardStreams(),
         config: storage,
         // Whatever the storage tells beside its results belongs to one that serves.
         createStorage: (config: SqliteConfig | PostgresConfig) =>
           createStorage(config, auth.admins, { ...parts, emit() {} }),
-        input,
-        output,
-        prompts,
         now: parts.clock.now,
         stopped: stopSignal(),
       };
@@ -93,6 +86,11 @@ async function run(words: readonly string[]): Promise<number> {
       print(`${version()}\n`);
       return 0;
   }
+}
+
+/** Asked for where they are used: Node.js opens them then. */
+function standardStreams() {
+  return { input: process.stdin, output: process.stdout, prompts: process.stderr };
 }
 
 async function serve(file: string | undefined): Promise<number> {
@@ -217,15 +215,14 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
 
   async function start(text: string | null, workers: number) {
     // As JSON an argument that is undefined becomes null.
-    const configOf = (of: string | null) =>
-      workerShare(source.read(of ?? undefined).config, workers);
-    const config = configOf(text);
+    const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
+    const config = partOf(text);
     const log = openLog(config, WORKER_LOG).child({ worker });
     const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {
-      const changed = configOf(next);
+      const changed = partOf(next);
       await gateway.reload(changed);
       log.level = changed.log.level;
     };
@@ -245,9 +242,7 @@ function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> 
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
-function load(file: string | undefined): Config {
-  return configFile(file).read().config;
-}
+const load = (file: string | undefined) => configFile(file).read().config;
 
 function configFile(file: string | undefined): ConfigFile {
   return createConfigFile({
@@ -262,11 +257,9 @@ function configFile(file: string | undefined): ConfigFile {
 }
 
 /** Resolves to the name of the signal that asks the process to stop. */
-function untilStopped(): Promise<string> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const)
-      process.once(signal, () => resolve(signal));
-  });
+async function untilStopped(): Promise<string> {
+  const [signal] = await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+  return signal as string;
 }
 
 /** Aborted by such a signal. */

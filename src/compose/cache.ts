@@ -11,15 +11,15 @@ import { createMemoryStore } from '../freshness/memory-store.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createWorkerStores } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
-import type { inRedis, Limits } from './redis-backend.ts';
+import type { CacheGround, inRedis } from './redis-backend.ts';
 
 /**
- * Where no other gateway can change what was read, it is read again so often (ms), since the store drops sessions that
- * are not asked for: far below `SESSION_LIFE`.
+ * Where no other gateway can change what was read, it is read again so often (ms): far below `SESSION_LIFE`, as the store
+ * drops sessions that are not asked for.
  */
 const REREAD = 3_600_000;
 
-/** The part of the configuration that may change while the cache lives; its entries stay. */
+/** What a reload may change while the cache lives; its entries stay. */
 function limitsOf({ cache, engine, projects }: Config) {
   const all = [...projects.values()];
   return {
@@ -32,13 +32,9 @@ function limitsOf({ cache, engine, projects }: Config) {
 }
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
-type Backend = Partial<Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>> & {
-  readonly freshness: FreshnessStore;
-  /** For which tokens and sessions are used that are read now (ms). */
-  readonly lease: () => number;
-  /** No purge is acknowledged in less (ms). */
-  readonly purgeTakes: number;
-};
+type Backend = Partial<InRedis> &
+  Pick<InRedis, 'lease'> & { readonly freshness: FreshnessStore; readonly purgeTakes: number };
+type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
@@ -49,35 +45,29 @@ export async function createCache(
   account: BodyAccount,
   engineClearing: EngineClearing,
 ) {
-  const { clock, emit } = parts;
+  const { emit } = parts;
   const { redis } = config.cache;
   let inForce = limitsOf(config);
-  const limits: Limits = {
+  const ground: CacheGround = {
+    ...parts,
+    account,
+    newToken: createIds(parts),
     maxEntry: () => inForce.maxEntry,
     lease: () => inForce.lease,
     unusedAfter: () => inForce.unusedAfter,
     longestWait: () => inForce.longestWait,
   };
-  const newToken = createIds(parts);
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(config.cache, limits, account, parts);
-  const common = { ...parts, store: backend.freshness, lease: backend.lease, newToken };
+  const backend = await backendOf(config.cache, ground);
+  const { entries, sharedFlights, purgeTakes } = backend;
+  const common = { ...ground, store: backend.freshness, lease: backend.lease };
   const epochs = createEpochs({ ...common, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
-  const memory = createMemoryTier({ maxBytes: config.cache.memory, clock, account });
-  const flights = createFlights({ clock, deadline: limits.longestWait });
-  const queryCache = createQueryCache({
-    ...parts,
-    account,
-    entries: backend.entries,
-    sharedFlights: backend.sharedFlights,
-    purgeTakes: backend.purgeTakes,
-    epochs,
-    memory,
-    flights,
-    maxEntry: limits.maxEntry,
-  });
+  const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
+  const flights = createFlights({ ...ground, deadline: ground.longestWait });
+  const stores = { epochs, memory, flights, entries, sharedFlights };
+  const queryCache = createQueryCache({ ...ground, ...stores, purgeTakes });
   const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));
   /** Why Redis did not confirm the latest renewal. */
   let unrenewed: string | undefined;
@@ -87,7 +77,7 @@ export async function createCache(
     clearMemory: memory.clear,
     engineClearing,
     log: purgeLog,
-    newId: newToken,
+    newId: ground.newToken,
     emit(event) {
       if (event.type === 'redis-failed') {
         unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
@@ -138,25 +128,18 @@ export async function createCache(
   };
 }
 
-async function backendOf(
-  settings: Config['cache'],
-  limits: Limits,
-  account: BodyAccount,
-  parts: Parts,
-): Promise<Backend> {
+async function backendOf(settings: Config['cache'], ground: CacheGround): Promise<Backend> {
   const { redis, key_secret: keySecret } = settings;
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
   if (redis.url.length > 0) {
-    return (await import('./redis-backend.ts')).inRedis(settings, limits, account, parts);
+    return (await import('./redis-backend.ts')).inRedis(settings, ground);
   }
-  const { primary: link, clock } = parts;
-  const newToken = createIds(parts);
+  const { primary: link, clock, newToken, lease } = ground;
   if (link === undefined) {
     const freshness = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
     return { freshness, lease: () => REREAD, purgeTakes: 0 };
   }
   // The primary process keeps what Redis would keep, without entries.
-  const { lease } = limits;
   const longestLease = LEASE_LIMITS.longest;
   return {
     ...createWorkerStores({ link, gateway: newToken(), lease, longestLease, keySecret }),

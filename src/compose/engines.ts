@@ -27,9 +27,7 @@ export function createEngines(
   const general = engineFor(engine);
   const byName = new Map([...projects].map(([name, one]) => [name, engineFor(one.engine)]));
   // Names that count as the same may have engines that tell them apart; another spelling belongs to the first of them.
-  const byScope = new Map(
-    [...byName].toReversed().map(([name, made]) => [projectScope(name), made]),
-  );
+  const byScope = new Map([...byName].toReversed().map(([name, one]) => [projectScope(name), one]));
   const all = [...bySettings.values()];
 
   const engineOf: EngineOf = (project) =>

@@ -39,9 +39,7 @@ export function leadWorkers(
   });
   const server = createServer({ pauseOnConnect: true, noDelay: true }, pool.give);
   /** Workers do not warn: all would say the same. */
-  const warn = (messages: readonly string[]) => {
-    for (const message of messages) log.warn(message);
-  };
+  const warn = (messages: readonly string[]) => messages.forEach((message) => log.warn(message));
   warn(configWarnings(initial));
 
   return {

@@ -11,12 +11,13 @@ import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
 import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
-import { createIds, type Parts } from './parts.ts';
+import type { Parts } from './parts.ts';
 
-/** Each tells a limit as it is in force then. */
-export type Limits = Readonly<
-  Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestWait', () => number>
->;
+/** What the cache is built with; each limit is told as it is in force then. */
+export type CacheGround = Parts & {
+  readonly account: BodyAccount;
+  readonly newToken: () => string;
+} & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestWait', () => number>>;
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
@@ -27,13 +28,10 @@ const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: fa
 /** What the cache of gateways stands on that share a Redis. */
 export async function inRedis(
   { redis, key_secret: keySecret }: Pick<Config['cache'], 'redis' | 'key_secret'>,
-  limits: Limits,
-  account: BodyAccount,
-  parts: Parts,
+  ground: CacheGround,
 ) {
-  const { emit } = parts;
+  const { emit } = ground;
   const { namespace, encryption_key: encryptionKey } = redis;
-  const newToken = createIds(parts);
   const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
   const tls = readFiles(redis);
@@ -49,17 +47,7 @@ export async function inRedis(
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });
-  const { run } = health;
-  const common = {
-    ...parts,
-    ...limits,
-    run,
-    connections,
-    namespace,
-    sealer,
-    newToken,
-    account,
-  };
+  const common = { ...ground, run: health.run, connections, namespace, sealer };
   const conditions = watchRedisConditions({
     ...common,
     target,
@@ -76,7 +64,7 @@ export async function inRedis(
   await connections.settled(START_WAIT);
   return {
     freshness,
-    lease: limits.lease,
+    lease: ground.lease,
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
     purgeLines,

@@ -1,21 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { createApp } from '../app.ts';
+import type { createApp, PageParts } from '../app.ts';
 import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
-import { type KnownNames, projectPolicy } from '../cache/projects.ts';
+import { projectPolicy } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
-import type { BodyAccount } from '../common/body-account.ts';
-import type { Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createXmlaHandler } from '../line/handler.ts';
-import type { Metrics } from '../observability/metrics.ts';
+import type { LineOptions } from '../line/options.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
-import type { Storage } from '../storage/sql-storage.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngines } from './engines.ts';
@@ -30,16 +27,8 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: {
-    readonly cache: Cache;
-    readonly storage: Storage | undefined;
-    readonly purge: Purge;
-    readonly invalidate: Invalidate;
-    readonly metrics: Metrics;
-    readonly names: KnownNames;
-    readonly account: BodyAccount;
-    readonly parts: Parts;
-  },
+  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics'> &
+    Pick<LineOptions, 'names' | 'account'> & { cache: Cache; purge: Purge; parts: Parts },
 ) {
   const { cache, storage, parts } = house;
   const { clock, emit } = parts;
@@ -72,10 +61,7 @@ export async function createRuntime(
     cache: cache.queryCache,
     holdBody: cache.holdBody,
     sessions: cache.sessions,
-    purgeOnRefresh: config.cache.purge_on_refresh_cube,
-    permissionsIgnored: config.cache.engine_permissions_ignored,
-    provider: config.auth.provider,
-    maxBody: config.limits.body,
+    config,
     work,
     secret: newId(),
   });

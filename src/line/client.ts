@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import {
   GZIP_FROM,
@@ -10,13 +9,13 @@ import {
   type StoredAnswer,
   withSession,
 } from '../cache/stored-answer.ts';
-import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
+import type { GatewayEvent, Outcome } from '../common/events.ts';
 import type { PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import { acceptsGzip, clientProgram } from '../http/request-head.ts';
 import { answerHeaders, breakOff } from '../proxy/forwarded.ts';
+import type { LineOptions } from './options.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
 /** The facts of a replay. */
@@ -31,7 +30,6 @@ const LONGEST_TOLD = 255;
 
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
-const NO_BODY = Buffer.alloc(0);
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
@@ -52,15 +50,7 @@ export function wishesOf(headers: IncomingHttpHeaders) {
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 
 /** What clients share. */
-export interface ClientServices {
-  readonly clock: Pick<Clock, 'now'>;
-  readonly newId: () => string;
-  /** Whose request it is, by the connection or a trusted proxy. */
-  readonly addressOf: (request: IncomingMessage) => string;
-  /** Counts a body for as long as it is sent. */
-  readonly holdBody: MemoryTier['hold'];
-  readonly emit: Emit;
-}
+type ClientServices = Pick<LineOptions, 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'emit'>;
 
 /**
  * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
@@ -143,7 +133,7 @@ export class XmlaClient implements Client {
     if (request.readableLength > LONGEST_TAKEN) return undefined;
     if (!plain && request.headers['content-encoding'] !== undefined) return undefined;
     // Without a length it would be the first chunk alone.
-    return (request.read(request.readableLength) as Buffer | null) ?? NO_BODY;
+    return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
   }
 
   /** What is known of the request once it is understood. */

@@ -1,35 +1,29 @@
-import type { QueryCache } from '../cache/cache.ts';
-import type { KnownNames } from '../cache/projects.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { GatewayReason } from '../common/reasons.ts';
 import type { ExplainQuestion, ExplainXmla } from '../http/admin.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
+import type { LineOptions } from './options.ts';
 import type { QueryOf } from './query.ts';
-import { judge, type PurgeOptions } from './session-step.ts';
-import { destinationOf, type EngineOf, understand } from './understand.ts';
+import { judge } from './session-step.ts';
+import { destinationOf, understand } from './understand.ts';
 
 /**
  * Explains what would become of a request by the steps of the handler, less those that change a session, ask an engine
  * or answer.
  */
-export function createExplanation(
-  options: PurgeOptions & {
-    engineOf: EngineOf;
-    cache: Pick<QueryCache, 'explain'>;
-    names: Pick<KnownNames, 'wouldAdmit'>;
-    sessions: Sessions;
-    queryOf: QueryOf;
-  },
-): ExplainXmla {
-  const { names, queryOf, cache, sessions } = options;
-  const judging = { ...options, find: sessions.peek, admit: names.wouldAdmit };
+export function createExplanation(options: LineOptions, queryOf: QueryOf): ExplainXmla {
+  const { names, cache, sessions } = options;
+  const looking = {
+    ...options,
+    sessions: { ...sessions, find: sessions.peek },
+    names: { ...names, admit: names.wouldAdmit },
+  };
 
   async function explain({ headers, body, project, principal }: ExplainQuestion) {
     const user = principal.name;
     const destination = destinationOf(options.engineOf(project), { project, search: '' }, user);
     const read = await understand(headers, body, destination);
-    const { asked, judged: step } = await judge(read, destination, principal, judging);
+    const { asked, judged: step } = await judge(read, destination, principal, looking);
     if (step === 'refuse') return { classification: refusedFor('unknown-session') };
     const { request, subject, why } = asked;
     const source = { asked, destination, principal, body, session: step.known, fresh: false };
@@ -59,6 +53,4 @@ export function createExplanation(
     });
 }
 
-function refusedFor(reason: GatewayReason, why?: string) {
-  return { decision: 'refused', reason, why };
-}
+const refusedFor = (reason: GatewayReason, why?: string) => ({ decision: 'refused', reason, why });

@@ -1,18 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Login, Principal } from '../auth/authenticator.ts';
-import type { QueryCache } from '../cache/cache.ts';
-import type { KnownNames } from '../cache/projects.ts';
+import type { Principal } from '../auth/authenticator.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
-import type { BodyAccount } from '../common/body-account.ts';
 import type { ErrorShape } from '../http/answers.ts';
-import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import { type ClientServices, XmlaClient } from './client.ts';
+import { XmlaClient } from './client.ts';
 import { createExplanation } from './explain.ts';
 import { createMemo, type Handled, inSession, type Known, type KnownHead } from './memo.ts';
+import type { LineOptions } from './options.ts';
 import { createPass } from './pass.ts';
 import { createQueryOf } from './query.ts';
 import { createKeepAlive, enterSession, judge } from './session-step.ts';
@@ -29,33 +26,14 @@ import {
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
 /** The story of a request below /mdx/xmla. Knows nothing of Express. */
-export function createXmlaHandler(
-  options: ClientServices &
-    Omit<Parameters<typeof createMemo>[0], 'ownTurn'> &
-    Parameters<typeof createQueryOf>[0] &
-    Parameters<typeof createPass>[0] &
-    Parameters<typeof createKeepAlive>[0] &
-    Omit<Parameters<typeof createExplanation>[0], 'queryOf'> & {
-      login: Login;
-      clearCache: ClearCacheHandler;
-      cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf'>;
-      names: Pick<KnownNames, 'admit'>;
-      /** Largest request body in bytes. */
-      maxBody: number;
-      /** The memory of its bodies. */
-      account: BodyAccount;
-      /** Told of what is under way. */
-      work: { readonly begin: () => void; readonly end: () => void };
-    },
-) {
-  const { permissions, sessions, cache, work } = options;
+export function createXmlaHandler(options: LineOptions) {
+  const { sessions, cache, work } = options;
   const ownTurn = createOwnTurns();
   const readers: TagReaders = [];
-  const memo = createMemo({ ...options, ownTurn });
+  const memo = createMemo(options, ownTurn);
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
   const keepAlive = createKeepAlive(options);
-  const judging = { ...options, find: sessions.find, admit: options.names.admit };
 
   /** False when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
@@ -95,7 +73,7 @@ export function createXmlaHandler(
       const room = options.account.request(principal.name, announcedLength(request));
       try {
         const { signal } = client;
-        const body = await readBody(request, options.maxBody, { room, signal, taken });
+        const body = await readBody(request, options.config.limits.body, { room, signal, taken });
         known ??= memo.recognise(head, body);
         await answerBody(client, address, principal, body, known);
       } finally {
@@ -153,12 +131,12 @@ export function createXmlaHandler(
       ? await understand(headers, body, destination, ownTurn, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
-    const { asked, purges, judged } = await judge(read, destination, principal, judging);
+    const { asked, purges, judged } = await judge(read, destination, principal, options);
     const handled = { ...toEngine, request: client.request, address, body, asked: read };
     if (isNew && read.bypass !== undefined) void memo.rememberPassing(handled);
     const step = await enterSession(asked, judged, sessions);
     const passing = { ...toEngine, asked, body, step, purges };
-    const control = clientControl(headers, permissions.mayControlCache(principal));
+    const control = clientControl(headers, options.permissions.mayControlCache(principal));
     const unwanted = control === 'no-store' ? control : undefined;
     const bypass = method === 'POST' ? (step.reason ?? asked.bypass ?? unwanted) : 'method';
     if (bypass !== undefined) return pass(passing, bypass);
@@ -177,5 +155,5 @@ export function createXmlaHandler(
     return cache.answer(control === 'none' ? { ...query, found } : query, client);
   }
 
-  return { handle, explain: createExplanation({ ...options, queryOf }) };
+  return { handle, explain: createExplanation(options, queryOf) };
 }

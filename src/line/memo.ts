@@ -3,17 +3,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { Authenticator, Principal, RememberedLogin } from '../auth/authenticator.ts';
+import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
-import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
-import type { Config } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
+import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -33,21 +29,20 @@ export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   readonly wishes: Wishes;
 }
 
-/** Where the answer of a request was found in the cache. */
-interface FoundAnswer {
-  readonly key: KnownKey;
-  /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
-  readonly roles: string | undefined;
-  /** What the session of the request was then; undefined without a session. */
-  readonly session: SessionRecord | undefined;
-}
-
 /** What was understood of requests that are alike but for ids. */
 interface KnownRequest {
   /** In the session of the request that it was learnt from. */
   readonly asked: UnderstoodRequest;
-  /** Undefined for one that goes past the cache. */
-  readonly answer: FoundAnswer | undefined;
+  /** Where its answer was found in the cache; undefined for one that goes past it. */
+  readonly answer:
+    | {
+        readonly key: KnownKey;
+        /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
+        readonly roles: string | undefined;
+        /** What its session was then; undefined without a session. */
+        readonly session: SessionRecord | undefined;
+      }
+    | undefined;
 }
 
 /** A request that was recognised. */
@@ -67,7 +62,7 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/** Longer bodies are not recognised: they would be made a text, and compared, in one turn. No client's query is so long. */
+/** Longer bodies are not recognised, which would take long in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
 /** What all bodies may take together (bytes), and each: so many times its text, and as much beside it. */
 const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
@@ -78,20 +73,9 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link templateOf}), so
  * that one that comes again need not be read. It decides nothing by itself.
  */
-export function createMemo(options: {
-  authenticator: Pick<Authenticator, 'remembered'>;
-  sessions: Pick<Sessions, 'held'>;
-  roleSets: Pick<RoleSets, 'heldName'>;
-  ownTurn: OwnTurn;
-  provider: Config['auth']['provider'];
-  clock: Pick<Clock, 'wall'>;
-  /** Keys digests of heads. */
-  secret: string;
-  newId: () => string;
-  emit: Emit;
-}) {
-  const { authenticator, sessions, roleSets, clock, provider, ownTurn } = options;
-  const heads = createKnownHeads<KnownHead>(options);
+export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
+  const { authenticator, sessions, roleSets, clock, config } = options;
+  const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = new LRUCache<string, KnownRequest>({
     maxSize: BODIES.maxBytes,
     sizeCalculation: (_request, name) => name.length * BODIES.times + BODIES.overhead,
@@ -102,10 +86,9 @@ export function createMemo(options: {
   });
   let noted = 0;
 
-  /** The two cannot run into each other: no number holds a colon. */
   const nameOf = ({ id }: KnownHead, { text }: Template) => `${id}:${text}`;
 
-  /** The head of a request, if it was seen before; undefined where nothing may be noted under it. */
+  /** Undefined where nothing may be noted under the head, also when it is seen for the first time. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
     const { headers } = request;
     const login = authenticator.remembered(headers.authorization ?? '');
@@ -128,40 +111,20 @@ export function createMemo(options: {
     return undefined;
   }
 
-  async function note(
-    head: KnownHead,
-    { request, body, asked, destination }: Handled,
-    answer: FoundAnswer | undefined,
-  ): Promise<void> {
+  async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
+    const { request, body, asked, destination } = handled;
     try {
       const template = templateOf(body);
       const before = template && requests.get(nameOf(head, template));
       // A template that was proven before needs no proof again: none depends on where its answer is found.
-      const proven = before
-        ? template
-        : await provenTemplate(body, asked, (other) =>
-            understand(request.headers, other, destination, ownTurn),
-          );
+      const read = (other: Buffer) => understand(request.headers, other, destination, ownTurn);
+      const proven = before ? template : await provenTemplate(body, asked, read);
       if (proven !== undefined) {
         requests.set(nameOf(head, proven), { asked: before?.asked ?? asked, answer });
       }
     } catch (error) {
       options.emit({ type: 'internal-error', id: options.newId(), error });
     }
-  }
-
-  function isSessionAlike(
-    { login, place, settings }: KnownHead,
-    id: string | undefined,
-    before: FoundAnswer['session'],
-  ): boolean {
-    if (before === undefined || id === undefined) return before === id;
-    const found = sessions.held({ place, id });
-    if (found?.kind !== 'known') return false;
-    const { principal, dirty, profile, catalog } = found.record;
-    const isOwn = principal === login.principal.name && !dirty;
-    const isAlike = profile === before.profile && catalog === before.catalog;
-    return isOwn && isAlike && !isTouchDue(found.record, settings.session_idle, clock.wall());
   }
 
   return {
@@ -173,17 +136,19 @@ export function createMemo(options: {
       const known = requests.get(nameOf(head, template));
       return known && { head, sessionId: template.session, ...known };
     },
-    /**
-     * The key under which a request that was recognised finds its answer, where everything that may have changed since
-     * is for certain as it was: the login, the session, the roles. Counts in this turn only.
-     */
-    keyOf({ head, answer, sessionId }: Known): KnownKey | undefined {
+    /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
+    keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.counts()) return undefined;
-      const { key, roles, session } = answer;
-      if (roles !== undefined && roleSets.heldName(head.login.principal.name) !== roles) {
-        return undefined;
-      }
-      return isSessionAlike(head, sessionId, session) ? key : undefined;
+      const { key, roles, session: before } = answer;
+      const { name } = head.login.principal;
+      if (roles !== undefined && roleSets.heldName(name) !== roles) return undefined;
+      if (before === undefined || id === undefined) return before === id ? key : undefined;
+      const found = sessions.held({ place: head.place, id });
+      if (found?.kind !== 'known') return undefined;
+      const { principal, dirty, profile, catalog } = found.record;
+      if (principal !== name || dirty) return undefined;
+      if (profile !== before.profile || catalog !== before.catalog) return undefined;
+      return isTouchDue(found.record, head.settings.session_idle, clock.wall()) ? undefined : key;
     },
     /** Notes a query that was answered from the cache. Never rejects. */
     async rememberAnswer(
@@ -194,7 +159,7 @@ export function createMemo(options: {
     ): Promise<void> {
       const byRoles = share === 'roles';
       // A user who has no roles yet may get some.
-      const hasNoRoles = byRoles && identity === ownIdentity(provider, handled.principal.name);
+      const hasNoRoles = byRoles && identity === ownIdentity(config, handled.principal.name);
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
       const roles = byRoles ? identity : undefined;
@@ -214,7 +179,7 @@ export function createMemo(options: {
   };
 }
 
-/** Whether the head is of the plain kind under which bodies are recognised byte by byte. */
+/** Whether bodies may be recognised under the head. */
 function isPlain({ request, body, asked }: Handled): boolean {
   return (
     request.method === 'POST' &&
@@ -244,28 +209,14 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
   };
 }
 
-/**
- * A body without the values on which its answer does not depend: the id of its session, and the values of properties of
- * the ignore-list. Clients make these anew for every request, while everything else stays.
- */
-interface Template {
-  /**
-   * The bytes as latin1. In the place of each gap a zero, which no body has that can be read, and the length of what
-   * stood there; a zero for a number, which may have more or fewer digits. So it says every byte outside of the gaps, and
-   * where each gap is.
-   */
-  readonly text: string;
-  /** What stands in the gap for the id of the session; undefined where there is none. */
-  readonly session: string | undefined;
-}
+type Template = NonNullable<ReturnType<typeof templateOf>>;
 
 const IGNORED = [...IGNORED_PROPERTIES].join('|');
 
 /**
- * What may stand in a gap: letters that mean nothing to XML, whatever is around them. For ignored properties only
- * those of numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
- * (`DbpropMsmdMDXCompatibility`). Shorter values than a GUID change too seldom to be worth a gap, but for numbers.
- * What looks like a gap may stand anywhere: see {@link provenTemplate}.
+ * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
+ * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
+ * may stand anywhere: see {@link provenTemplate}.
  */
 const GAP = new RegExp(
   `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
@@ -273,8 +224,14 @@ const GAP = new RegExp(
 );
 const NUMBER = /^[0-9]{1,10}$/;
 
-/** Takes out of a body what stands in its gaps; undefined where that cannot be told for certain. */
-export function templateOf(body: Buffer): Template | undefined {
+/**
+ * A body without what clients make anew for every request and on which its answer does not depend: the id of its session,
+ * and the values of properties of the ignore-list. Undefined where that cannot be told for certain.
+ * @returns `text`: the bytes as latin1, in the place of each gap a zero, which no body has that can be read, and the
+ *   length of what stood there (zero for a number, which may have more or fewer digits); `session`: what stands in the gap
+ *   for the id of the session
+ */
+export function templateOf(body: Buffer) {
   // Which would be taken for a gap.
   if (body.includes(0)) return undefined;
   const whole = body.toString('latin1');
@@ -296,13 +253,10 @@ export function templateOf(body: Buffer): Template | undefined {
 const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
 /**
- * The template of a body, when it is proven that whatever stands in its gaps does not change what is asked, but for the
- * id of the session: then every body of that template asks the same in the session that stands in its gap.
- *
- * The proof is a second full reading, of the same body with other letters in all gaps, each as possible there as the one
- * that it takes the place of. XML does not tell them apart, nor does anything that reads requests, so what holds for one
- * pair of values holds for all of that length; numbers have one digit more in the other reading, and hold few. What only
- * looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
+ * The template of a body, when it is proven that every body of that template asks the same in the session that stands in
+ * its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells them apart,
+ * so what holds for one pair of values holds for all of that length; numbers have one digit more in the other reading. What
+ * only looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
  * @param asked what was understood of the body
  * @param read the full reading, under the same head
  */
@@ -333,19 +287,14 @@ function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
   return session.kind === 'in' ? session.id : undefined;
 }
 
-/**
- * Whether two requests ask the same but for the id of their session and the values of ignored properties: nothing else
- * of what was understood of them differs.
- */
+/** Whether two requests ask the same but for the id of their session and the values of ignored properties. */
 export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
   const inOther = inSession(one, sessionIdOf(other));
   return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));
 }
 
 function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown {
-  const properties = request?.properties.map(({ name, value }) =>
-    IGNORED_PROPERTIES.has(name) ? [name] : [name, value],
-  );
+  const properties = keyedProperties(request?.properties ?? []);
   return { ...asked, request: { ...request, properties } };
 }
 
@@ -356,37 +305,28 @@ const MAX_OF_CONNECTION = 4;
 const MAX_KEPT = 4_096;
 
 /**
- * Request headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the
- * body is, which the parser of HTTP has checked, and ids that are new for every request. Any other header counts: a
- * head that is refused, such as one that another site forged, is never known.
+ * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
+ * the parser of HTTP has checked, and ids that are new for every request. Any other header counts.
  */
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 
-/** The head of a request, as it came. */
-type Head = Pick<IncomingMessage, 'method' | 'url' | 'httpVersion' | 'rawHeaders' | 'socket'>;
-
 export type KnownHeads<T extends object> = ReturnType<typeof createKnownHeads<T>>;
 
-interface SeenHead<T> {
-  readonly url: string;
-  readonly version: string;
-  /** As they came: names and values in turn. They hold credentials, and are dropped with their connection. */
-  readonly headers: readonly string[];
+/** A head as it came. It holds credentials, and is dropped with its connection. */
+interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
   readonly value: T;
 }
 
 /**
- * Recognises heads of requests. On the connection where a head was seen before it is compared, text by text, which
- * takes a tenth of the time of a digest; on another one it is found by a keyed digest, so that no credentials outlive
- * their connection here.
- * @param options.secret keys the digests
+ * Recognises heads of requests. On the connection where a head was seen it is compared, text by text, which is quicker than a
+ * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
  */
-export function createKnownHeads<T extends object>({ secret }: { secret: string }) {
+export function createKnownHeads<T extends object>(secret: string) {
   const connections = new WeakMap<Socket, SeenHead<T>[]>();
   const heads = new LRUCache<string, T>({ max: MAX_HEADS });
 
-  function digestOf({ method, url, httpVersion, rawHeaders }: Head): string {
+  function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
@@ -395,29 +335,26 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
 
-  function see(request: Head, value: T): void {
-    const { url = '', httpVersion: version, rawHeaders: headers, socket } = request;
-    if (headers.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
-    const seen = connections.get(socket)?.filter((one) => !isSameHead(one, request)) ?? [];
-    connections.set(socket, [
-      { url, version, headers, value },
-      ...seen.slice(0, MAX_OF_CONNECTION - 1),
-    ]);
+  function see(request: IncomingMessage, value: T): void {
+    const { url = '', httpVersion, rawHeaders, socket } = request;
+    if (rawHeaders.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
+    const others = connections.get(socket)?.filter((one) => !isSameHead(one, request)) ?? [];
+    const seen = { url, httpVersion, rawHeaders, value };
+    connections.set(socket, [seen, ...others.slice(0, MAX_OF_CONNECTION - 1)]);
   }
 
   return {
     /** What was noted under this head: same method, target, version and headers in the same order. */
-    of(request: Head): T | undefined {
+    of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
       const seen = connections.get(request.socket);
-      if (seen !== undefined)
-        for (const one of seen) if (isSameHead(one, request)) return one.value;
+      for (const one of seen ?? []) if (isSameHead(one, request)) return one.value;
       if (heads.size === 0) return undefined;
       const value = heads.get(digestOf(request));
       if (value !== undefined) see(request, value);
       return value;
     },
-    note(request: Head, value: T): void {
+    note(request: IncomingMessage, value: T): void {
       heads.set(digestOf(request), value);
       see(request, value);
     },
@@ -425,8 +362,8 @@ export function createKnownHeads<T extends object>({ secret }: { secret: string 
 }
 
 function isSameHead<T>(
-  { url, version, headers }: SeenHead<T>,
-  { url: other, httpVersion, rawHeaders }: Head,
+  { url, httpVersion, rawHeaders: headers }: SeenHead<T>,
+  { url: other, httpVersion: version, rawHeaders }: IncomingMessage,
 ): boolean {
   if (url !== other || version !== httpVersion || headers.length !== rawHeaders.length)
     return false;

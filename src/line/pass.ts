@@ -2,13 +2,13 @@ import type { Principal } from '../auth/authenticator.ts';
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Invalidate, Stale } from '../common/events.ts';
+import type { Stale } from '../common/events.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/http-engine.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
@@ -27,18 +27,12 @@ interface Passing {
 }
 
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
-export function createPass(options: { sessions: Sessions; invalidate: Invalidate }) {
-  const { sessions } = options;
-
+export function createPass({ sessions, invalidate }: LineOptions) {
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
-  async function drop(
-    { asked, destination, principal, step }: Passing,
-    state: 'after' | 'unknown',
-  ): Promise<void> {
-    const stale = staleAfter(asked, destination, step);
-    const cleared = await Promise.all(
-      stale.map((one) => options.invalidate(one, principal.name, state, 'statement')),
-    );
+  async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
+    const { name } = passing.principal;
+    const drops = staleAfter(passing).map((one) => invalidate(one, name, state, 'statement'));
+    const cleared = await Promise.all(drops);
     if (!cleared.includes(false)) return;
     throw new GatewayError(
       'purge-failed',
@@ -55,8 +49,8 @@ export function createPass(options: { sessions: Sessions; invalidate: Invalidate
     // A session stays with its replica, which must be known before it begins.
     const [id] = asked === undefined || asked.sessionIds === 'unknown' ? [] : asked.sessionIds;
     const isPlaced = begins || id !== undefined;
-    const own = isPlaced ? () => engine.replicaFor(begins ? undefined : id) : () => undefined;
-    const replica = known?.record.replica ?? step?.replica ?? own();
+    const own = begins ? undefined : id;
+    const replica = step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
     // What the engine refuses another user keeps no session alive.
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
@@ -79,11 +73,8 @@ export function createPass(options: { sessions: Sessions; invalidate: Invalidate
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */
-function staleAfter(
-  asked: UnderstoodRequest | undefined,
-  { engine, addressee }: Destination,
-  step: SessionStep | undefined,
-): readonly Stale[] {
+function staleAfter({ asked, destination, step }: Passing): readonly Stale[] {
+  const { engine, addressee } = destination;
   const { request, change } = asked ?? {};
   if (request === undefined || change === undefined || change.reach === 'everything') {
     return ['everything'];
@@ -93,9 +84,8 @@ function staleAfter(
   const record = step?.known?.record;
   // A dirty session may have moved to another catalog than the one that was noted.
   const ofSession = record?.dirty === false ? record.catalog : null;
-  const isPlain =
-    excess === undefined && !qualified && (!spansCatalogs || told || ofSession !== null);
-  if (!isPlain) return ['everything'];
+  const isOpen = spansCatalogs && !told && ofSession === null;
+  if (isOpen || qualified || excess !== undefined) return ['everything'];
   const named = [addressee.project, ...catalogs, ofSession];
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));
 }

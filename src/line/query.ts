@@ -1,14 +1,11 @@
 import type { Principal } from '../auth/authenticator.ts';
-import { entryScopes, type KnownNames, type QueryPolicy } from '../cache/projects.ts';
+import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
-import type { Clock } from '../common/clock.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { CacheShare, Config } from '../config/config.ts';
+import type { CacheShare } from '../config/config.ts';
 import { sortedQuery } from '../proxy/forwarded.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import type { NamedCubes } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
+import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
@@ -32,25 +29,14 @@ interface QuerySource {
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
-export function createQueryOf(options: {
-  /** What the configuration says of a query that names these projects and cubes. */
-  policyOf: (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy;
-  roleSets: Pick<RoleSets, 'nameFor'>;
-  sessions: Sessions;
-  names: Pick<KnownNames, 'answered'>;
-  /** Whether users may see answers that the engine might have refused them (`cache.engine_permissions_ignored`). */
-  permissionsIgnored: boolean;
-  /** Who knows the users (`auth.provider`). */
-  provider: Config['auth']['provider'];
-  clock: Pick<Clock, 'now'>;
-}) {
-  const { sessions, names, clock, provider } = options;
+export function createQueryOf(options: LineOptions) {
+  const { sessions, names, clock, config } = options;
 
   /** Whose answers a query may be given, as the key says that (`cache.share`). */
   async function identity(share: CacheShare, { name }: Principal): Promise<string> {
     if (share === 'everyone') return 'everyone';
     const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
-    return shared ?? ownIdentity(provider, name);
+    return shared ?? ownIdentity(config, name);
   }
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
@@ -71,7 +57,7 @@ export function createQueryOf(options: {
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
-    const dependsOnUser = settings.login === 'forward' && !options.permissionsIgnored;
+    const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
     const query = sortedQuery(addressee.query);
     let replica: string | undefined;
@@ -120,8 +106,8 @@ export function createQueryOf(options: {
 }
 
 /** The identity of answers that are shared with no other user: a name of the users file is not that of the engine. */
-export function ownIdentity(provider: Config['auth']['provider'], name: string): string {
-  return provider === 'file' ? `user:${name}` : `${provider}-user:${name}`;
+export function ownIdentity({ auth }: LineOptions['config'], name: string): string {
+  return auth.provider === 'file' ? `user:${name}` : `${auth.provider}-user:${name}`;
 }
 
 /**

@@ -1,6 +1,4 @@
-import type { Permissions, Principal } from '../auth/authenticator.ts';
-import type { KnownNames } from '../cache/projects.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -11,9 +9,9 @@ import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
+import type { LineOptions } from './options.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
-/** A session with what is known of it. */
 export interface KnownSession {
   readonly name: SessionName;
   readonly record: SessionRecord;
@@ -21,10 +19,7 @@ export interface KnownSession {
 
 /** What the sessions that a request names mean for it. Nothing has been done yet. */
 export interface SessionStep {
-  /**
-   * Why it goes past the cache; undefined where its sessions do not say so. Then it runs in none, or in the principal's
-   * own (`known`), on which nothing happened that its answer could depend on.
-   */
+  /** Why it goes past the cache; undefined where it runs in none, or in a clean one of the principal's (`known`). */
   readonly reason: BypassReason | undefined;
   /** What must be done before it reaches the engine, and to which sessions. */
   readonly before: SessionPlan['before'];
@@ -33,21 +28,12 @@ export interface SessionStep {
   readonly known: KnownSession | undefined;
   /** Whether its answer may bring a new session. */
   readonly begins: boolean;
-  /** The replica of the engine where its sessions live; undefined when that is not known. */
+  /** The replica of the engine where its sessions live, if it is known. */
   readonly replica: string | undefined;
 }
 
-export interface PurgeOptions {
-  readonly permissions: Permissions;
-  /** Whether REFRESH CUBE purges. */
-  readonly purgeOnRefresh: boolean;
-}
-
 /**
- * Judges a request by the names in it and by its sessions, before anything is kept under them. Nothing of a session is
- * changed.
- * @param by.find looks a session up
- * @param by.admit whether the user may name so many new projects and catalogs
+ * Judges a request by the names in it and by its sessions, before anything is kept under them or changed in these.
  * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
  *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
  * @throws GatewayError `identity-refused`
@@ -56,7 +42,7 @@ export async function judge(
   read: UnderstoodRequest,
   destination: Destination,
   principal: Principal,
-  by: PurgeOptions & { find: Sessions['find']; admit: KnownNames['admit'] },
+  { config, permissions, sessions, names }: LineOptions,
 ) {
   if (read.asksForOther) {
     throw new GatewayError(
@@ -64,13 +50,14 @@ export async function judge(
       'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
     );
   }
-  const names = projectsNamed(read, destination.addressee.project);
-  const unkept = by.admit(principal.name, names) ? read.unkept : (read.unkept ?? 'many-names');
+  const named = projectsNamed(read, destination.addressee.project);
+  const isAdmitted = names.admit(principal.name, named);
+  const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
   const { change } = asked;
-  const isPurge = change !== undefined && (!change.refresh || by.purgeOnRefresh);
-  const purges = isPurge && by.permissions.mayPurge(principal);
-  const judged = await judgeSession(asked, destination, principal.name, { ...by, purges });
+  const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
+  const purges = isPurge && permissions.mayPurge(principal);
+  const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
   return { asked, purges, judged };
 }
 
@@ -81,7 +68,8 @@ async function judgeSession(
   asked: UnderstoodRequest,
   { place, traits }: Destination,
   principal: string,
-  { find, purges }: { readonly find: Sessions['find']; readonly purges: boolean },
+  purges: boolean,
+  find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
   const { session, sessionIds, sessionToken, bypass } = asked;
   /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
@@ -120,20 +108,19 @@ async function judgeSession(
   return { reason, before, names, known: record && { name, record }, begins: false, replica };
 }
 
-/** The replica on which all of them live that are known; undefined where that is none or more than one. */
+/** The one replica on which all of them live that are known. */
 function replicaOf(found: readonly FoundSession[]): string | undefined {
   const replicas = new Set(found.flatMap((one) => lastRecord(one)?.replica ?? []));
   const [replica] = replicas;
   return replicas.size === 1 ? replica : undefined;
 }
 
-/** The code of eMondrian for a session that it does not know; clients begin a new one when they see it. */
+/** The code of eMondrian for it, at which clients begin a new one. */
 const UNKNOWN_SESSION = '3238789130';
 
 /**
  * Does what must be done before the request goes on.
- * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told that a
- *   session changes
+ * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told of a change
  */
 export async function enterSession(
   asked: UnderstoodRequest,
@@ -148,23 +135,27 @@ export async function enterSession(
     );
   }
   const { before, names, known } = step;
-  if (before === 'dirty') {
-    const done = names === 'all' ? sessions.dirtyAll() : sessions.dirty(names);
-    if (!(await done)) throw sessionUnavailable();
-  }
   const [name] = names === 'all' ? [] : names;
-  if (before === 'end' && name !== undefined) await sessions.end(name);
   const { catalog } = catalogOf(asked);
-  if (before !== 'take-catalog' || known === undefined || catalog === undefined) return step;
-  const profile = extendProfile(known.record.profile, catalog);
-  const done = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
-  if (!done) throw sessionUnavailable();
-  return step;
+  let isDone = true;
+  if (before === 'dirty') {
+    isDone = await (names === 'all' ? sessions.dirtyAll() : sessions.dirty(names));
+  } else if (before === 'end' && name !== undefined) {
+    await sessions.end(name);
+  } else if (before === 'take-catalog' && known !== undefined && catalog !== undefined) {
+    const profile = extendProfile(known.record.profile, catalog);
+    isDone = await sessions.takeCatalog(known.name, known.record, { catalog, profile });
+  }
+  if (isDone) return step;
+  throw new GatewayError(
+    'session-unavailable',
+    'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
+    { retryAfter: 5 },
+  );
 }
 
 /**
- * Notes a session that the engine began with the answer to a request, asked for or by itself, before its id reaches the
- * client. Never rejects.
+ * Notes a session that the engine began with an answer, before its id reaches the client. Never rejects.
  * @param before other ids that the same answer named before
  */
 export async function noteBegun(
@@ -202,43 +193,20 @@ function isOnlyPurged({ change, request }: UnderstoodRequest, purges: boolean): 
   return request !== undefined && request.unexpected === undefined && !request.security;
 }
 
-/**
- * The catalog that a request names by the property, and whether every engine reads it so. One that may not be kept is
- * none, and leaves open where its session is from then on.
- */
-function catalogOf({ request, unkept }: UnderstoodRequest): {
-  catalog: string | undefined;
-  certain: boolean;
-} {
+/** The catalog that a request names by the property, and whether every engine reads it so; none that may not be kept. */
+function catalogOf({ request, unkept }: UnderstoodRequest) {
   if (unkept !== undefined) return { catalog: undefined, certain: false };
   const named = (request?.properties ?? []).filter(({ name }) => foldName(name) === 'catalog');
   const catalog = named.find(namesCatalog)?.value;
   return { catalog, certain: named.every(({ name }) => name === 'Catalog') && named.length < 2 };
 }
 
-function namesCatalog({ name, value }: Property): boolean {
-  return name === 'Catalog' && value !== '';
-}
+const namesCatalog = ({ name, value }: Property) => name === 'Catalog' && value !== '';
 
-function sessionUnavailable(): GatewayError {
-  return new GatewayError(
-    'session-unavailable',
-    'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
-    { retryAfter: 5 },
-  );
-}
-
-/**
- * From this part of the time on after which the engine drops an idle session, a request touches it: so that of a user
- * who goes on asking, the engine has heard before a third of it has passed.
- */
+/** After this part of the time in which the engine drops an idle session, a request touches it. */
 const SHARE_OF_IDLE = 1 / 4;
 
-/**
- * A request that is answered from the cache waits so long for the engine (ms). Nearly every touch is answered in
- * milliseconds, and then a session that is gone is told at once; what is in memory here shall not wait for the timeout of
- * an engine that hangs.
- */
+/** So long a hit waits for the touch of its session (ms), and not for the timeout of an engine that hangs. */
 const PATIENCE = 5_000;
 
 /** Where a session that is answered from the cache lives. */
@@ -248,12 +216,11 @@ interface Home extends Pick<Destination, 'addressee'> {
 }
 
 /**
- * Keeps a session at the engine alive that is answered from the cache: the engine sees none of these requests.
- * Rides on a request of the session, with its login, since no credentials are kept.
+ * Keeps a session alive at the engine, which sees none of the requests that the cache answers. Rides on one of these, with
+ * its login, since no credentials are kept.
  */
-export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
-  const { sessions, clock } = options;
-  /** One for each session at one time, however many requests of it come at once. */
+export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions' | 'clock'>) {
+  /** One for each session at one time. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
 
   /** Resolves to undefined where the engine has not answered in time. */
@@ -277,10 +244,7 @@ export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
     return promise;
   }
 
-  /**
-   * Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. Does not
-   * wait for an engine that hangs: its answer counts for later requests.
-   */
+  /** Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. */
   return async function keepAlive(session: KnownSession, home: Home) {
     const { name, record } = session;
     if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
@@ -291,16 +255,11 @@ export function createKeepAlive(options: { sessions: Sessions; clock: Clock }) {
 }
 
 /**
- * Whether the engine has not heard of a session for so long that it has to be touched.
- * @param idle milliseconds; undefined when the engine never drops a session
- * @param wall the time now, by the wall clock (ms)
+ * Whether the engine has not heard of a session for so long that it has to be touched (by the wall clock).
+ * @param idle undefined when the engine never drops a session
  */
-export function isTouchDue(
-  { forwardedAt }: Pick<SessionRecord, 'forwardedAt'>,
-  idle: number | undefined,
-  wall: number,
-): boolean {
+export function isTouchDue(record: SessionRecord, idle: number | undefined, wall: number): boolean {
   if (idle === undefined) return false;
-  const waited = wall - forwardedAt;
+  const waited = wall - record.forwardedAt;
   return waited < 0 || waited >= idle * SHARE_OF_IDLE;
 }

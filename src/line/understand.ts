@@ -42,8 +42,6 @@ import {
 } from '../xmla/request/read-request.ts';
 import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
 
-/** Would make the engine send the gateway's own credentials back to the client. */
-const REFUSED_METHODS: ReadonlySet<string> = new Set(['TRACE', 'CONNECT']);
 const NOTHING_HERE =
   'Nothing is served under this path; XMLA is at /mdx/xmla and /mdx/xmla/{project}.';
 const MISSPELT =
@@ -67,11 +65,7 @@ export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessa
  * What is checked before the login.
  * @throws GatewayError `bad-request`, `not-found`
  */
-export function checkHead(
-  request: IncomingMessage,
-  path: AskedPath,
-  shape: ErrorShape,
-): XmlaAddress {
+export function checkHead(request: IncomingMessage, path: AskedPath, shape: ErrorShape) {
   const unclear = unclearHead(request);
   if (unclear !== undefined) throw unclear;
   if (path.kind === 'bad-project') throw new GatewayError('bad-request', path.message);
@@ -105,7 +99,8 @@ export function checkRequest(
       'A form is no XMLA request; the Content-Type must be text/xml.',
     );
   }
-  if (REFUSED_METHODS.has(method)) {
+  // They would make the engine send the gateway's own credentials back to the client.
+  if (method === 'TRACE' || method === 'CONNECT') {
     throw new GatewayError('method-not-allowed', `${method} is not allowed here.`, {
       headers: { allow: 'POST, GET, HEAD, OPTIONS' },
     });
@@ -121,12 +116,7 @@ export interface ChosenEngine {
 export type EngineOf = (project: string | undefined) => ChosenEngine;
 
 /** Where a request goes, and in whose name. */
-export interface Destination extends ChosenEngine {
-  readonly traits: EngineTraits;
-  readonly addressee: EngineAddressee;
-  /** Where a session lives: one engine, and one project where the engine is told of it. */
-  readonly place: string;
-}
+export type Destination = ReturnType<typeof destinationOf>;
 
 /** @param login the header Authorization of its client */
 export function destinationOf(
@@ -134,16 +124,18 @@ export function destinationOf(
   { project, search }: XmlaAddress,
   user: string,
   login?: string,
-): Destination {
+) {
   const query = search === '' ? [] : forwardedQuery(search);
   const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
   return {
     engine,
     settings,
     traits: traitsOf(settings),
-    addressee: { project, query, user, authorization, replica: undefined },
+    addressee,
+    /** Where a session lives: one engine, and one project where the engine is told of it. */
     place: JSON.stringify([engine.id, told]),
   };
 }
@@ -155,37 +147,17 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
 }
 
-interface NamedObjects {
-  readonly catalogs: ReturnType<typeof namedCatalogs>;
-  readonly cubes: ReturnType<typeof namedCubes>;
-}
+type Asked = ReturnType<typeof whatIsAsked>;
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
-export interface UnderstoodRequest {
-  readonly request: XmlaRequest | undefined;
-  /** In which the body is written, and whether it says so; undefined when it was not understood. */
-  readonly encoding: { readonly name: string; readonly declared: boolean } | undefined;
-  /** For the log: Discover request type or `Execute`; '' when it is not known. */
-  readonly subject: string;
-  /** For the log: what was not understood; '' for none. */
-  readonly why: string;
-  /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
-  readonly bypass: BypassReason | undefined;
-  /** The headers with which it goes to the engine when it may be looked up. */
-  readonly forwarded: QueryHeaders | undefined;
-  /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
-  readonly session: SessionHeader;
+export interface UnderstoodRequest
+  extends
+    Omit<Asked, 'request' | 'encoding' | 'forwarded' | 'named' | 'unkept'>,
+    Partial<Pick<Asked, 'request' | 'encoding' | 'forwarded' | 'named'>> {
+  /** Why nothing may be kept under the names in it; undefined when it may. */
+  readonly unkept?: Asked['unkept'] | 'many-names';
   /** Every session that envelope and headers may speak of. */
   readonly sessionIds: SessionIds;
-  readonly sessionToken: boolean;
-  /** Whether it may leave something behind in the session in which it runs. */
-  readonly leavesState: boolean;
-  /** What of the engine's data it changes when it succeeds. */
-  readonly change: ReturnType<typeof passingChange>;
-  /** What it names; undefined when nothing was understood. Of a request that passes, its statement aside. */
-  readonly named: NamedObjects | undefined;
-  /** Why nothing may be kept under the names in it; undefined when it may. */
-  readonly unkept: Extract<BypassReason, 'long-name' | 'many-catalogs' | 'many-names'> | undefined;
   /** Whether it asks for the rights of another identity, or may, where that is refused (`engine.delegation`). */
   readonly asksForOther: boolean;
 }
@@ -243,22 +215,17 @@ export async function understand(
       : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   const isRefused = settings.delegation === 'refuse';
   if (isRefused && isLong) await ownTurn();
-  const asksForOther = isRefused && asksForOtherIdentity({ body, reading, contentType });
+  const asksForOther = isRefused && asksForOtherIdentity(body, contentType, reading);
   return { ...asked, sessionIds, asksForOther };
 }
 
 /** Of a body that could not be read. */
 const NOTHING_UNDERSTOOD = {
-  request: undefined,
-  encoding: undefined,
   subject: '',
-  forwarded: undefined,
   session: { kind: 'none' },
   sessionToken: false,
   leavesState: true,
   change: NOT_UNDERSTOOD,
-  named: undefined,
-  unkept: undefined,
 } as const;
 
 function whatIsAsked(
@@ -266,7 +233,7 @@ function whatIsAsked(
   headers: IncomingHttpHeaders,
   engine: EngineTraits,
   inHeaders: readonly string[],
-): Omit<UnderstoodRequest, 'sessionIds' | 'asksForOther'> {
+) {
   const statement = readStatement(request);
   const forwarded = queryHeaders(headers, request, engine, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
@@ -279,25 +246,31 @@ function whatIsAsked(
   const bypass = passes ?? unkept;
   return {
     request,
+    /** In which the body is written, and whether it says so. */
     encoding: { name: encoding, declared },
+    /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
+    /** For the log: what was not understood; '' for none. */
     why: (bypass === 'unknown-shape' ? request.unexpected : undefined) ?? '',
+    /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
     bypass,
+    /** The headers with which it goes to the engine when it may be looked up. */
     forwarded: typeof forwarded === 'string' ? undefined : forwarded,
+    /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
+    /** Whether it may leave something behind in the session in which it runs. */
     leavesState: contradicted || leavesState(request, statement),
+    /** What of the engine's data it changes when it succeeds. */
     change: passingChange(request, statement.tokens),
+    /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
     unkept,
   };
 }
 
 /** Every project and catalog that a request names which was understood; none of one that was not. */
-export function projectsNamed(
-  { named }: UnderstoodRequest,
-  project: string | undefined,
-): readonly string[] {
+export function projectsNamed({ named }: UnderstoodRequest, project: string | undefined) {
   return named === undefined ? [] : [...[project ?? []].flat(), ...named.catalogs.catalogs];
 }
 

@@ -149,9 +149,8 @@ export function createLogOutput(options: {
   }
 
   function writeLast(): void {
-    const { clock, pause } = options;
-    const end = clock.now() + LAST_WAIT;
-    while (codeOf(write()) === 'EAGAIN' && clock.now() < end) pause(LAST_PAUSE);
+    const end = options.clock.now() + LAST_WAIT;
+    while (codeOf(write()) === 'EAGAIN' && options.clock.now() < end) options.pause(LAST_PAUSE);
   }
 }
 

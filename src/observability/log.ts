@@ -24,13 +24,12 @@ export function logEvents(log: Logger): Emit {
     const { type } = event;
     switch (type) {
       case 'xmla-answered': {
-        const { outcome, complete, why } = event;
-        const level = outcome.kind === 'hit' && complete ? 'debug' : 'info';
+        const { id, principal, project, subject, status, bytes, saved, complete, why } = event;
+        const level = event.outcome.kind === 'hit' && complete ? 'debug' : 'info';
         if (!log.isLevelEnabled(level)) return;
-        const { id, principal, project, subject, status, bytes, saved } = event;
         const ms = Math.round(event.milliseconds);
         const about = { id, principal, project, subject, status, bytes, saved, complete, ms };
-        return log[level]({ ...about, ...outcome, ...(why !== '' && { why }) }, type);
+        return log[level]({ ...about, ...event.outcome, ...(why !== '' && { why }) }, type);
       }
       case 'api-answered':
         if (event.status >= 500) return log.warn(lineOf(event), type);
@@ -69,11 +68,7 @@ export function logEvents(log: Logger): Emit {
   };
 }
 
-interface Told {
-  readonly type: string;
-  readonly milliseconds?: number;
-  readonly error?: unknown;
-}
+type Told = { readonly type: string; readonly milliseconds?: number; readonly error?: unknown };
 
 /** An event as it is told, but its type, which is the message. */
 function lineOf({ type: _type, milliseconds, error, ...rest }: Told): object {

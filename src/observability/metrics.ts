@@ -20,6 +20,9 @@ export interface Gauges {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
+type Names = Pick<KnownNames, 'find'>;
+type Now = Pick<Clock, 'now'>;
+
 /** What each counter and histogram tells; `mdx_gateway_` stands before all names. */
 const HELP = {
   xmla_requests_total: 'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
@@ -61,11 +64,7 @@ type Handlers = {
  * Metrics for Prometheus. The label `reason` holds the closed words of src/common/reasons.ts; the label `project` holds names
  * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
  */
-export function createMetrics(
-  names: Pick<KnownNames, 'find'>,
-  gauges: Gauges,
-  clock: Pick<Clock, 'now'> = performance,
-) {
+export function createMetrics(names: Names, gauges: Gauges, clock: Now = performance) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
 
@@ -79,11 +78,7 @@ export function createMetrics(
   const histogram = (name: Name, ...buckets: number[]) =>
     new Histogram({ ...about(name, HELP[name]), buckets });
   /** @param read one figure, or one for each value of the label `use` */
-  const gauge = (
-    name: string,
-    help: string,
-    read: () => number | Readonly<Record<string, number>>,
-  ) =>
+  const gauge = (name: string, help: string, read: () => number | Record<string, number>) =>
     new Gauge({
       ...about(name, help),
       labelNames: name === 'in_flight_bytes' ? ['use'] : [],
@@ -207,11 +202,7 @@ const UNUSED = 3_600_000;
  * @param counters that have the label `project`
  * @returns the label of a project as a request names it; '' for none
  */
-function createProjectLabels(
-  names: Pick<KnownNames, 'find'>,
-  clock: Pick<Clock, 'now'>,
-  counters: readonly Counter<'project'>[],
-): (project: string) => string {
+function createProjectLabels(names: Names, clock: Now, counters: readonly Counter<'project'>[]) {
   /** Of names that the configuration does not hold: the least recently used one first. */
   const labels = new Map<Scope, { readonly label: string; readonly used: number }>();
 
@@ -224,7 +215,7 @@ function createProjectLabels(
     return true;
   }
 
-  return (project) => {
+  return (project: string) => {
     if (project === '') return '';
     const name = names.find(project);
     if (name?.configured === true) return name.spelling;

@@ -4,38 +4,26 @@ import { foldObjectName } from '../common/fold-case.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
 
-/** Names one session: the engine it belongs to, and its id there. */
 export interface SessionName {
-  /** The engine, and the project where its URL names one: the same id may stand for another session elsewhere. */
+  /** The engine, and the project where its URL names one: elsewhere the id may stand for another session. */
   readonly place: string;
   readonly id: string;
 }
 
 /**
- * Under which a session is noted: a digest of its id alone, in one spelling for all that an engine could take for
- * the same (a GUID with or without braces, in any letter case). The place is no part of it, since two places may be
- * one engine. So no change is ever noted beside the session that it concerns; two sessions that meet under one name
- * cost their users the cache, and nothing else.
- * @returns SHA-256, base64url: an id gives the right to act in that session, and ids may be long
+ * Under which a session is noted (SHA-256, as an id is a right): by its id alone, since two places may be one engine, and in
+ * one spelling for all that an engine could take for the same (a GUID with or without braces, in any letter case). So no
+ * change is noted beside its session; two sessions that meet under one name cost their users the cache, and nothing else.
  */
-export function sessionName({ id }: SessionName): string {
-  return digest(withoutBraces(foldObjectName(id)));
-}
+export const sessionName = ({ id }: SessionName) => digest(withoutBraces(foldObjectName(id)));
+/** Place and id exactly as they are: only under these a session is ever taken for clean. */
+export const sessionSpelling = ({ place, id }: SessionName) => digestOf([place, id]);
 
-/**
- * Place and id exactly as they are: only under these a session is ever taken for clean.
- * @returns SHA-256, base64url
- */
-export function sessionSpelling({ place, id }: SessionName): string {
-  return digestOf([place, id]);
-}
-
-/** Ids whose digests are remembered; a session is asked for with each of its requests, and once more when one ends. */
+/** Ids whose digests are remembered; longer ones (characters) are not. Engines make ids of some forty. */
 const MAX_DIGESTED = 10_000;
-/** Longer ids are digested each time (characters). Engines make ids of some forty. */
 const LONGEST_REMEMBERED = 128;
 
-/** Digests names of sessions (2 µs), and remembers those of the latest (0.2 µs). */
+/** Digests names of sessions, and remembers those of the latest. */
 export function createSessionDigests() {
   const known = new LRUCache<string, { place: string; key: string; spelling: string }>({
     max: MAX_DIGESTED,
@@ -59,23 +47,14 @@ function withoutBraces(text: string): string {
   return text.slice(from, to);
 }
 
-function isOuter(character: string): boolean {
-  return character === '{' || character === '}' || character.trim() === '';
-}
-
-/** Raised whenever the meaning changes, so that no profile equals one that another version left in Redis. */
+const isOuter = (one: string) => one === '{' || one === '}' || one.trim() === '';
+/** Raised whenever the meaning changes: profiles of other versions are in Redis. */
 const VERSION = 2;
+/** No digest begins with it. */
+const LATER = '+';
 
-/**
- * What a session was begun with and may go on to count for its later requests: what counts of its properties in a key
- * (the catalog among them) and the header blocks. Properties of one name keep their order, as engines differ in
- * which of them they take.
- * @returns SHA-256, base64url
- */
-export function sessionProfile(
-  properties: readonly Property[],
-  headers: readonly HeaderBlock[],
-): string {
+/** What a session was begun with and may count for its later requests: header blocks, and what is keyed of properties. */
+export function sessionProfile(properties: readonly Property[], headers: readonly HeaderBlock[]) {
   return digestOf([
     VERSION,
     keyedProperties(properties),
@@ -83,24 +62,13 @@ export function sessionProfile(
   ]);
 }
 
-/** The profile of a session that was begun with this one and named its first catalog later. */
+/** Of a session that was begun with this profile and named its first catalog later. */
 export function extendProfile(profile: string, catalog: string): string {
   return `${LATER}${digestOf([profile, catalog])}`;
 }
 
-/** Whether the session named its first catalog later than it began. */
-export function isExtended(profile: string): boolean {
-  return profile.startsWith(LATER);
-}
+/** Whether it is one of {@link extendProfile}. */
+export const isExtended = (profile: string) => profile.startsWith(LATER);
 
-/** No digest begins with it. */
-const LATER = '+';
-
-/** Of JSON, which tells apart also what joined texts would not, and lone surrogates. */
-function digestOf(parts: readonly unknown[]): string {
-  return digest(JSON.stringify(parts));
-}
-
-function digest(text: string): string {
-  return hash('sha256', text, 'base64url');
-}
+const digestOf = (parts: readonly unknown[]) => digest(JSON.stringify(parts));
+const digest = (text: string) => hash('sha256', text, 'base64url');

@@ -4,30 +4,24 @@ import { isExtended } from './digests.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { FoundSession } from './sessions.ts';
 
-/** What a request means for the one session that it names. */
 export interface SessionQuestion {
   readonly kind: 'in' | 'end';
   readonly principal: string;
-  /** Why it is passed through whatever its session is; undefined when it may be looked up. */
+  /** Why it is passed through whatever its session is. */
   readonly bypass: BypassReason | undefined;
-  /** Whether it may leave something behind in the session. */
   readonly leavesState: boolean;
-  /** The catalog that it names for itself. */
   readonly catalog: string | undefined;
 }
 
-/** What is to be done with a request of a session, and what must happen before it reaches the engine. */
 export interface SessionPlan {
-  /** Why it is passed through; undefined when the session is the principal's own, and clean: then it may be looked up. */
+  /** Why it is passed through; undefined when the session is the principal's own, and clean. */
   readonly reason: BypassReason | undefined;
+  /** What must happen before it reaches the engine. */
   readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
   readonly record: SessionRecord | undefined;
 }
 
-/**
- * Decides by what is known of the session and of the engine. Pure: says what to do and does nothing.
- * @returns `refuse` for what is answered with the Fault for unknown sessions
- */
+/** Says what to do and does nothing. `refuse` is answered with the Fault for unknown sessions. */
 export function planSession(
   question: SessionQuestion,
   found: FoundSession,
@@ -35,9 +29,8 @@ export function planSession(
 ): SessionPlan | 'refuse' {
   const { kind, principal, bypass, leavesState } = question;
   const before = kind === 'end' ? 'end' : leavesState ? 'dirty' : 'nothing';
-  // In another catalog than the session works in, a request may move it there, for all that comes after.
+  // A request in another catalog may move the session there, for all that comes after.
   const catalog = engine.keepsProperties ? question.catalog : undefined;
-  // What may move a session is a change like any other.
   const changes = (moves: boolean) => (moves && before === 'nothing' ? 'dirty' : before);
   if (found.kind === 'unavailable') {
     // Other gateways may take it for clean where it was.
@@ -61,11 +54,10 @@ export function planSession(
   if (kind === 'end') return { reason: 'session', before, record };
   const moves = catalog !== undefined && catalog !== record.catalog;
   if (record.dirty || leavesState) {
-    // Also of a dirty one: the gateway that made it so may still wait for others to learn of it.
+    // Also of a dirty one, of which others may still have to learn.
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
-  // Where the catalog came later than the session, a request that names none may have reached the engine before the
-  // one that did, or behind it.
+  // Where the catalog came later than the session, one that names none may have come before it or behind it.
   const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
   // The first catalog is noted. A second one leaves a session of which it is not known where it is.
   const next = record.catalog === null ? 'take-catalog' : 'dirty';
@@ -76,7 +68,7 @@ export function planSession(
   };
 }
 
-/** What one user left in a session must not serve another, unless the engine sees to that. */
+/** What one user left in it must not serve another, unless the engine sees to that. */
 function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;

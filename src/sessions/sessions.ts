@@ -1,72 +1,55 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
-import type {
-  FreshnessStore,
-  SessionCall,
-  SessionRecord,
-  SessionReply,
-} from '../freshness/freshness-store.ts';
+import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
- * A session as it was found: a record, none under this very spelling, or it cannot be told (the store is away).
- * `otherwise` is a session of another place or spelling that the engine could take for it. `last` is what this
- * gateway knew last, however old: good for where a request goes, never for what it is answered.
+ * A session as it was found: a record, none under this very spelling, or the store is away. `otherwise` is one of another
+ * place or spelling that the engine could take for it. `last` is good for where a request goes, never for its answer.
  */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
   | { readonly kind: 'unknown'; readonly otherwise?: SessionRecord }
   | { readonly kind: 'unavailable'; readonly last: SessionRecord | undefined };
 
-/**
- * Whether what was found under a name was begun at another engine, or with an id that was spelt otherwise.
- * @param spelling of the one that was asked for, see `sessionSpelling`
- */
-function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
-  const record = lastRecord(found);
-  return record !== undefined && record.spelling !== spelling;
-}
-
-/** What is known of a session under this very spelling. */
 function asSpelt(found: FoundSession, spelling: string): FoundSession {
   if (!isSpeltOtherwise(found, spelling)) return found;
-  if (found.kind === 'unavailable') return { ...found, last: undefined };
-  return found.kind === 'known' ? { kind: 'unknown', otherwise: found.record } : found;
+  return found.kind === 'known'
+    ? { kind: 'unknown', otherwise: found.record }
+    : { kind: 'unavailable', last: undefined };
 }
 
-/** The record, or the last one known: for where its requests go. */
+function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
+  return (lastRecord(found)?.spelling ?? spelling) !== spelling;
+}
+
+/** Also of a store that is away. */
 export function lastRecord(found: FoundSession): SessionRecord | undefined {
   if (found.kind === 'unavailable') return found.last;
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** A change that was not confirmed is repeated: what is dirty twice is only dirty. */
+/** A change that was not confirmed is repeated, which does no harm: after a while (ms), for a Redis that restarts. */
 const CHANGE_TRIES = 3;
-/** Between two tries, so that a Redis that restarts has time for it (ms). */
 const CHANGE_PAUSE = 300;
-/** Of one session it is noted at most so often that a request was forwarded (ms). */
+/** At most so often a forwarded request is noted (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Of more sessions than this, or of more than a quarter of it by one user, the oldest are read again. */
-const MAX_KNOWN = 100_000;
-const MAX_DIRTIED = 100_000;
+/** Of more, or of more than a quarter of it by one user, the oldest are read again. */
+const MAX_SESSIONS = 100_000;
 
+type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
+  Partial<Pick<SessionRecord, 'dirty'>>;
+type Catalogued = Pick<SessionRecord, 'catalog' | 'profile'>;
 export type Sessions = ReturnType<typeof createSessions>;
 
 /**
- * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. Clean
- * is a claim to be proved, dirty is the default: a record counts as clean only while it was read less than a lease ago,
- * and is read again before anything that ran in it is kept. Nothing here rejects.
- *
- * The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of the sessions
- * clean. It rests on one sentence: a gateway uses a clean record for at most `lease` after it *sent* the read that
- * brought it, the store notes that lease, and a change waits longer than that between the store's word and its own
- * answer.
- *
- * A name without a record may be made dirty too: nothing claims that it is clean. If the engine begins a session
- * of that name at the same time, the store sees to it that it is not begun clean with what was dirty before; one
- * that is begun afterwards is another session.
- *
+ * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. A
+ * record counts as clean only while it was read less than a lease ago, and is read again before anything that ran in it is
+ * kept. The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of them clean.
+ * A gateway uses a clean record for at most `lease` after it *sent* the read that brought it, the store notes that lease,
+ * and a change waits longer than that between the store's word and its own answer. A name without a record may be made
+ * dirty too: if the engine begins a session of that name at the same time, the store does not begin it clean. Never rejects.
  * @param options.lease that of the questions that are asked now (ms)
  * @param options.onError told of every failure of the store
  */
@@ -81,20 +64,16 @@ export function createSessions(options: {
   const { store, clock, sleep, newToken, onError } = options;
   const known = createLeaseCache<SessionRecord>({
     ...options,
-    max: MAX_KNOWN,
+    max: MAX_SESSIONS,
     ownerOf: ({ principal }) => principal,
   });
   const digestsOf = createSessionDigests();
-  /**
-   * Sessions that were made dirty here → the version of their record ('' without one) that no gateway takes for clean;
-   * undefined where the store did not confirm that, so that it counts here alone.
-   */
+  /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
   const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
-    maxSize: MAX_DIRTIED,
+    maxSize: MAX_SESSIONS,
     sizeCalculation: () => 1,
   });
 
-  /** Whether it was made dirty, and the store has not confirmed it, or others may still take it for clean. */
   function isDirtyHere(key: string): boolean {
     const here = dirtied.get(key);
     return here !== undefined && here.version === undefined;
@@ -110,20 +89,18 @@ export function createSessions(options: {
     return record && seen(key, record);
   }
 
-  /** What can be said while the store cannot be asked: a session that was dirty still is. */
+  /** While the store cannot be asked: what was dirty still is. */
   function lasting(key: string): FoundSession {
     const last = known.last(key);
     const found = last && seen(key, last);
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
-  /** @param how `read` never joins a read that is under way, `readOnce` does; see {@link LeaseCache} */
-  async function read(
-    key: string,
-    how: 'read' | 'readOnce' = 'read',
-    call: 'read' | 'peek' = 'read',
-  ): Promise<FoundSession> {
-    const found = await known[how]<SessionReply, FoundSession>(
+  /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
+  async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
+    const call = how === 'peek' ? how : 'read';
+    const ask = how === 'peek' ? 'read' : how;
+    const found = await known[ask]<Awaited<ReturnType<typeof change>>, FoundSession>(
       [key],
       () => store.session(key, { do: call }),
       ({ record }, since) => {
@@ -137,8 +114,8 @@ export function createSessions(options: {
     return found ?? lasting(key);
   }
 
-  /** Changes it in the store. What was read before counts no longer, here or for a reply that is under way. */
-  async function change(key: string, call: SessionCall): Promise<SessionReply> {
+  /** What was read before counts no longer. */
+  async function change(key: string, call: SessionCall) {
     const since = known.begin();
     const watch = known.watch([key]);
     try {
@@ -153,7 +130,6 @@ export function createSessions(options: {
     }
   }
 
-  /** Undefined when the store did not confirm it. */
   async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
     for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
       if (tries > 0) await sleep(CHANGE_PAUSE);
@@ -170,14 +146,13 @@ export function createSessions(options: {
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
 
-  /** Whether what no gateway takes for clean is still all that there is, so that there is nothing left to do. */
+  /** Whether what no gateway takes for clean is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
     // Elsewhere it may have ended, and the engine may have begun another one under its id.
     const record = lastRecord(now(key) ?? (await read(key)));
     return record === undefined ? version === '' : record.dirty && record.version === version;
   }
 
-  /** Resolves when no gateway takes it for clean. False when the store did not confirm it. */
   async function makeDirty(key: string): Promise<boolean> {
     const version = dirtied.get(key)?.version;
     if (version !== undefined && (await isStill(key, version))) return true;
@@ -191,10 +166,8 @@ export function createSessions(options: {
     return true;
   }
 
-  async function dirty(keys: readonly string[]): Promise<boolean> {
-    const done = await Promise.all(keys.map(makeDirty));
-    return done.every(Boolean);
-  }
+  const dirty = async (keys: readonly string[]) =>
+    (await Promise.all(keys.map(makeDirty))).every(Boolean);
 
   function held(name: SessionName): FoundSession | undefined {
     const { key, spelling } = digestsOf(name);
@@ -203,34 +176,20 @@ export function createSessions(options: {
   }
 
   return {
-    /** What {@link find} answers without a promise; undefined where the store must be asked. */
+    /** What {@link find} gives without a promise; undefined where the store must be asked. */
     held,
-    /**
-     * What is known now; without a promise where it is known already. A session that was begun in another place, or
-     * whose id was spelt otherwise, is unknown.
-     */
+    /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
     },
-    /** The same, without a trace: no life is renewed. For what only explains. */
+    /** The same, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
-      return asSpelt(now(key) ?? (await read(key, 'read', 'peek')), spelling);
+      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
-    /**
-     * Notes a session that the engine has begun; dirty from the first when what began it left something in it. False
-     * when it could not be noted: then it stays unknown. Resolves before its id may reach the client.
-     */
-    async begin(
-      name: SessionName,
-      {
-        dirty: isDirty = false,
-        ...given
-      }: Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> & {
-        readonly dirty?: boolean;
-      },
-    ): Promise<boolean> {
+    /** Notes a session that the engine has begun, before its id may reach the client. False: it stays unknown. */
+    async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
@@ -247,14 +206,10 @@ export function createSessions(options: {
         return false;
       }
     },
-    /**
-     * Makes sessions dirty, under whatever spelling and in whatever place they are named. When it resolves to true, no
-     * replica takes any of them for clean; only then may the statement go to the engine. False when that could not be
-     * brought about: the statement must not be sent.
-     */
+    /** In whatever spelling and place. True when no gateway takes them for clean: the statement may go to the engine. */
     dirty: (names: readonly SessionName[]) =>
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** The same for all sessions of all engines: for a request of which it cannot be told in which session it is. */
+    /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
       const renewed = await tryToRenew(() => store.renew(['sessions']));
       known.forget('all');
@@ -262,16 +217,8 @@ export function createSessions(options: {
       await waitOut(renewed.others);
       return true;
     },
-    /**
-     * A request names its first catalog in a session that was begun without one. True when no replica uses what was;
-     * the session is dirty then when another request was quicker, or when it is not known whether the catalog was noted.
-     * False when the request must not be sent, as with `dirty`.
-     */
-    async takeCatalog(
-      name: SessionName,
-      record: SessionRecord,
-      next: Pick<SessionRecord, 'catalog' | 'profile'>,
-    ): Promise<boolean> {
+    /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
+    async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };
@@ -285,16 +232,12 @@ export function createSessions(options: {
         return dirty([key]);
       }
     },
-    /** Whether the session is still the same and clean, read anew from the store. */
-    async confirm(
-      name: SessionName,
-      { dirty: wasDirty, version }: SessionRecord,
-    ): Promise<boolean> {
+    /** Whether it is still the same and clean, read anew. */
+    async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
       const found = await read(digestsOf(name).key);
-      if (found.kind !== 'known' || found.record.dirty || wasDirty) return false;
-      return found.record.version === version;
+      const { record } = found.kind === 'known' ? found : {};
+      return record?.version === version && !record.dirty && !dirty;
     },
-    /** Notes that a request of it is being forwarded now. */
     forwarded(name: SessionName, record: SessionRecord): void {
       const { key } = digestsOf(name);
       const wall = clock.wall();
@@ -304,10 +247,7 @@ export function createSessions(options: {
       known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
       store.session(key, { do: 'touch', at: wall }).catch(onError);
     },
-    /**
-     * Forgets it; one that was begun under another spelling is made dirty instead. Resolves also when the store
-     * cannot be reached: this replica then takes it for unknown.
-     */
+    /** Forgets it (only here where the store is away); one of another spelling is made dirty instead. */
     async end(name: SessionName): Promise<void> {
       const { key, spelling } = digestsOf(name);
       const found = now(key) ?? (await read(key));
@@ -319,7 +259,7 @@ export function createSessions(options: {
       } catch (error) {
         onError(error);
         known.forget([key]);
-        // For others it goes on, and perhaps at the engine too: what happens in it must still reach them.
+        // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
         dirtied.set(key, { version: undefined });
       }
     },

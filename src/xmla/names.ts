@@ -1,32 +1,22 @@
-/** The namespaces by which an envelope is read. Prefixes say nothing. */
-
-/** SOAP 1.1; SOAP 1.2 is another namespace and no engine is asked in it. */
+/** SOAP 1.1; no engine is asked in SOAP 1.2. */
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
-/** XML for Analysis 1.1. */
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 export const XSD = 'http://www.w3.org/2001/XMLSchema';
+/** The header SOAPAction, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
+export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 
-/** The value of the header SOAPAction for a method, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
-export function soapActionOf(method: 'Discover' | 'Execute'): string {
-  return `"${XMLA}:${method}"`;
-}
-
-/**
- * Whether a header SOAPAction says something else than the body. No header and an empty value, quoted or
- * not, say nothing; clients leave the quotes away.
- */
-export function soapActionContradicts(
-  header: string | undefined,
-  method: 'Discover' | 'Execute',
-): boolean {
+/** No header and an empty value say nothing, with quotes or without, which clients leave away. */
+export function soapActionContradicts(header: string | undefined, method: 'Discover' | 'Execute') {
   const action = (header ?? '').trim().replace(/^"([^"]*)"$/, '$1');
   return action !== '' && action !== `${XMLA}:${method}`;
 }
 
-/**
- * One spelling for all spellings of a name that some engine might take for the same one. Upper case first,
- * because letters such as dotless i and long s meet their ASCII partners only there.
- */
-export function foldName(name: string): string {
-  return name.toUpperCase().toLowerCase();
+/** One spelling for what engines might take for one name; dotless i and long s meet ASCII only in upper case. */
+export const foldName = (name: string) => name.toUpperCase().toLowerCase();
+
+/** A table by words: each row is a value and its words, with blanks between them. */
+export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
+  return new Map(
+    rows.flatMap(([value, words]) => words.split(' ').map((word) => [word, value] as const)),
+  );
 }

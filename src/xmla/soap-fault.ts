@@ -1,37 +1,33 @@
 import { SOAP } from './names.ts';
 
-/** The Content-Type of a fault. */
 export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
-
-/** E_FAIL, as XMLA providers write it: an unsigned decimal. */
+/** E_FAIL; XMLA providers write codes as unsigned decimals. */
 const UNSPECIFIED_ERROR = '2147500037';
 
 export interface SoapFaultContent {
   /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
   readonly side: 'Client' | 'Server';
   readonly message: string;
-  /** The XMLA error code, an unsigned decimal; UNSPECIFIED_ERROR when absent. */
   readonly code?: string;
 }
 
 /**
- * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error
- * Handling"). Any text may be given: it is escaped, and characters that XML 1.0 forbids become U+FFFD.
+ * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error Handling"). Any text
+ * may be given: what XML 1.0 forbids becomes U+FFFD.
  */
-export function soapFault({ side, message, code }: SoapFaultContent): Buffer {
+export function soapFault({ side, message, code = UNSPECIFIED_ERROR }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
-  const errorCode = escapeXml(code ?? UNSPECIFIED_ERROR);
   return Buffer.from(
     `<?xml version="1.0" encoding="UTF-8"?>\n` +
       `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}"><SOAP-ENV:Body><SOAP-ENV:Fault>` +
       `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>` +
-      `<detail><Error ErrorCode="${errorCode}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
+      `<detail><Error ErrorCode="${escapeXml(code)}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
       `</SOAP-ENV:Fault></SOAP-ENV:Body></SOAP-ENV:Envelope>`,
     'utf8',
   );
 }
 
-/** Also white space, of which a parser would make spaces in an attribute, and a line feed of a carriage return anywhere. */
+/** Also white space, of which a parser would make spaces in an attribute. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()

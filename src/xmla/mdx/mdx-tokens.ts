@@ -1,8 +1,6 @@
 /**
- * What a token is. The text of a token is exactly what stands in the statement, quotes and brackets included.
- * A mark is one character that is nothing else, as in `( ) { } . , ; & ! $`: in ASCII its kind is the code of the
- * character, which is below all of these. `unterminated` is everything from a quote, bracket or comment that never
- * ends, and the last token.
+ * What a token is. A mark is one character that is nothing else, as in `( ) { } . , ; & ! $`: in ASCII its kind is the code
+ * of the character. `unterminated` is everything from a quote, bracket or comment that never ends, and the last token.
  */
 export const MDX = {
   space: 0x80,
@@ -25,27 +23,20 @@ export const MDX = {
   closingBracket: 0x5d,
 } as const;
 
-/**
- * The tokens of a text, by their numbers from 0 on. Not one object for each: a statement has hundreds of them, and
- * most of their texts are never asked for.
- */
+/** The tokens of a text, by their numbers from 0 on. Not one object for each: a statement has hundreds. */
 export interface MdxTokens {
   readonly text: string;
   readonly count: number;
-  /** See {@link MDX}. */
   readonly kinds: readonly number[];
   /** Where each begins in the text (UTF-16 units), and one more: where the last one ends. */
   readonly starts: readonly number[];
 }
 
-/**
- * White space is exactly these five characters. A line comment ends before its line feed. A word may hold any
- * character beyond ASCII that is no white space, so that no letter of any language splits an identifier.
- */
+// A word may hold any character beyond ASCII that is no white space, so that no letter of any language splits it.
 const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
 const WORD = /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y;
 
-/** What a token may be that begins with a character: a mark where that proves wrong. */
+/** What a token may be that begins so: a mark where that proves wrong. */
 const KINDS = new Uint8Array(0x1_0000).fill(MDX.word);
 const IN_PLAIN_WORD = new Uint8Array(0x1_0000);
 for (let code = 0; code < 0x80; code += 1) {
@@ -56,10 +47,9 @@ for (let code = 0; code < 0x80; code += 1) {
 
 /** The end of what does not end. */
 const NEVER = -1;
-
 /**
- * Splits MDX text into tokens (the lexical rules of MDX as Mondrian and SSAS document them). Never throws;
- * the texts of the tokens, joined, are the text. Linear in its length.
+ * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws; the texts
+ * of the tokens, joined, are the text.
  */
 export function mdxTokens(text: string): MdxTokens {
   const { length } = text;
@@ -141,7 +131,7 @@ function kindOf(first: string): number {
   return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
-/** Where a match that begins here ends; the place itself without one. */
+/** The place itself without a match. */
 function matchEnd(pattern: RegExp, text: string, position: number): number {
   pattern.lastIndex = position;
   return pattern.test(text) ? pattern.lastIndex : position;

@@ -1,75 +1,50 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
-import type { MdxTokens } from './mdx-tokens.ts';
+import { byWords, foldName } from '../names.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 
-/** What the text of a statement shows of the things that keep its answer out of the cache, and the reason for each. */
 type Fact = keyof typeof REASONS;
-
-/** In the order in which they count: of several facts the first is the reason. */
+/** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
 const REASONS = {
   drillthrough: 'drillthrough',
-  /** It does not begin with SELECT or WITH. */
   noQuery: 'not-a-query',
   /** Something that engines may read in different ways, or that never ends. */
   unclear: 'unclear-statement',
-  /** A semicolon outside of strings, brackets and comments. */
   semicolon: 'several-statements',
-  /** `$SYSTEM`, also in brackets. */
   systemRowset: 'system-rowset',
   /** A word by which a SELECT is DMX, not MDX. */
   mining: 'not-a-query',
   noCacheComment: 'no-cache-comment',
-  /** A word or mark by which the answer may depend on time, user or parameter. */
+  /** The answer may depend on time, user or parameter. */
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
-
-/** Longer texts are not read, which would hold the event loop up for more than a moment (UTF-16 units). */
+/** Longer texts (UTF-16 units) are not read, which would hold the event loop up. */
 export const MAX_STATEMENT = 128 * 1024;
-
-const QUERY_WORDS: ReadonlySet<string> = new Set(['select', 'with']);
-
 /** When a name counts: as a word anywhere, only with `(` behind it, or only with `.` before it. */
 type Where = 'anywhere' | 'called' | 'member';
-
 /**
- * Names in lower case. `[Date]` and `[Time]` are ordinary dimensions, and so may be an unbracketed Date; the
- * functions are recognised by their parenthesis, with which every name in brackets is one as well: Mondrian
- * calls a function for `[Now]()`.
+ * Names in lower case. `[Date]`, `[Time]` and an unbracketed Date may be dimensions, so that the functions are recognised by
+ * their parenthesis, with which a name in brackets is one as well: Mondrian calls a function for `[Now]()`.
  */
-const RULES: readonly [Fact, Where, names: string][] = [
-  ['volatile', 'anywhere', 'now timer rnd randomize username customdata lookupcube'],
-  ['volatile', 'anywhere', 'currentdatemember currentdatememberexact currentdatestring'],
-  ['volatile', 'anywhere', 'parameter paramref'],
-  ['volatile', 'called', 'date time'],
-  ['mining', 'anywhere', 'prediction flattened into'],
-  ['mining', 'member', 'content cases sample_cases dimension_content pmml'],
-];
-const WORDS = new Map(
-  RULES.flatMap(([fact, where, names]) =>
-    names.split(' ').map((name) => [name, { fact, where }] as const),
-  ),
-);
-
-/** Predict, PredictProbability, PredictTimeSeries …: all that begin so are volatile. */
-const PREDICT = 'predict';
+const WORDS = byWords<readonly [Fact, Where]>([
+  [['volatile', 'anywhere'], 'now timer rnd randomize username customdata lookupcube'],
+  [['volatile', 'anywhere'], 'currentdatemember currentdatememberexact currentdatestring'],
+  [['volatile', 'anywhere'], 'parameter paramref'],
+  [['volatile', 'called'], 'date time'],
+  [['mining', 'anywhere'], 'prediction flattened into'],
+  [['mining', 'member'], 'content cases sample_cases dimension_content pmml'],
+]);
 
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
-
-/** Strings within strings; each further level doubles its quotes, so that no client writes this many. */
+/** Strings within strings: no client writes this many, as each level doubles its quotes. */
 const MAX_NESTING = 8;
-
-/** Line ends that this tokenizer does not know and another may: they would end a line comment. */
+/** Another tokenizer may take these for line ends, which end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
 
 /**
- * Why the answer to a statement may not be cached; undefined when it may. An allow-list: only what begins
- * with SELECT or WITH, less what the text shows to read the clock, the user or the server, or to be more than
- * one statement, or cannot be read for certain.
- *
- * Takes the statement as it came, with its carriage returns.
- * @param tokens those of the statement, where they have been read already
+ * Why the answer to a statement may not be cached; undefined when it may: it begins with SELECT or WITH, is one statement
+ * that can be read for certain, and reads neither the clock nor the user nor the server.
+ * @param statement as it came, with its carriage returns
  */
 export function classifyStatement(statement: string, tokens?: MdxTokens): BypassReason | undefined {
   if (statement.length > MAX_STATEMENT) return 'unclear-statement';
@@ -80,16 +55,15 @@ export function classifyStatement(statement: string, tokens?: MdxTokens): Bypass
   return fact && REASONS[fact];
 }
 
-/** In ASCII a pattern says the same as folding, in a tenth of the time. */
+/** In ASCII a pattern says the same as folding, and faster. */
 function mentionsDrillthrough(statement: string): boolean {
   if (/drillthrough/i.test(statement)) return true;
   return /[^\0-\x7F]/.test(statement) && foldName(statement).includes('drillthrough');
 }
 
 /**
- * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so their content is searched for names as
- * well, with brackets and strings of its own; its semicolons and loose ends are no matter.
- * @param depth how many strings within strings are still looked into
+ * Strings may be formulas (`'…'` in WITH, `"…"` for StrToSet and its like), so they are searched for names as well, up to
+ * `depth` of them within each other.
  */
 function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   if (depth === 0) {
@@ -105,8 +79,7 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
     const isComment = kind === MDX.lineComment || kind === MDX.blockComment;
     if (isComment && isStatement) readComment(kind, textAt(tokens, index), facts);
     else if (isComment || (kind === MDX.unterminated && !isStatement)) {
-      // Inside of a string it may be none. Nothing is left that opens a string, a bracket or a comment, and every word
-      // stands as it stood.
+      // Inside of a string it may be none: it is read again without what opens a string, a bracket or a comment.
       const words = textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' ');
       readFacts(mdxTokens(words), facts, depth - 1);
     } else {
@@ -120,7 +93,6 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   searchNames(tokens, seen, facts);
 }
 
-/** What counts outside of strings alone. */
 function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
   const { text, kinds } = tokens;
   // A carriage return that is no part of a line end: some engines drop it, some end the line there.
@@ -138,10 +110,8 @@ function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fa
     }
   }
   const [first] = seen;
-  const isQuery =
-    first !== undefined &&
-    kinds[first] === MDX.word &&
-    QUERY_WORDS.has(textAt(tokens, first).toLowerCase());
+  const isWord = first !== undefined && kinds[first] === MDX.word;
+  const isQuery = isWord && /^(?:select|with)$/i.test(textAt(tokens, first));
   if (!isQuery) facts.add('noQuery');
 }
 
@@ -155,7 +125,6 @@ function readComment(kind: number, text: string, facts: Set<Fact>): void {
   if (isUnclear) facts.add('unclear');
 }
 
-/** @param seen the tokens that mean something, in their order */
 function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
   const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? tokens.count];
   const hasDollar = tokens.text.includes('$');
@@ -176,10 +145,11 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
     for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
       if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
       if (!isWord && !isCalled) continue;
-      const rule = WORDS.get(name);
-      if (rule !== undefined && counts(rule.where, before === MDX.point, isCalled))
-        facts.add(rule.fact);
-      if (name.startsWith(PREDICT)) facts.add('volatile');
+      const [fact, where] = WORDS.get(name) ?? [];
+      const isMeant = where === 'called' ? isCalled : before === MDX.point;
+      if (fact !== undefined && (isMeant || where === 'anywhere')) facts.add(fact);
+      // Predict, PredictProbability, PredictTimeSeries …
+      if (name.startsWith('predict')) facts.add('volatile');
       if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
         facts.add('volatile');
       }
@@ -187,11 +157,6 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
   }
 }
 
-function counts(where: Where, isMember: boolean, isCalled: boolean): boolean {
-  return where === 'anywhere' || (where === 'called' ? isCalled : isMember);
-}
-
-/** @param first what stands behind the parenthesis, and what behind that; undefined for nothing */
 function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
   if (first === undefined) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
@@ -200,15 +165,14 @@ function isOneLiteral(first: number | undefined, second: number | undefined): bo
 
 /** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */
 function readings(word: string): readonly string[] {
-  // Nearly every word is one of ASCII alone, and there are many.
+  // As nearly every word is.
   if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }
 
 /**
- * The statement as it stands in the key: without carriage returns (Mondrian drops them all, other engines take
- * them for white space) and without outer white space, which is exactly space, tab, LF, CR and FF. Two
- * statements that `classifyStatement` lets pass and that are equal so mean the same.
+ * As in the key: without carriage returns (Mondrian drops them, other engines take them for white space) and outer white
+ * space. Two that `classifyStatement` lets pass and that are equal so mean the same.
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');

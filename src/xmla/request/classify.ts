@@ -1,22 +1,17 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
-import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
+import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
+import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 
-/** What is asked of a statement more than once, so that it is read only once. */
-type StatementReading = ReturnType<typeof readStatement>;
-
 /**
- * Reads the statement of a request.
- * @returns `tokens`, undefined without a statement and for one longer than MAX_STATEMENT; `bypass`, why the answer to
- *   what is executed may not be cached, undefined when it may
+ * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_STATEMENT, and why the answer
+ * to what is executed may not be cached.
  */
 export function readStatement(request: XmlaRequest) {
   if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
@@ -30,15 +25,11 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
 }
 
-/**
- * Why the answer to a request may not be looked up or stored; undefined when it may. What the request's own
- * data says, and nothing of headers, sessions, configuration or the state of the cache.
- * @param statement that of the request, where it has been read already
- */
+/** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers,
-  statement: StatementReading = readStatement(request),
+  statement = readStatement(request),
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
@@ -50,30 +41,24 @@ export function classify(
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
-  const { requestType } = request;
+  const { requestType, restrictions } = request;
   if (engine.forwardedDiscovers.includes(requestType)) return false;
-  if (requestType === 'DISCOVER_PROPERTIES') return asksForHarmlessProperties(request);
+  if (requestType === 'DISCOVER_PROPERTIES') {
+    return restrictions.length > 0 && restrictions.every(namesHarmlessProperties);
+  }
   return DISCOVER_TYPES.has(requestType);
 }
 
 /**
- * Only with names, in the one form that every engine reads, so that it is plain what is asked for: never Catalog
- * (Kylin reads datasets and permissions anew when asked for it), nothing that tells who asks, and no property whose
- * value is not in the key, since engines tell the values that properties have in this very request.
+ * In the one form that every engine reads: not Catalog (asked for it, Kylin reads datasets and permissions anew), nothing
+ * that tells who asks, and no property without its value in the key, as engines tell the values of this very request.
  */
-function asksForHarmlessProperties({ restrictions }: DiscoverRequest): boolean {
-  return (
-    restrictions.length > 0 &&
-    restrictions.every(
-      ({ name, form, values }) =>
-        name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty),
-    )
-  );
+function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
+  return name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
 }
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
-
-/** No letters beyond ASCII, which engines may take for others, and none that may stand for several names. */
+/** No letters beyond ASCII, which engines may take for others. */
 function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
   const folded = foldName(name);
@@ -82,15 +67,10 @@ function isHarmlessProperty(text: string): boolean {
 }
 
 /**
- * Whether the request may leave something behind in the session in which it runs: everything that is executed
- * and not on the allow-list, and everything of which it is not plain what it says. An empty statement is how
- * clients begin a session and keep it alive.
- * @param statement that of the request, where it has been read already
+ * Whether the request may leave something behind in its session: everything that is executed and not on the allow-list,
+ * and everything of which it is not plain what it says. By an empty statement clients begin a session and keep it alive.
  */
-export function leavesState(
-  request: XmlaRequest,
-  statement: StatementReading = readStatement(request),
-): boolean {
+export function leavesState(request: XmlaRequest, statement = readStatement(request)): boolean {
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
@@ -100,24 +80,21 @@ export function leavesState(
 
 /** What a request that passes through changes at the engine, so that earlier entries are stale. */
 export interface PassingChange {
-  /** Of the catalogs that the request names, or of any. */
   readonly reach: 'named' | 'everything';
   /** REFRESH CUBE, which a client sends to see what others changed. */
   readonly refresh: boolean;
-  /** Whether the session itself may differ from others afterwards: it sees what it has not committed. */
+  /** Whether its session may differ from others afterwards: it sees what it has not committed. */
   readonly leavesState: boolean;
   /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
   readonly undoneByFault: boolean;
 }
 
 const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
-
 /** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
 const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
-
 /**
- * Commands of XMLA that change what all are answered and leave nothing behind in their session ([MS-SSAS]
- * §3.1.4.3), in lower case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
+ * Commands that change what all are answered and leave nothing behind in their session ([MS-SSAS] §3.1.4.3), in lower
+ * case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
  */
 const STATELESS_COMMANDS = wordSet(
   'clearcache process alter create delete mergepartitions designaggregations notifytablechange restore attach detach synchronize load imageload',
@@ -132,13 +109,11 @@ const NAMED: PassingChange = {
 /** What it changed before, in statements that are gone, is not named. */
 const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
 const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
-/** It may hold several of anything. */
 const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
-
-/** By the first two words of a statement that changes what others are answered, or the first alone, in lower case. */
+/** By the first two words of a statement, or the first alone, in lower case. */
 const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
   ['update', NAMED],
@@ -157,15 +132,9 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
   ['{', COMMAND],
 ]);
-
-/** What one command or one statement changes; undefined for one that changes nothing for others. */
 type Part = PassingChange | undefined;
 
-/**
- * What of the engine's data the request changes when it succeeds: ClearCache, Process, Alter and other commands,
- * UPDATE CUBE, COMMIT, REFRESH CUBE. Undefined for all that only reads, or changes no more than its session.
- * @param tokens those of its statement, where they have been read already
- */
+/** What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session. */
 export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
   const { commands } = request;
@@ -178,7 +147,6 @@ export function passingChange(request: XmlaRequest, tokens?: MdxTokens): Passing
   return {
     reach: changes.some(({ reach }) => reach === 'everything') ? 'everything' : 'named',
     refresh: changes.every(({ refresh }) => refresh),
-    // What stands beside a change may leave anything behind.
     leavesState: !isOne || parts.some((part) => part?.leavesState !== false),
     undoneByFault: isOne && changes.every(({ undoneByFault }) => undoneByFault),
   };
@@ -191,26 +159,21 @@ function partOfCommand(command: string): Part {
   return STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
 }
 
-/** The statements of the text, in each way in which an engine may read it; none without a Statement. */
+/** The statements of the text, in each way in which an engine may read it. */
 function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,
 ): readonly (readonly Part[])[] {
-  const texts = commands.filter((name) => name === 'Statement').length;
-  if (texts === 0) return [];
+  const count = commands.filter((name) => name === 'Statement').length;
+  if (count === 0) return [];
   // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
-  if (texts > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
+  if (count > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
   if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
   // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
-  const readings = [
-    statement,
-    statement.replaceAll('\r', ''),
-    statement.replaceAll(/\r\n?/g, '\n'),
-  ];
-  return [...new Set(readings)].map((reading) => partsOfStatement(mdxTokens(reading)));
+  const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
+  return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
 }
 
-/** Looks at the first words of each statement of the text. */
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
   let words: string[] = [];

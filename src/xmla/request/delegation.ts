@@ -6,36 +6,26 @@ import type { RequestReading } from './read-request.ts';
 import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
-/** WS-Security, in whatever version: so the namespace is not asked for. */
+/** WS-Security, in whatever namespace. */
 const SECURITY = foldName('Security');
-
-/** No name that counts here becomes longer than this by any spelling; folding never makes one shorter. */
+/** No spelling of a name that counts here is longer; folding never makes one shorter. */
 const LONGEST_NAME = 64;
-
-/** A text of more tags than this would take too long to be searched; no client's query has so many. */
+/** Searching more would take too long; no client's query has so many. */
 const MOST_TAGS = 200_000;
-
-/** A name that can mean nothing else in any encoding that keeps the letters of ASCII. */
 const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**
- * Whether a request asks for the rights of another identity than its login, or could hide that it does: by a
- * property such as EffectiveUserName or Roles (namesIdentity) that is not empty, wherever in the envelope it stands
- * and in whatever namespace and letter case, or by WS-Security. Some clients always send the properties and leave
- * them empty, which asks for nothing.
- *
- * A body that cannot be parsed is searched as text; one whose letters are not for certain those of ASCII could hide
- * everything. An empty body asks for nothing.
- *
- * @param question.reading what {@link readRequest} made of the body
- * @param question.contentType as that was given it
+ * Whether a request asks for the rights of another identity than its login, or could hide that it does: by WS-Security,
+ * or by a property such as EffectiveUserName or Roles (namesIdentity), wherever it stands in the envelope, in whatever
+ * namespace and letter case. An empty one asks for nothing: some clients always send these properties. A body that cannot
+ * be parsed is searched as text; one whose letters are not for certain those of ASCII could hide everything.
+ * @param reading what {@link readRequest} made of the body and the Content-Type
  */
-export function asksForOtherIdentity(question: {
-  readonly body: Uint8Array;
-  readonly reading: RequestReading;
-  readonly contentType: string | undefined;
-}): boolean {
-  const { body, reading, contentType } = question;
+export function asksForOtherIdentity(
+  body: Uint8Array,
+  contentType: string | undefined,
+  reading: RequestReading,
+): boolean {
   if (body.byteLength === 0) return false;
   const decoded = decodeText(body, contentType);
   // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
@@ -63,12 +53,8 @@ function elementAsks(element: XmlElement): boolean {
   return (namesIdentity(local) && !isEmpty) || children.some(elementAsks);
 }
 
-/** Where tags begin whose name counts; also in comments and CDATA, where they are no elements. Undefined for too many tags. */
-function tagsIn(
-  text: string,
-  tag: RegExp,
-  counts: (name: string) => boolean,
-): readonly number[] | undefined {
+/** Where tags begin whose name counts, also in comments and CDATA. Undefined for too many tags. */
+function tagsIn(text: string, tag: RegExp, counts: (name: string) => boolean) {
   const found: number[] = [];
   let tags = 0;
   for (const { 1: name = '', index } of text.matchAll(tag)) {
@@ -79,13 +65,9 @@ function tagsIn(
   return found;
 }
 
-/**
- * Up to the end of the name, with its prefix; end tags are no tags of their own. White space is also what it is in
- * XML 1.1 (U+0085).
- */
+/** A start tag up to the end of its name, with its prefix. White space is also that of XML 1.1 (U+0085). */
 const TAG = /<([^\s\u0085<>/]+)/g;
-
-/** The same in letters of an unknown encoding, where white space is only what it is in all of them. */
+/** The same in an unknown encoding, with the white space of all. */
 const UNDECODED_TAG = /<([^ \t\r\n<>/]+)/g;
 
 function isSuspicious(name: string): boolean {
@@ -94,13 +76,13 @@ function isSuspicious(name: string): boolean {
   return namesIdentity(local) || foldName(local) === SECURITY;
 }
 
-/** Whether an empty property stands here, in one of the two spellings without anything else. */
+/** An empty property, in one of its two spellings. */
 function isEmptyAt(text: string, at: number): boolean {
   const spelt = /^<([^\s<>/]+)(?:[ \t\r\n]*\/>|><\/\1[ \t\r\n]*>)/.exec(text.slice(at, at + 256));
   return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
 }
 
-/** What the bytes mean that are not ASCII is not known, so none may stand in a name. */
+/** What bytes beyond ASCII mean is not known, so none may stand in a name. */
 function mayBeSuspicious(name: string): boolean {
   return isSuspicious(name) || !(/^[?!]/.test(name) || PLAIN_NAME.test(name));
 }

@@ -1,26 +1,27 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
-import { MDX, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
-import type { MdxTokens } from '../mdx/mdx-tokens.ts';
+import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
+import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
-/** What the answers to a Discover of one type hold. */
 interface DiscoverType {
-  /** The restriction that narrows it to one catalog, 'none' where it holds nothing of any; undefined: it spans them. */
+  /** The restriction that narrows it to one, 'none' where it holds nothing of any; undefined: it spans them. */
   readonly catalog?: string;
-  /** Whether each row belongs to one cube, which the restriction CUBE_NAME selects; 'none' where no row does. */
+  /** Whether each row belongs to one cube, which CUBE_NAME selects; 'none' where no row does. */
   readonly cube?: 'each' | 'none';
 }
 
-const TYPES: readonly [DiscoverType, requestTypes: string][] = [
+/**
+ * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). What all others tell is
+ * momentary (sessions, connections, locks, memory, traces) or unknown.
+ */
+export const DISCOVER_TYPES = byWords<DiscoverType>([
   [
     { catalog: 'none', cube: 'none' },
     'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS DBSCHEMA_PROVIDER_TYPES',
   ],
   [{ cube: 'none' }, 'DISCOVER_DATASOURCES DISCOVER_PROPERTIES MDSCHEMA_FUNCTIONS'],
-  // The last are the databases that a catalog is filled from.
   [
     { catalog: 'CATALOG_NAME', cube: 'none' },
     'DBSCHEMA_CATALOGS DBSCHEMA_SCHEMATA MDSCHEMA_INPUT_DATASOURCES',
@@ -30,45 +31,25 @@ const TYPES: readonly [DiscoverType, requestTypes: string][] = [
     { catalog: 'CATALOG_NAME', cube: 'each' },
     'MDSCHEMA_CUBES MDSCHEMA_DIMENSIONS MDSCHEMA_HIERARCHIES MDSCHEMA_LEVELS MDSCHEMA_MEASURES MDSCHEMA_MEASUREGROUPS MDSCHEMA_MEASUREGROUP_DIMENSIONS MDSCHEMA_MEMBERS MDSCHEMA_PROPERTIES MDSCHEMA_SETS MDSCHEMA_KPIS MDSCHEMA_ACTIONS',
   ],
-];
+]);
 
-/**
- * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). All others are
- * passed through: what they tell is momentary (sessions, connections, locks, memory, traces) or unknown.
- */
-export const DISCOVER_TYPES = new Map(
-  TYPES.flatMap(([type, names]) => names.split(' ').map((name) => [name, type] as const)),
-);
-
-/** Why some names are left out, under which nothing may be kept; undefined where none is. */
+/** Why some names are left out, under which nothing may be kept. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
-
-/** See {@link namedCubes}. */
 export type NamedCubes = ReturnType<typeof namedCubes>;
-
-/** The most catalogs, and cubes, that a request may name: each is folded, and each catalog is an epoch to be read. */
+/** Of catalogs, and of cubes, in a request: each is folded, and each catalog is an epoch to be read. */
 const MOST_NAMES = 16;
 
 /**
- * Which catalogs an answer may come from, for the purge; naming too many is safe.
- *
- * Collects the Catalog property and the catalog restrictions, in whatever case their names are written. An
- * Execute runs in the catalog of the property spelt exactly `Catalog`; without it, or with another spelling,
- * the engine chooses one that the request does not name (Mondrian: its first). SSAS lets a statement name the
- * catalog of a cube, so each part of a qualified name behind a FROM may be one. A Discover spans catalogs
- * unless it carries the one restriction that every engine reads as a single catalog; Catalog as a property
- * narrows it on some engines only.
- *
- * @param sources those of its statement, where they have been read already
- * @returns `catalogs` as spelt, each once, in the order of the request, without empty and too long ones;
- *   `spansCatalogs` when the answer may speak of others; `qualified` when a statement names the catalog of a cube by
- *   itself, as in `FROM [catalog].[cube]`: then neither a project that the engine is told of nor the catalog of its session
- *   says where the data come from
+ * Which catalogs an answer may come from, for the purge; naming too many is safe: the property Catalog and the catalog
+ * restrictions, in whatever letter case. An Execute runs in the catalog of the property spelt exactly `Catalog`; without it
+ * the engine chooses one (Mondrian: its first). SSAS lets a statement name the catalog of a cube, so each part of a
+ * qualified name behind a FROM may be one. A Discover spans catalogs unless it carries the one restriction that every
+ * engine reads as a single catalog.
+ * @returns `catalogs` as spelt, each once, without empty and too long ones; `spansCatalogs` when the answer may speak of
+ *   others; `qualified` when a statement names the catalog of a cube by itself, so that neither a project that the engine
+ *   is told of nor the catalog of its session says where the data come from
  */
-export function namedCatalogs(
-  request: XmlaRequest,
-  sources: Readonly<StatementSources> = sourcesOf(request),
-) {
+export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)) {
   const inProperties = propertiesOf(request, 'catalog');
   if (request.method === 'Discover') {
     const restricted = restrictedTo(request, /catalog(?:_name)?$/);
@@ -79,24 +60,16 @@ export function namedCatalogs(
   }
   const { qualified, names } = sources;
   const { kept, excess } = distinct([...inProperties, ...(qualified ? names : [])]);
-  const narrowed = request.properties.some(
-    ({ name, value }) => name === 'Catalog' && isName(value),
-  );
-  return { catalogs: kept, spansCatalogs: qualified || !narrowed, qualified, excess };
+  const isNamed = request.properties.some(({ name, value }) => name === 'Catalog' && isName(value));
+  return { catalogs: kept, spansCatalogs: qualified || !isNamed, qualified, excess };
 }
 
 /**
- * Which cubes an answer may hold data of; naming too many is safe. Collects for an Execute the names behind every FROM, in subselects and quoted
- * formulas too, and the property Cube; for a Discover its restrictions by cube. What a cube of the engine
- * takes from other cubes (virtual and linked ones, perspectives) is not seen here.
- *
- * @param sources those of its statement, where they have been read already
- * @returns `cubes` without brackets, as catalogs are; `certain` is false when the answer may hold data of others
+ * Which cubes an answer may hold data of, as catalogs are named: of an Execute those behind every FROM and the property
+ * Cube. What a cube takes from others at the engine (virtual and linked ones, perspectives) is not seen here.
+ * @returns `certain` is false when the answer may hold data of others
  */
-export function namedCubes(
-  request: XmlaRequest,
-  sources: Readonly<StatementSources> = sourcesOf(request),
-) {
+export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
     const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
@@ -110,20 +83,18 @@ export function namedCubes(
   return { cubes: kept, certain: certain && names.length > 0, excess };
 }
 
-/** Whether a restriction stands there, in the one form that every engine reads, with such values only. */
+/** Whether such a restriction stands there, in the one form that every engine reads. */
 function isNarrowed(
   { restrictions }: DiscoverRequest,
   name: string | undefined,
   isValue: (value: string) => boolean,
 ): boolean {
-  const narrowing = restrictions.filter((one) => one.name === name);
-  return (
-    narrowing.length > 0 &&
-    narrowing.every(({ form, values }) => form === 'plain' && values.every(isValue))
-  );
+  const all = restrictions.filter((one) => one.name === name);
+  const isSo = all.every(({ form, values }) => form === 'plain' && values.every(isValue));
+  return isSo && all.length > 0;
 }
 
-/** The values of the restrictions of such names: CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG … */
+/** Such as CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG. */
 function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonly string[] {
   return restrictions
     .filter(({ name }) => names.test(foldName(name)))
@@ -135,11 +106,9 @@ function propertiesOf({ properties }: XmlaRequest, folded: string): readonly str
 }
 
 /** Not blank, which some engines take for no restriction. */
-function isName(name: string): boolean {
-  return name.trim() !== '';
-}
+const isName = (name: string) => name.trim() !== '';
 
-/** Each name once. The count is looked at before anything is folded: folding is what costs. */
+/** Each name once. They are counted before they are folded, which is what costs. */
 function distinct(given: Iterable<string>): { kept: readonly string[]; excess: Excess } {
   const names = new Set<string>();
   for (const name of given) {
@@ -150,39 +119,28 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
   return { kept, excess: kept.length < names.size ? 'long-name' : undefined };
 }
 
-/** What a statement reads from. */
 export interface StatementSources {
   /**
-   * The names behind every FROM, each part of a qualified one by itself: as spelt, without brackets, in the order
-   * of the text. Any of them may be a cube, and where one is qualified a catalog.
+   * The names behind every FROM, each part of a qualified one by itself, as spelt, without brackets. Any of them may be a
+   * cube, and where one is qualified a catalog.
    */
   readonly names: string[];
   /** False when it may read from something that is not named here. */
   certain: boolean;
-  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`, whatever catalog the request names. */
+  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`. */
   qualified: boolean;
 }
 
-/** What may stand behind the name of a cube: the rest of a SELECT, or its end. */
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
-
 /** Strings within strings; no client nests more, and the search must end. */
 const MAX_NESTING = 8;
+type Sources = Readonly<StatementSources>;
+export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
+/** Of one that is too long to be searched. */
+const ANY_SOURCES: Sources = { names: [], certain: false, qualified: true };
 
-/** Of a request without a statement. */
-export const NO_SOURCES: Readonly<StatementSources> = {
-  names: [],
-  certain: true,
-  qualified: false,
-};
-/** Of a statement that is too long to be searched. */
-const ANY_SOURCES: Readonly<StatementSources> = { names: [], certain: false, qualified: true };
-
-/**
- * Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none.
- * @param tokens those of its statement, where they have been read already
- */
-export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Readonly<StatementSources> {
+/** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
+export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
   if (request.method === 'Discover') return NO_SOURCES;
   if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
   const found: StatementSources = { names: [], certain: true, qualified: false };
@@ -217,7 +175,7 @@ function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number)
 
 function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
   const word = textAt(tokens, index);
-  // Nearly every word is one of ASCII alone, there are many, and few have four letters.
+  // Nearly every word is one of ASCII alone, and few have four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
   if (foldName(word) === 'from') readFrom(tokens, index, found);
   else if (mentionsFrom(word)) {
@@ -233,22 +191,17 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-/** What may stand between two tokens. */
-const BETWEEN: ReadonlySet<number | undefined> = new Set([
-  MDX.space,
-  MDX.lineComment,
-  MDX.blockComment,
-  MDX.unterminated,
-]);
+const { space, lineComment, blockComment, unterminated } = MDX;
+const BETWEEN = new Set<number | undefined>([space, lineComment, blockComment, unterminated]);
 
-/** The number of the next token that is neither white space nor a comment, nor never ends; `count` for none. */
+/** The number of the next token beyond them; `count` for none. */
 function next(tokens: MdxTokens, index: number): number {
   let found = index + 1;
   while (found < tokens.count && BETWEEN.has(tokens.kinds[found])) found += 1;
   return found;
 }
 
-/** Reads what stands behind FROM: a subselect, which has a FROM of its own, or a cube, perhaps with its catalog. */
+/** Behind FROM stands a subselect with a FROM of its own, or a cube. */
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
   const start = next(tokens, from);
@@ -274,10 +227,7 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
-function isDot(tokens: MdxTokens, index: number): boolean {
-  return tokens.kinds[index] === MDX.point;
-}
-
+const isDot = (tokens: MdxTokens, index: number) => tokens.kinds[index] === MDX.point;
 /** The name that a token spells; undefined when it is none, or engines may see another. */
 function nameOf(tokens: MdxTokens, index: number): string | undefined {
   const kind = tokens.kinds[index];

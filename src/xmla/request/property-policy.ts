@@ -3,9 +3,8 @@ import { foldName } from '../names.ts';
 import type { Property } from './read-request.ts';
 
 /**
- * Their values are new for every request or process of a client, and without effect on the answer: not in the key.
- * Their names are: engines that do not know one refuse the request. Exactly these spellings; what is spelt otherwise
- * is another property and stays in the key with its value.
+ * Their values are new for every request or process of a client, and without effect on the answer: not in the key. Their
+ * names are, since engines that do not know one refuse the request. What is spelt otherwise is another property.
  */
 export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'DbpropMsmdActivityID',
@@ -25,15 +24,12 @@ export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
 
 /** Properties that speak of an identity, in any spelling that some engine may accept. */
 const IDENTITY: ReadonlySet<string> = new Set(
-  ['EffectiveUserName', 'Roles', 'EffectiveRoles', 'CustomData', 'UserName', 'Password'].map(
-    foldName,
-  ),
+  'EffectiveUserName Roles EffectiveRoles CustomData UserName Password'.split(' ').map(foldName),
 );
-
 const REAL_TIME_OLAP = foldName('RealTimeOlap');
 const NOT_REAL_TIME: ReadonlySet<string> = new Set(['', 'false', '0']);
 
-/** Why a request with these properties may not be cached; undefined when it may. */
+/** Why a request with these properties may not be cached. */
 export function classifyProperties(properties: readonly Property[]): BypassReason | undefined {
   const names = new Set<string>();
   let isRealTime = false;
@@ -49,14 +45,11 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
 }
 
 /** Whether a property of this name tells or changes who asks. */
-export function namesIdentity(name: string): boolean {
-  return IDENTITY.has(foldName(name.trim()));
-}
+export const namesIdentity = (name: string) => IDENTITY.has(foldName(name.trim()));
 
-/** What belongs in the key of a property; null for a value that does not count. */
+/** Null for a value that does not count. */
 export type KeyedProperty = readonly [name: string, value: string | null];
-
-/** What belongs in the key of the properties, sorted by name; equal names keep their order. */
+/** What is keyed of properties, sorted by name; equal names keep their order. */
 export function keyedProperties(properties: readonly Property[]): readonly KeyedProperty[] {
   return properties
     .map(({ name, value }): KeyedProperty => [name, IGNORED_PROPERTIES.has(name) ? null : value])

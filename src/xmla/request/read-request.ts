@@ -1,13 +1,11 @@
 import { isAscii } from 'node:buffer';
 import type { TagAttribute, TagReaders } from '../../xml/start-tag.ts';
-import { decodeText } from '../../xml/text-encoding.ts';
-import type { DecodedText, TextEncoding } from '../../xml/text-encoding.ts';
-import { isElement, readTree, XSI } from '../../xml/xml-scanner.ts';
-import type { XmlElement } from '../../xml/xml-scanner.ts';
+import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
+import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
 
-/** The value of an element `Session`, `BeginSession` or `EndSession` in the SOAP header. */
+/** The session element of the SOAP header. */
 export type SessionHeader =
   | { readonly kind: 'none' }
   | { readonly kind: 'begin' }
@@ -15,7 +13,7 @@ export type SessionHeader =
   | { readonly kind: 'in'; readonly id: string; readonly understand: string }
   | { readonly kind: 'end'; readonly id: string };
 
-/** A SOAP header block that can shape the answer: Version, NamespaceCompatibility, ProtocolCapabilities. */
+/** A SOAP header block that can shape the answer, see KEYED_BLOCKS. */
 export interface HeaderBlock {
   readonly uri: string;
   readonly local: string;
@@ -25,10 +23,7 @@ export interface HeaderBlock {
   readonly content: readonly string[];
 }
 
-/**
- * One restriction. `form` keeps how several values were spelt, because engines read the two differently:
- * `plain` is one element for each value, `value` is `<X><Value>a</Value><Value>b</Value></X>`.
- */
+/** Engines read two forms of several values: `plain` is one element each, `value` is `<X><Value>a</Value>…</X>`. */
 export interface Restriction {
   readonly name: string;
   readonly form: 'plain' | 'value';
@@ -39,29 +34,26 @@ export interface Property {
   readonly name: string;
   readonly value: string;
 }
-
-/** One parameter of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
-export interface Parameter {
-  readonly name: string;
+/** Of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
+export interface Parameter extends Property {
   readonly type: string;
-  readonly value: string;
 }
 
 interface XmlaRequestBase {
   readonly session: SessionHeader;
-  /** Every session id that stands anywhere in the envelope, each once. */
+  /** All in the envelope, each once. */
   readonly sessionIds: readonly string[];
-  /** True when it asks for a session token (SSAS), which is made for one session. */
+  /** Whether it asks for a session token (SSAS), which is made for one session. */
   readonly sessionToken: boolean;
-  /** In the order of the document. */
+  /** In the order of the document, as properties are. */
   readonly headers: readonly HeaderBlock[];
-  /** True when a WS-Security element stands in the SOAP header. */
+  /** WS-Security in the SOAP header. */
   readonly security: boolean;
-  /** In the order of the document; names as spelt; a name may stand twice. */
+  /** Names as spelt; a name may stand twice. */
   readonly properties: readonly Property[];
   /**
-   * The first thing that the known shape does not name (an element, an attribute, a processing instruction,
-   * text where none belongs, a second occurrence), in words for the log; undefined when there is none.
+   * The first thing that the known shape does not name (an element, an attribute, a processing instruction, text where
+   * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
    */
   readonly unexpected: string | undefined;
 }
@@ -76,50 +68,26 @@ export interface ExecuteRequest extends XmlaRequestBase {
   readonly method: 'Execute';
   /** Local names of the children of Command, in order: `['Statement']` for a statement. */
   readonly commands: readonly string[];
-  /** The text of the statement after XML decoding, untouched otherwise; '' when there is none. */
+  /** After XML decoding; '' when there is none. */
   readonly statement: string;
   readonly parameters: readonly Parameter[];
 }
 
 export type XmlaRequest = DiscoverRequest | ExecuteRequest;
+/** A body that is `not-understood` is passed through as it is; one that is `refused` must not reach an engine. */
+export type RequestReading = ReturnType<typeof readRequest>;
 
-/**
- * What became of a request body. `detail` and `unexpected` are short words for the log; they may hold names
- * that the client chose.
- */
-export type RequestReading =
-  | {
-      readonly kind: 'understood';
-      readonly request: XmlaRequest;
-      readonly encoding: TextEncoding;
-      /** Whether the XML declaration names the encoding. */
-      readonly declared: boolean;
-    }
-  /** Passed through as it is and never answered from the cache. */
-  | ReturnType<typeof notUnderstood>
-  /** Must not reach an engine: a document type declaration, or nesting over MAX_DEPTH. */
-  | { readonly kind: 'refused'; readonly detail: string };
-
-/** Words for the log are cut: they may hold names that a client chose. */
+/** Of words for the log. */
 const MAX_DETAIL = 160;
-
-/** Longer bodies would hold the event loop up for more than a moment (bytes). No client's query is so long. */
+/** Reading longer bodies (bytes) would hold the event loop up. No client's query is so long. */
 const MAX_BODY = 1024 * 1024;
 
 /**
- * Reads the body of a POST as one XMLA request in a SOAP 1.1 envelope (XMLA 1.1). The content coding must be
- * removed before. Never throws.
- *
- * Two bodies that give equal requests, both with `unexpected` undefined, say the same to every engine: what
- * is not in the request and could make a difference makes it unexpected.
- *
+ * Reads the body of a POST, without content coding, as one XMLA request in a SOAP 1.1 envelope (XMLA 1.1). Never throws.
+ * Two bodies that give equal requests, both with `unexpected` undefined, say the same to every engine.
  * @param readers those of earlier requests
  */
-export function readRequest(
-  body: Uint8Array,
-  contentType: string | undefined,
-  readers?: TagReaders,
-): RequestReading {
+export function readRequest(body: Uint8Array, contentType?: string, readers?: TagReaders) {
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
   const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
@@ -133,14 +101,11 @@ export function readRequest(
   return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
 
-/**
- * A body that could not be read may hold a declaration that must not reach an engine: the reader stops at the first
- * thing that is wrong, an engine's may go on.
- */
-function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>): RequestReading {
+/** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
+function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {
   const reading = notUnderstood(...why);
   if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
-  return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` };
+  return { kind: 'refused', detail: `a document type declaration in ${reading.detail}` } as const;
 }
 
 /** @param sessionIds `unknown` for a long request: `sessionIdsInLong` looks for them */
@@ -157,11 +122,8 @@ function notUnderstood(
   } as const;
 }
 
-function readEnvelope(
-  root: XmlElement,
-  oddity: string | undefined,
-  { utf8, encoding, declared }: DecodedText,
-): RequestReading {
+function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: DecodedText) {
+  const { encoding, declared } = decoded;
   const sessionIds = [...sessionIdsIn(root)];
   // An engine that goes by another of charset, declaration and bytes takes ISO-8859-1 for UTF-8.
   if (encoding === 'iso-8859-1' && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
@@ -179,92 +141,65 @@ function readEnvelope(
   if (method === undefined || secondMethod !== undefined) {
     return unknownShape(method === undefined ? 'no method in Body' : 'a second element in Body');
   }
-  const reader = new EnvelopeReader(
-    oddity ??
-      (compatibilityTextMisplaced(utf8.toString(), encoding, root)
-        ? `${COMPATIBILITY} outside of its property`
-        : undefined),
-  );
+  const reader = new EnvelopeReader(oddity ?? misplacedCompatibility(decoded, root));
   // An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed).
   reader.attributes(root, ENCODING_STYLE);
-  reader.sequence(root, SOAP, ['Header?', 'Body']);
+  reader.sequence(root, 'Header? Body');
   const header = reader.header(root.children.filter((child) => isElement(child, SOAP, 'Header')));
   reader.attributes(body, ENCODING_STYLE);
   reader.blank(body);
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
-  const request = { ...read, ...header, sessionIds, unexpected: reader.oddity };
-  return { kind: 'understood', request, encoding, declared };
+  const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
+  return { kind: 'understood', request, encoding, declared } as const;
 }
 
-/** Every value of an attribute SessionId anywhere below the element, each once. */
-function sessionIdsIn(
-  { attributes, children }: XmlElement,
-  found = new Set<string>(),
-): ReadonlySet<string> {
+function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {
   for (const { local, value } of attributes) if (isSessionId(local)) found.add(value);
   for (const child of children) sessionIdsIn(child, found);
   return found;
 }
 
 const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
-
 /**
- * Kylin changes the number formats of an answer when the text DbpropMsmdMDXCompatibility stands anywhere in
- * the body, as raw text. The name of an element is in the key, a comment, a prefix or an ignored value is
- * not: so the text may stand in the tags of elements of that name only, each tag counted. In UTF-16 the
- * engine may or may not see it.
+ * Kylin changes the number formats of an answer when the text DbpropMsmdMDXCompatibility stands anywhere in the raw body.
+ * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
+ * of elements of that name only. In UTF-16 the engine may or may not see it.
  */
-function compatibilityTextMisplaced(
-  text: string,
-  encoding: TextEncoding,
-  root: XmlElement,
-): boolean {
-  const occurrences = text.match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
-  if (occurrences === 0) return false;
+function misplacedCompatibility({ utf8, encoding }: DecodedText, root: XmlElement) {
+  const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
+  if (occurrences === 0) return undefined;
   const tagsIn = (element: XmlElement): number => {
     const isIt = foldName(element.local) === foldName(COMPATIBILITY);
     const own = isIt ? (element.selfClosing ? 1 : 2) : 0;
     return element.children.reduce((sum, child) => sum + tagsIn(child), own);
   };
-  return encoding !== 'utf-8' || occurrences !== tagsIn(root);
+  const isPlaced = encoding === 'utf-8' && occurrences === tagsIn(root);
+  return isPlaced ? undefined : `${COMPATIBILITY} outside of its property`;
 }
 
-/** The namespaces of Analysis Services ([MS-SSAS] §2.2.3), in which header blocks stand. */
+/** Of header blocks ([MS-SSAS] §2.2.3). */
 const ANALYSIS_SERVICES = 'http://schemas.microsoft.com/analysisservices/';
-/** What the client can do and expects. They may shape answers, so that they are in the key. */
-const KEYED_BLOCKS: ReadonlySet<string> = new Set([
-  'Version',
-  'NamespaceCompatibility',
-  'ProtocolCapabilities',
-]);
+/** What the client can do and expects may shape answers, so it is in the key. */
+const KEYED_BLOCKS = new Set(['Version', 'NamespaceCompatibility', 'ProtocolCapabilities']);
 /** Blocks that begin, name or end a session (XMLA 1.1, "Support for Statefulness"). */
-const SESSION_BLOCKS: ReadonlySet<string> = new Set(['BeginSession', 'Session', 'EndSession']);
-/** What they hold stands in no key: requests with them are not looked up. */
-const UNKEYED_BLOCKS: ReadonlySet<string> = new Set(['Security', 'BeginGetSessionToken']);
-
+const SESSION_BLOCKS = new Set(['BeginSession', 'Session', 'EndSession']);
+/** In no key: requests with them are not looked up. */
+const UNKEYED_BLOCKS = new Set(['Security', 'BeginGetSessionToken']);
 /** Attributes that are known, by `nameOf`; with `=` for one value only. */
 type Known = ReadonlySet<string>;
-
 const NO_ATTRIBUTES: Known = new Set();
 /** Clients put it on the envelope and on the method; engines read it as no more than a hint. */
 const ENCODING_STYLE: Known = new Set([
   `{${SOAP}}encodingStyle=http://schemas.xmlsoap.org/soap/encoding/`,
 ]);
 /** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one. */
-const BEGIN_ATTRIBUTES: Known = new Set([
-  `{${SOAP}}mustUnderstand`,
-  'mustUnderstand',
-  `{${SOAP}}actor`,
-]);
-const SESSION_ATTRIBUTES: Known = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
+const BEGIN_ATTRIBUTES = new Set([`{${SOAP}}mustUnderstand`, 'mustUnderstand', `{${SOAP}}actor`]);
+const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
 
-function nameOf({ uri, local }: TagAttribute): string {
-  return uri === '' ? local : `{${uri}}${local}`;
-}
+const nameOf = ({ uri, local }: TagAttribute) => (uri === '' ? local : `{${uri}}${local}`);
 
-/** Sorted by name. */
 function namedAttributes({ attributes }: XmlElement): HeaderBlock['attributes'] {
   const named = attributes.map((attribute) => [nameOf(attribute), attribute.value] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
@@ -274,12 +209,9 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
-/** Reads the parts of an envelope, of which any may be missing, and notes what the known shape does not name. */
+/** Reads the parts of an envelope, and notes what the known shape does not name. */
 class EnvelopeReader {
-  /**
-   * The first thing that the known shape does not name (an element, an attribute, text where none belongs, a second
-   * occurrence), in words for the log; undefined when there is none.
-   */
+  /** See {@link XmlaRequestBase.unexpected}. */
   oddity: string | undefined;
 
   constructor(oddity: string | undefined) {
@@ -299,7 +231,6 @@ class EnvelopeReader {
     }
   }
 
-  /** White space may stand between elements, and no other text. */
   blank({ text, local, hasCData }: XmlElement): void {
     if (hasCData || /[^ \t\r\n]/.test(text)) this.#note(`text in ${local}`);
   }
@@ -310,7 +241,6 @@ class EnvelopeReader {
     );
   }
 
-  /** The text of an element that holds nothing else. */
   #text(element: XmlElement | undefined, known = NO_ATTRIBUTES): string {
     if (element === undefined) return '';
     this.attributes(element, known);
@@ -318,19 +248,14 @@ class EnvelopeReader {
     return element.text;
   }
 
-  /** The children of one namespace, of these names in this order, each once at most; those with `?` may be missing. */
-  sequence(
-    element: XmlElement | undefined,
-    uri: string,
-    names: readonly string[],
-  ): readonly (XmlElement | undefined)[] {
+  /** The children of these names in this order, each once at most; those with `?` may be missing. */
+  sequence(element: XmlElement | undefined, expected: string) {
     if (element === undefined) return [];
     this.blank(element);
+    const names = expected.split(' ');
     const locals = names.map((name) => name.replace('?', ''));
-    const found = this.#children(
-      element,
-      (child) => child.uri === uri && locals.includes(child.local),
-    );
+    const isKnown = ({ uri, local }: XmlElement) => uri === element.uri && locals.includes(local);
+    const found = this.#children(element, isKnown);
     let reached = -1;
     for (const { local } of found) {
       const place = locals.indexOf(local);
@@ -344,11 +269,10 @@ class EnvelopeReader {
     });
   }
 
-  /** The elements of a list that stands as the only child in an element. */
   #list(around: XmlElement | undefined, name: string): readonly XmlElement[] {
     if (around === undefined) return [];
     this.attributes(around, NO_ATTRIBUTES);
-    return this.#elements(this.sequence(around, XMLA, [`${name}?`])[0]);
+    return this.#elements(this.sequence(around, `${name}?`)[0]);
   }
 
   #elements(list: XmlElement | undefined): readonly XmlElement[] {
@@ -358,7 +282,7 @@ class EnvelopeReader {
     return this.#children(list, ({ uri }) => uri === XMLA);
   }
 
-  /** Of several session elements the first counts. `Security` binds a user to the session, whatever its namespace. */
+  /** Of several session elements the first counts. `Security` binds a user to it, in whatever namespace. */
   header(headers: readonly XmlElement[]) {
     let session: SessionHeader = { kind: 'none' };
     const keyed: HeaderBlock[] = [];
@@ -400,7 +324,6 @@ class EnvelopeReader {
     return { kind: 'in', id, understand: others.length === 0 ? '' : JSON.stringify(others) };
   }
 
-  /** A block holds text, or a list of `Capability`. */
   #block(block: XmlElement): HeaderBlock {
     const { uri, local, children, text } = block;
     const attributes = namedAttributes(block);
@@ -414,31 +337,25 @@ class EnvelopeReader {
   method(method: XmlElement) {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
-      const [type, restrictions, properties] = this.sequence(method, XMLA, [
-        'RequestType',
-        'Restrictions',
-        'Properties',
-      ]);
+      const [type, restrictions, properties] = this.sequence(
+        method,
+        'RequestType Restrictions Properties',
+      );
+      const list = this.#list(restrictions, 'RestrictionList');
       return {
         method: 'Discover' as const,
         requestType: this.#text(type),
-        restrictions: this.#list(restrictions, 'RestrictionList').map((one) =>
-          this.#restriction(one),
-        ),
+        restrictions: list.map((one) => this.#restriction(one)),
         properties: this.#properties(properties),
       };
     }
     if (!isElement(method, XMLA, 'Execute')) return undefined;
-    const [command, properties, parameters] = this.sequence(method, XMLA, [
-      'Command',
-      'Properties',
-      'Parameters?',
-    ]);
+    const [command, properties, others] = this.sequence(method, 'Command Properties Parameters?');
     return {
       method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
-      parameters: this.#elements(parameters).flatMap((one) => this.#parameter(one)),
+      parameters: this.#elements(others).flatMap((one) => this.#parameter(one)),
     };
   }
 
@@ -466,10 +383,7 @@ class EnvelopeReader {
     }));
   }
 
-  /**
-   * White space beside `Value` elements is odd, unlike elsewhere: an engine that does not know this form reads the
-   * whole text of the restriction.
-   */
+  /** White space beside `Value` is odd: an engine that does not know this form reads the whole text. */
   #restriction(element: XmlElement): Restriction {
     const { local, children, text, hasCData } = element;
     if (children.length === 0) return { name: local, form: 'plain', values: [this.#text(element)] };
@@ -486,7 +400,7 @@ class EnvelopeReader {
       return [];
     }
     this.attributes(element, NO_ATTRIBUTES);
-    const [name, value] = this.sequence(element, XMLA, ['Name', 'Value']);
+    const [name, value] = this.sequence(element, 'Name Value');
     if (value !== undefined && value.attributes.length > 0 && value.typeNamespace !== XSD) {
       this.#note('xsi:type of another namespace');
     }

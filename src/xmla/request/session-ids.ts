@@ -1,23 +1,16 @@
 import { isAscii } from 'node:buffer';
-import { decodeText } from '../../xml/text-encoding.ts';
-import type { TextEncoding } from '../../xml/text-encoding.ts';
+import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
 import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
-/**
- * The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. A
- * statement that was not understood may have changed each of them.
- */
+/** The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. */
 export type SessionIds = readonly string[] | 'unknown';
-
-/** Bytes that are read in one turn of the event loop. */
+/** Bytes that are read in one turn. */
 const SLICE = 64 * 1024;
 
 /**
- * What can be said of a body that could not be read. The names of elements and attributes cannot be escaped in XML, so that
- * a text without the word names no session. In another encoding than UTF-8 letters that are not those of ASCII may hide what
- * they say: engines were seen to go by the first bytes alone (XML 1.0, appendix F), and to read UTF-16 that nothing names.
- *
- * @param encoding in which it could be decoded
+ * What can be said of a body that could not be read. Names cannot be escaped in XML, so that a text without the word names
+ * no session. In another encoding than UTF-8 letters beyond ASCII may hide it: engines go by the first bytes alone (XML
+ * 1.0, appendix F), or read UTF-16 that nothing names. `encoding`: in which it could be decoded.
  */
 export function sessionIdsInUnread(
   body: Uint8Array,
@@ -28,14 +21,12 @@ export function sessionIdsInUnread(
   return isShown && !mentionsSession(lettersOf(body)) ? [] : 'unknown';
 }
 
-function mentionsSession(text: string): boolean {
-  return /session/i.test(text);
-}
+const mentionsSession = (text: string) => /session/i.test(text);
 
 /**
- * Finds them in a body that is too long to be read in one turn. Never rejects. Prefixes are not looked up, which
- * would cost time for each open element: whatever namespace it is in, the attribute counts. `unknown` also for more
- * attributes than MAX_NODES; `too-deep` for elements nested deeper than MAX_DEPTH, as soon as one is.
+ * Finds them in a body that is too long to be read in one turn, in attributes of any namespace: prefixes are not looked
+ * up, which costs time. Never rejects. `unknown` also for more attributes than MAX_NODES; `too-deep` as soon as elements
+ * are nested deeper than MAX_DEPTH.
  */
 export async function sessionIdsInLong(
   body: Uint8Array,
@@ -57,9 +48,7 @@ export async function sessionIdsInLong(
         for (const { local, value } of tag.attributes()) if (isSessionId(local)) found.add(value);
         if (depth > MAX_DEPTH || attributes > MAX_NODES) throw new Error('too much');
       },
-      close() {
-        depth -= 1;
-      },
+      close: () => void (depth -= 1),
       doctype() {
         throw new Error('a document type');
       },
@@ -74,9 +63,8 @@ export async function sessionIdsInLong(
     }
     scanner.end();
     // Some engine may take ISO-8859-1 for UTF-8, or the other way round.
-    const isCertain =
-      encoding !== 'iso-8859-1' || [...found].every((id) => isAscii(Buffer.from(id)));
-    return isCertain ? [...found] : 'unknown';
+    const isSure = encoding !== 'iso-8859-1' || [...found].every((id) => isAscii(Buffer.from(id)));
+    return isSure ? [...found] : 'unknown';
   } catch {
     return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
@@ -89,29 +77,19 @@ function endOfSlice(utf8: Buffer, from: number): number {
   return end;
 }
 
-export function isSessionId(local: string): boolean {
-  return local.toLowerCase() === 'sessionid';
-}
+export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid';
 
-// What can be said of bytes whose text encoding is unknown or contradictory.
-
-/**
- * Encodings in which the letters of ASCII stand as themselves, at most with zero bytes beside them, and in which no
- * other bytes mean them. UTF-7 and EBCDIC are none, nor those that switch their meaning midway (ISO-2022, HZ).
- */
+/** In which ASCII stands as itself, perhaps with zero bytes, and nothing else means it: not UTF-7, EBCDIC, ISO-2022, HZ. */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
-
-/** The XML declaration stands within this many characters. */
+/** Characters of the XML declaration, and bytes within which a body begins like XML, also in UTF-32. */
 const DECLARATION = 1024;
-/** Bytes within which a body begins like XML, also in UTF-32. */
 const LONGEST_START = 8 * DECLARATION;
 
-/** The bytes as letters of ASCII, as far as they are some: without the zero bytes of UTF-16 and UTF-32. */
+/** The bytes as letters of ASCII, without the zero bytes of UTF-16 and UTF-32. */
 export function lettersOf(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!bytes.includes(0)) return bytes.toString('latin1');
-  // Not as a text, of which each zero would be cut out by itself.
   const letters = Buffer.allocUnsafe(bytes.length);
   let count = 0;
   for (let i = 0; i < bytes.length; i += 1) {
@@ -122,10 +100,7 @@ export function lettersOf(body: Uint8Array): string {
   return letters.toString('latin1', 0, count);
 }
 
-/**
- * Whether a body could say something in letters that {@link lettersOf} does not show: because it does not begin like
- * XML, behind its byte order mark, or because its encoding is named and not for certain one that keeps them.
- */
+/** Whether a body could say what {@link lettersOf} does not show: it does not begin like XML, or names such an encoding. */
 export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   const letters = lettersOf(body.subarray(0, LONGEST_START));
   if (!/^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters)) return true;
@@ -136,7 +111,7 @@ export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
   ].some((label) => !TRANSPARENT.test(label));
 }
 
-/** What stands behind each mention; what is spelt in another way than usual is '', which no encoding is called. */
+/** '' for an unusual spelling. */
 function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
   const rests = text.split(mention).slice(1);
   return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');

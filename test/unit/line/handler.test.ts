@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect, type AddressInfo } from 'node:net';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { Config } from '../../../src/config/config.ts';
 import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
@@ -77,10 +78,11 @@ beforeEach(async () => {
     sessions: {} as never,
     names: { admit: () => true, wouldAdmit: () => true, answered() {} },
     invalidate: async () => true,
-    purgeOnRefresh: false,
-    permissionsIgnored: false,
-    provider: 'file',
-    maxBody: 100_000,
+    config: {
+      auth: { provider: 'file' },
+      cache: { purge_on_refresh_cube: false, engine_permissions_ignored: false },
+      limits: { body: 100_000 },
+    } as Config,
     account: bodyAccount(),
     holdBody(body) {
       sending.push(body);

@@ -61,7 +61,7 @@ const raw = (change: Readonly<Record<string, string | undefined>>): string[] =>
   Object.entries({ ...ALL, ...change }).flatMap(([name, value]) =>
     value === undefined ? [] : [name, value],
   );
-const knownHeads = () => createKnownHeads<{ readonly name: string }>({ secret: 's' });
+const knownHeads = () => createKnownHeads<{ readonly name: string }>('s');
 
 describe.each(['its connection', 'another connection'])('a head is known on %s', (where) => {
   function known(head: Head, before: Head = {}): boolean {

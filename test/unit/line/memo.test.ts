@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
+import type { LineOptions } from '../../../src/line/options.ts';
 import { understand } from '../../../src/line/understand.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
@@ -75,19 +76,23 @@ beforeEach(() => {
   };
   session = { kind: 'known', record };
   roles = undefined;
-  memo = createMemo({
-    provider: 'file',
-    authenticator: { remembered: (header) => (header === LOGIN ? login : undefined) },
-    sessions: { held: ({ id }) => (id === SESSION ? session : { kind: 'unknown' }) },
-    roleSets: { heldName: () => roles },
-    ownTurn: async () => {},
-    clock,
-    secret: 's',
-    newId: () => 'id',
-    emit(event) {
-      throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
-    },
-  });
+  memo = createMemo(
+    {
+      config: { auth: { provider: 'file' } },
+      authenticator: { remembered: (header: string) => (header === LOGIN ? login : undefined) },
+      sessions: {
+        held: ({ id }: { id: string }) => (id === SESSION ? session : { kind: 'unknown' }),
+      },
+      roleSets: { heldName: () => roles },
+      clock,
+      secret: 's',
+      newId: () => 'id',
+      emit(event: unknown) {
+        throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
+      },
+    } as unknown as LineOptions,
+    async () => {},
+  );
 });
 
 async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {

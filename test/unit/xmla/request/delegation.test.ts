@@ -19,7 +19,7 @@ const NAMES = [
 function asks(body: Uint8Array | string, contentType?: string): boolean {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   const reading = readRequest(bytes, contentType);
-  return asksForOtherIdentity({ body: bytes, reading, contentType });
+  return asksForOtherIdentity(bytes, contentType, reading);
 }
 
 /** An Execute with these elements in its PropertyList. */

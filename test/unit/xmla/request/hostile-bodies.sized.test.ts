@@ -52,7 +52,7 @@ async function stepsTaken(): Promise<number> {
 async function readAll(body: Buffer): Promise<void> {
   const reading = readRequest(body, TYPE);
   await sessionIdsInLong(body, TYPE, () => Promise.resolve());
-  asksForOtherIdentity({ body, reading, contentType: TYPE });
+  asksForOtherIdentity(body, TYPE, reading);
   templateOf(body);
   if (reading.kind !== 'understood') return;
   const { request } = reading;

@@ -1,0 +1,42 @@
+import type { IncomingMessage } from 'node:http';
+import type { Authenticator, Login, Permissions } from '../auth/authenticator.ts';
+import type { QueryCache } from '../cache/cache.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
+import type { KnownNames, projectPolicy } from '../cache/projects.ts';
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit, Invalidate } from '../common/events.ts';
+import type { Config } from '../config/config.ts';
+import type { ClearCacheHandler } from '../http/clear-cache.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { EngineOf } from './understand.ts';
+
+/** What the line is built on; each step takes its part. */
+export interface LineOptions {
+  readonly login: Login;
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly permissions: Permissions;
+  readonly config: Pick<Config, 'auth' | 'cache' | 'limits'>;
+  readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;
+  readonly engineOf: EngineOf;
+  readonly policyOf: ReturnType<typeof projectPolicy>;
+  readonly cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain'>;
+  readonly sessions: Sessions;
+  readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
+  readonly clearCache: ClearCacheHandler;
+  readonly invalidate: Invalidate;
+  /** The memory of its bodies. */
+  readonly account: BodyAccount;
+  /** Counts a body for as long as it is sent. */
+  readonly holdBody: MemoryTier['hold'];
+  /** Whose request it is, by the connection or a trusted proxy. */
+  readonly addressOf: (request: IncomingMessage) => string;
+  /** Told of what is under way. */
+  readonly work: { readonly begin: () => void; readonly end: () => void };
+  readonly clock: Clock;
+  /** Keys digests of heads. */
+  readonly secret: string;
+  readonly newId: () => string;
+  readonly emit: Emit;
+}
