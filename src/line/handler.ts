@@ -65,7 +65,9 @@ export function createXmlaHandler(options: LineOptions) {
 
       shape = errorShape(path, request);
       const address = checkHead(request, path, shape);
-      const principal = await options.login(request);
+      // Credentials that were checked a moment ago are not checked again.
+      const remembered = head?.login.counts() ? head.login.principal : undefined;
+      const principal = remembered ?? (await options.login(request));
       facts.principal = principal.name;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';

@@ -136,7 +136,7 @@ export function destinationOf(
     traits: traitsOf(settings),
     addressee,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
-    place: JSON.stringify([engine.id, told]),
+    place: `${told ?? ''}${engine.id}`,
   };
 }
 

@@ -103,7 +103,6 @@ export function createUpstream(
   const cert = isSecure ? pem(server.certificate) : undefined;
   const tls = isSecure ? { ca: pem(server.ca), cert, key: pem(server.key) } : undefined;
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
-  const idle = () => Object.values(agent.freeSockets).flat() as Socket[];
 
   // http-proxy-middleware without its parts that answer errors, copy headers and log. It is given a
   // request and response of its own: it would break the client's off before the client could be
@@ -134,7 +133,10 @@ export function createUpstream(
     do await new Promise((resolve) => setImmediate(resolve));
     while (loopCount() === looks);
     // The agent drops a closed one only when its event `close` comes.
-    for (const socket of idle()) if (socket.destroyed) socket.emit('agentRemove');
+    for (const server in agent.freeSockets) {
+      const ended = agent.freeSockets[server]?.filter(({ destroyed }) => destroyed);
+      for (const socket of ended ?? []) socket.emit('agentRemove');
+    }
   }
 
   return {
@@ -186,7 +188,7 @@ export function createUpstream(
       return accepted;
     },
     closeIdle() {
-      for (const socket of idle()) socket.destroy();
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
     },
     /** Breaks off what is under way. */
     close: () => agent.destroy(),

@@ -196,7 +196,7 @@ interface Name {
 }
 
 /** Names that are found by a sum over their bytes, a power of two; one that has the same sum as another takes its place. */
-const SUMS = 512;
+const SUMS = 4096;
 
 /**
  * Names, and bytes of them, that a reader may know and be kept for the next document: to learn the few dozen names of a
@@ -364,9 +364,10 @@ export class TagReader {
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
-    let [end, sum] = [start, 0];
+    let end = start;
+    let sum = 0;
     for (let byte = bytes[end] ?? 0; inName[byte] === 1; byte = bytes[end] ?? 0) {
-      sum = (sum * 31 + byte) | 0;
+      sum = (Math.imul(sum, 31) + byte) | 0;
       end += 1;
     }
     this.#index = end;
