@@ -238,7 +238,10 @@ function whatIsAsked(
   const forwarded = queryHeaders(headers, request, engine, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const byHeaders = typeof forwarded === 'string' ? forwarded : undefined;
-  const passes = byHeaders ?? classify(request, engine, statement);
+  const ofRequest = classify(request, engine, statement);
+  // What may be cached changes nothing, and is not searched for changes.
+  const isQuery = ofRequest === undefined;
+  const passes = byHeaders ?? ofRequest;
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
@@ -260,9 +263,9 @@ function whatIsAsked(
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
     /** Whether it may leave something behind in the session in which it runs. */
-    leavesState: contradicted || leavesState(request, statement),
+    leavesState: contradicted || (isQuery ? request.sessionToken : leavesState(request, statement)),
     /** What of the engine's data it changes when it succeeds. */
-    change: passingChange(request, statement.tokens),
+    change: isQuery ? undefined : passingChange(request, statement.tokens),
     /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
     unkept,

@@ -1,8 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { passingChange, type PassingChange } from '../../../../src/xmla/request/classify.ts';
+import {
+  classify,
+  leavesState,
+  passingChange,
+  type PassingChange,
+} from '../../../../src/xmla/request/classify.ts';
 import { readRequest, type XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
+import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
+import { sizes } from '../../../support/sizes.ts';
 
 function requestOf(body: Buffer): XmlaRequest {
   const reading = readRequest(body, 'text/xml; charset=utf-8');
@@ -196,4 +203,33 @@ describe('what changes cubes and models for all is a change of everything', () =
     expect(changeOf('CREATE SESSION CUBE [Sales_XL_GROUPING1] FROM [Sales] (…)')).toBeUndefined();
     expect(changeOf('DROP MEMBER [Sales].[Measures].[x]')).toBeUndefined();
   });
+});
+
+test('what may be cached changes nothing and leaves nothing behind, whatever it consists of', () => {
+  const piece = fc.constantFrom(
+    ...[
+      'SELECT',
+      'WITH',
+      'UPDATE CUBE',
+      'REFRESH CUBE',
+      'COMMIT',
+      'CALL',
+      '{',
+      '"sequence"',
+      '[Sales]',
+    ],
+    ...[' ', '\n', '\r', '\r\n', ';', '--', '//', '/*', '*/', "'", '"', '[', ']', '{', 'x', 'FROM'],
+  );
+  let cacheable = 0;
+  const statements = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(' '));
+  fc.assert(
+    fc.property(fc.constantFrom('', 'SELECT ', 'WITH '), statements, (begin, rest) => {
+      const request = requestOf(execute({ statement: begin + rest }));
+      if (classify(request, ENGINE_KINDS.generic) !== undefined) return true;
+      cacheable += 1;
+      return passingChange(request) === undefined && !leavesState(request);
+    }),
+    { numRuns: 20 * sizes.propertyRuns },
+  );
+  expect(cacheable).toBeGreaterThan(sizes.propertyRuns);
 });
