@@ -276,11 +276,11 @@ export class XmlScanner {
     this.#heldSize = this.#lookedAt = rest;
   }
 
-  #readOn(chunk: Buffer): void {
+  #readOn(chunk: Buffer, isLast: boolean): void {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
     const mayEnd = this.#looks < MOST_LOOKS && chunk.includes(GREATER);
-    if (mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
+    if (isLast || mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
       this.#look(Buffer.concat([...this.#held, chunk]));
     } else this.#held.push(Buffer.from(chunk));
   }
@@ -295,11 +295,12 @@ export class XmlScanner {
 
   /**
    * Reads on. The bytes may be reused afterwards.
+   * @param isLast nothing can follow that may be read
    * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
    */
-  write(chunk: Buffer): void {
+  write(chunk: Buffer, isLast = false): void {
     try {
-      this.#readOn(chunk);
+      this.#readOn(chunk, isLast);
     } catch (error) {
       this.#release();
       throw error;

@@ -136,7 +136,8 @@ export function answerReader(contentType: string | undefined, sink: XmlSink, rea
     const missing = LONGEST_WAIT - head.length;
     if (!isOffsetSame() && missing > 0) head = Buffer.concat([head, text.subarray(0, missing)]);
     // Nothing is proved by what may be thrown.
-    return attempt(() => scanner.write(text)) ?? (decoder.broken ? 'answer-encoding' : undefined);
+    const { broken } = decoder;
+    return attempt(() => scanner.write(text, broken)) ?? (broken ? 'answer-encoding' : undefined);
   }
 
   function inBytes(offset: number): number {

@@ -70,6 +70,14 @@ describe('an answer that was damaged on its way', () => {
     }
   });
 
+  test('gets the same verdict where it was cut in front of a byte that its encoding forbids', () => {
+    const bytes = Buffer.from('<![CDATA[\xFF\xFE]]>', 'latin1');
+    const whole = inspect('Discover', [bytes]);
+    for (let at = 1; at < bytes.length; at += 1) {
+      expect(inspect('Discover', [bytes.subarray(0, at), bytes.subarray(at)])).toEqual(whole);
+    }
+  });
+
   test('gets the same verdict, and the same session, however the network cuts it into chunks', () => {
     const seed = fuzzSeed();
     console.log(`cut answers: ${JSON.stringify({ seed })}`);
