@@ -34,7 +34,7 @@ interface PasswordCheck {
   check(credentials: Credentials): Promise<CheckOutcome>;
   /** In tables, since every hit asks them. */
   readonly users: {
-    /** What right credentials are compared with: verified ones count while it is the same object. */
+    /** What right credentials are compared with: verified ones count while it is the same value. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
     /** Names of which another user's may differ in letter case or Unicode form only. */
     readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
@@ -134,7 +134,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       flights.set(key, flight);
       return flight;
     },
-    /** The login of a header that was verified a short time ago; that it counts is asked without a digest. */
+    /** The login of a header that was verified a short time ago; its `counts()` needs no digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
     /** Whether what compares names without regard to case might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
@@ -216,7 +216,7 @@ export function createVerifiedCredentials({
   };
 
   return {
-    /** Of the secret and the header value, which do not stand here. It needs no HMAC, since it is never shown. */
+    /** A digest of secret and header; the header itself is not kept. No HMAC, since it is never shown. */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
     find(digest: string): RememberedLogin | undefined {
       const entry = entries.get(digest);

@@ -94,7 +94,8 @@ export function createQueryCache(
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // After a purge in between, the answer is neither looked for nor joined: it is never too old.
+      // The engine is asked later, perhaps behind a purge: its answer is never older than the epochs of its key, under which
+      // nobody looks then.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
@@ -109,7 +110,7 @@ export function createQueryCache(
     return { key, digests: () => partDigests(captured, texts) };
   }
 
-  // What memory holds, or keeps now as it came from tier 2, where it may be used in this turn.
+  /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
     const inMemory = memory.get(key);
     const found = inMemory ?? brought;
@@ -121,8 +122,10 @@ export function createQueryCache(
     return { answer: found, source, ttl: left, age: ageOf(found) };
   }
 
-  // Joins the flight of the key, or leads one. It began under the epochs in force when the request
-  // came: a purge that comes meanwhile does not concern it. `spent` for tier 2 (ms).
+  /**
+   * Joins the flight of the key, or leads one. It began under the epochs in force when the request came: a purge that comes
+   * meanwhile does not concern it. `spent`: what looking for it in tier 2 took (ms).
+   */
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
@@ -150,6 +153,7 @@ export function createQueryCache(
     const { key, captured, digests, query, client } = lookup;
     if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
+    const wanted = () => !client.signal.aborted || flight?.awaited() === true;
     const isShared = flight !== undefined && captured !== undefined && !query.fresh;
     // Another gateway may be asking the same. All who join this flight wait for that one too.
     const entered = isShared
@@ -157,7 +161,7 @@ export function createQueryCache(
           place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
           ttl: query.ttl,
           spent,
-          wanted: () => !client.signal.aborted || flight.awaited(),
+          wanted,
           async find() {
             const found = memory.get(key) ?? (await entries?.find(key));
             return found !== undefined && timeLeft(found, query.ttl) > 0 ? found : undefined;
@@ -169,6 +173,11 @@ export function createQueryCache(
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
       flight?.land({ ...entered, began: 0 });
       return replay(entered.answer, 'coalesced', lookup);
+    }
+    // The client may have gone while another gateway was asked.
+    if (!wanted()) {
+      flight?.land({ kind: 'failed', error: undefined });
+      return void entered?.end(undefined, false);
     }
     const filled = await ask(lookup, flight, entered?.end);
     const isKept = await toTier2(key, filled);
@@ -265,8 +274,10 @@ export function createQueryCache(
     };
   }
 
-  // The usable entry of those used most recently whose key differs in the fewest parts; of several
-  // the youngest. After a purge it is the earlier entry, which differs in `epochs`.
+  /**
+   * The usable entry of those used most recently whose key differs in the fewest parts; of several the youngest. After a
+   * purge it is the earlier entry, which differs in `epochs`.
+   */
   function nearest(digests: PartDigests) {
     const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
       const differs = left > 0 ? differingParts(digests, others) : undefined;
@@ -279,15 +290,10 @@ export function createQueryCache(
   return {
     /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
-    /**
-     * For this turn: what memory has under a key that was made earlier, or now keeps as brought.
-     */
+    /** For this turn: what memory has under a key that was made earlier, or now keeps as brought. */
     recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
       take({ key, captured, digests: () => digests }, ttl, brought),
-    /**
-     * For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the
-     * asker.
-     */
+    /** For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the asker. */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;

@@ -87,7 +87,7 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 /**
  * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
  * where it could be absent), and of the epochs: 43 characters of base64url. Behind a secret: who reads the keys in Redis
- * cannot test guesses of what was asked, and what is known of such a digest does not allow to go on from it.
+ * cannot test guesses of what was asked; as half of the state is cut off, nobody can append to a digest.
  */
 export function queryKey(
   parts: KeyParts,
@@ -107,8 +107,8 @@ const ABSENT = '\0'.repeat(DIGEST);
 export type PartDigests = string;
 
 /**
- * For comparisons of keys; no guesses can be tested. It remembers the digests of the request before: of most requests
- * all parts but the statement come again.
+ * Digests each part by itself, behind the secret, so that it can be told in which parts two keys differ. It remembers the
+ * digests of the request before: of most requests all parts but the statement come again.
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;

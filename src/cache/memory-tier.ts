@@ -74,7 +74,7 @@ export function createMemoryTier(options: {
     if (isSent !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }
 
-  // In the background, one at a time: logins need the same threads. Again only for want of room.
+  /** In the background, one at a time: logins need the same threads. Again only for want of room. */
   async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');

@@ -16,7 +16,7 @@ export interface Query {
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
   readonly session: QuerySession | undefined;
-  /** The client wants nothing stored, and no flight that began before it. */
+  /** The client wants an answer that is new: none that is stored, none of a flight that began before. It is stored. */
   readonly fresh: boolean;
   /** Told when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
@@ -24,6 +24,10 @@ export interface Query {
   found?(known: KnownKey): void;
   /** Told of a session that the engine began by itself, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
+  /**
+   * Asks the engine. `signal` ends the request, also in its answer; `unwanted`: no client waits any more, so it need not wait
+   * for the engine. @throws GatewayError, or the reason of `unwanted`
+   */
   ask(signal: AbortSignal, unwanted?: () => AbortSignal): Promise<EngineAnswer>;
 }
 

@@ -76,7 +76,7 @@ export function createSharedEntries(
     });
   }
 
-  // Whether something began later is looked at in the turn that sends the value. False: too long.
+  /** Whether something began later is looked at in the turn that sends the value. False: too long. */
   async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
     for (;;) {
       const answer = fill.latest() ?? filled.answer;

@@ -218,6 +218,7 @@ export function createBodyAccount(
   /** For what can be done without. */
   function open(use: 'fill' | 'value') {
     let own = 0;
+    /** Gives bytes back. */
     function shrink(less: number): void {
       const given = Math.min(less, own);
       own -= given;
@@ -234,6 +235,7 @@ export function createBodyAccount(
         return true;
       },
       shrink,
+      /** Gives all of them back; twice does no harm. */
       release: () => shrink(own),
     };
   }

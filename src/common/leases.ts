@@ -108,6 +108,7 @@ export function createLeaseCache<V>(options: {
     /** @param since taken before the store was asked; undefined for what may not be used */
     keep: (name: string, value: V, since: Lease | undefined) =>
       entries.set(name, ownerOf(value), { value, since }),
+    /** Changes a value, not for how long it may be used. */
     amend(name: string, change: (value: V) => V): void {
       const entry = entries.get(name);
       if (entry !== undefined) entry.value = change(entry.value);

@@ -60,7 +60,7 @@ export async function askOnce(
   return { head, body: whole };
 }
 
-// @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws
+/** @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws */
 function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],

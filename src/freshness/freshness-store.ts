@@ -69,13 +69,17 @@ type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 export type SessionCall =
   /** A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails. */
   | { readonly do: 'read' }
+  /** Reads, and leaves no trace. */
   | { readonly do: 'peek' }
   /** Begins: a renewal until `put` counts. A dirty name stays so until its end, as engines may give ids again. */
   | Renewing<'claim'>
   /** The second half. Rejects when the claim is gone. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   | Renewing<'renew'>
-  /** Notes other data if the record is clean and has the expected version; makes it dirty if they differ otherwise. */
+  /**
+   * Notes other data if the record is clean and has the expected version; one that has these data already stays; any other
+   * becomes dirty.
+   */
   | (Renewing<'take'> & { readonly expected: string; readonly data: SessionData })
   | { readonly do: 'touch'; readonly at: number }
   | { readonly do: 'end' };
@@ -87,7 +91,7 @@ export interface SessionReply {
   readonly lease: number;
 }
 
-/** Milliseconds without a request. */
+/** How long a record is kept that no request asks for (ms). */
 export const SESSION_LIFE = 24 * 3_600_000;
 
 /** @throws Error for a lease that is not from `own` to `longest` (ms): it is not known for how long to wait */

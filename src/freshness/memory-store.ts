@@ -26,6 +26,7 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
       // A holder whose lease was changed may use for the longer one what it read before.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
     },
+    /** The longest lease of all holders but this one (ms); 0 for none. */
     longest(but?: string): number {
       sweep();
       const others = notes.values().filter(({ holder }) => holder !== but);

@@ -69,7 +69,7 @@ export function clearCacheShape({ headers: { accept = '' } }: IncomingMessage): 
   return first === 'application/json' ? 'json' : 'text';
 }
 
-// The exact texts of the interface document §4.3.
+/** The exact texts of the interface document §4.3. */
 const clearedText = (project: string | undefined): string =>
   project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
 

@@ -237,6 +237,7 @@ export function createConnections(
 
   return {
     /** False when its connection has had its last answer: then it must not be carried out (RFC 9112 §9.6). */
+    /** Told of each request as soon as its head is whole. */
     begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
       if (connection === undefined) return true;

@@ -14,9 +14,12 @@ const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/
  */
 export function unclearHead({
   httpVersion,
-  headersDistinct,
-}: Pick<IncomingMessage, 'httpVersion' | 'headersDistinct'>): GatewayError | undefined {
-  const mistake = mistakeInHosts(headersDistinct['host'] ?? [], httpVersion);
+  rawHeaders,
+}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): GatewayError | undefined {
+  // Not by `headersDistinct`, which lists all the others too.
+  const isHost = (text: string, i: number) => i % 2 === 0 && /^host$/i.test(text);
+  const hosts = rawHeaders.flatMap((text, i) => (isHost(text, i) ? (rawHeaders[i + 1] ?? '') : []));
+  const mistake = mistakeInHosts(hosts, httpVersion);
   if (mistake === undefined) return undefined;
   return new GatewayError('bad-request', mistake, { headers: { connection: 'close' } });
 }

@@ -30,7 +30,7 @@ export function createXmlaHandler(options: LineOptions) {
   const { sessions, cache, work } = options;
   const ownTurn = createOwnTurns();
   const readers: TagReaders = [];
-  const memo = createMemo(options, ownTurn);
+  const memo = createMemo(options, ownTurn, readers);
   const queryOf = createQueryOf(options);
   const pass = createPass(options);
   const keepAlive = createKeepAlive(options);

@@ -7,6 +7,7 @@ import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
+import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
@@ -73,7 +74,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link templateOf}), so
  * that one that comes again need not be read. It decides nothing by itself.
  */
-export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
+export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
   const { authenticator, sessions, roleSets, clock, config } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = new LRUCache<string, KnownRequest>({
@@ -117,7 +118,8 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn) {
       const template = templateOf(body);
       const before = template && requests.get(nameOf(head, template));
       // A template that was proven before needs no proof again: none depends on where its answer is found.
-      const read = (other: Buffer) => understand(request.headers, other, destination, ownTurn);
+      const read = (other: Buffer) =>
+        understand(request.headers, other, destination, ownTurn, readers);
       const proven = before ? template : await provenTemplate(body, asked, read);
       if (proven !== undefined) {
         requests.set(nameOf(head, proven), { asked: before?.asked ?? asked, answer });

@@ -35,7 +35,11 @@ export const nameAsRead = (name: string) =>
   /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
 
 function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
-  const listed = headers.connection?.toLowerCase().split(/[\s,]+/) ?? [];
+  const listed =
+    headers.connection
+      ?.toLowerCase()
+      .trim()
+      .split(/\s*,\s*/) ?? [];
   const kept: Record<string, string | string[]> = {};
   for (const name in headers) {
     const value = headers[name];
@@ -121,7 +125,7 @@ export function answerHead(
   return { status, statusMessage, headers };
 }
 
-// A `deflate` that is zlib has 8 in the low half of its first byte (RFC 1950 §2.2).
+/** A `deflate` that is zlib has 8 in the low half of its first byte (RFC 1950 §2.2). */
 function decoderOf(coding: string, first: Buffer): Transform {
   if (coding !== 'deflate') return createGunzip();
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();

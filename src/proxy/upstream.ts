@@ -16,9 +16,7 @@ import { connect as connectTls } from 'node:tls';
 import { GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
-/**
- * After this (ms) idle connections are closed, sooner than servers do: no request may meet that.
- */
+/** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
 export const IDLE = 4_000;
 
 /** How long a probe of a port may take (ms). */
@@ -84,7 +82,8 @@ const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
 export type Upstream = ReturnType<typeof createUpstream>;
 
 /**
- * `server`: PEM files of its authority and of the own certificate. `keepAlive`: for many requests.
+ * `server`: PEM files of its authority and of the own certificate. `keepAlive`: whether a
+ * connection is used for more than one request.
  */
 export function createUpstream(
   server: {
@@ -207,8 +206,10 @@ function shownAs({ subject, subjectAltName, issuer }: X509Certificate): string {
 /** The last answer on each connection; undefined as long as a request waits for its own. */
 const answers = new WeakMap<Socket, IncomingMessage | undefined>();
 
-// HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one
-// would be taken for the answer to the next request.
+/**
+ * HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one would be taken for the
+ * answer to the next request.
+ */
 function guard(socket: Socket): void {
   const isGuarded = answers.has(socket);
   answers.set(socket, undefined);
@@ -221,7 +222,7 @@ function guard(socket: Socket): void {
 
 /**
  * Waits for the answer, and keeps an unsafe connection from being used again.
- * @throws NotConnected, StaleConnection, Silence, any error of the connection
+ * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
  */
 export function answerTo(
   request: ClientRequest,
@@ -280,7 +281,7 @@ export function answerTo(
   });
 }
 
-/** Calls `end` after silence, too long a connecting, or the signal. */
+/** Calls `end` after silence, too long a connecting, or the signal. `answer`: to the request, once there is one. */
 export function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,
   answer: () => Readable | undefined,

@@ -25,12 +25,11 @@ export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
 }
 
-// All in milliseconds.
-/** What a look-up may wait for Redis. */
+/** What a look-up may wait for Redis (ms). */
 const READ_DEADLINE = 100;
-/** What a write, an epoch renewal or an announcement may wait. */
+/** What a write, an epoch renewal or an announcement may wait (ms). */
 const WRITE_DEADLINE = 500;
-/** A connection on which nothing comes back for so long, while an answer is due, is torn down. */
+/** A connection on which nothing comes back for so long (ms), while an answer is due, is torn down. */
 const SILENCE = 5_000;
 const CONNECT_DEADLINE = 2_000;
 const MAX_RECONNECT_DELAY = 1_000;

@@ -238,6 +238,7 @@ export function createSessions(options: {
       const { record } = found.kind === 'known' ? found : {};
       return record?.version === version && !record.dirty && !dirty;
     },
+    /** Notes that a request of it goes to the engine now. */
     forwarded(name: SessionName, record: SessionRecord): void {
       const { key } = digestsOf(name);
       const wall = clock.wall();

@@ -195,8 +195,9 @@ interface Name {
   lastTag: number;
 }
 
-/** Names that are found by a sum over their bytes, a power of two; one that has the same sum as another takes its place. */
-const SUMS = 4096;
+/** So many places, a power of two, by a sum of a name's bytes; of two names with one sum the later one has it. */
+const SUMS = 512;
+const NO_NAMES = Array.from<Name | undefined>({ length: SUMS });
 
 /**
  * Names, and bytes of them, that a reader may know and be kept for the next document: to learn the few dozen names of a
@@ -239,7 +240,7 @@ export class TagReader {
   #resolve = true;
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
-  readonly #bySum: (Name | undefined)[] = Array.from({ length: SUMS });
+  readonly #bySum: (Name | undefined)[] = NO_NAMES.slice();
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],

@@ -27,7 +27,7 @@ export interface EngineClearing {
    * @param authorization of the caller, without which engines with `login: forward` are not called
    */
   clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
-  /** With the login of the caller, only callers who have the same share a run. */
+  /** Whether engines are asked with the login of the caller: then only callers with the same one share a run. */
   asksAsCaller(): boolean;
 }
 export type ClearEngines = EngineClearing['clear'];
@@ -84,9 +84,10 @@ export function createPurges(options: {
     void epochs.renewLater(scopes, id);
   }
 
-  // Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed.
-  // `replicas`: those that told that they forgot them. Undefined when Redis was replaced: its
-  // successor may not know the new ones.
+  /**
+   * Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed. `replicas`: those that
+   * told that they forgot them. Undefined when Redis was replaced: its successor may not know the new ones.
+   */
   async function leasePassed({ lease, replicas, stands }: Renewal) {
     const confirmed = clock.now();
     if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
@@ -192,8 +193,10 @@ export function createPurges(options: {
 /** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
-// Of one key one run acts at a time, and one waits, which all share who come meanwhile: no caller
-// is given a run that had begun before it came.
+/**
+ * Of one key one run acts at a time, and one waits, which all share who come meanwhile: no caller is given a run that had
+ * begun before it came.
+ */
 function createSharedRuns<T>() {
   /** Keys of which a run acts, with the one that waits for it. */
   const acting = new Map<string, (PromiseWithResolvers<T> & { begin: Begin<T> }) | undefined>();

@@ -341,10 +341,11 @@ class EnvelopeReader {
         method,
         'RequestType Restrictions Properties',
       );
+      const requestType = this.#text(type);
       const list = this.#list(restrictions, 'RestrictionList');
       return {
         method: 'Discover' as const,
-        requestType: this.#text(type),
+        requestType,
         restrictions: list.map((one) => this.#restriction(one)),
         properties: this.#properties(properties),
       };

@@ -197,6 +197,29 @@ describe('a gateway that waits', () => {
     expect([engine.asked, b.flights.usage().flights]).toEqual([0, 0]);
   });
 
+  test('asks nothing when its client leaves while Redis says who leads', async () => {
+    const { engine, gateway, places } = flightHouse();
+    const held = checkpoint();
+    const { enter } = places;
+    Object.assign(places, {
+      async enter(...place: Parameters<typeof enter>) {
+        const standing = await enter(...place);
+        await held.arrive();
+        return standing;
+      },
+    });
+    const b = gateway();
+    const leaving = fakeClient();
+    const left = b.answer(queryOf(engine.ask), leaving);
+    await held.arrived;
+    leaving.leave();
+    held.release();
+    await left;
+    expect([engine.asked, b.flights.usage().flights]).toEqual([0, 0]);
+    // Whoever comes next is not kept waiting for it.
+    expect(told(await b.answer(queryOf(engine.ask)))).toBe('miss');
+  });
+
   test.each([
     ['is spoilt', (value: Buffer) => void value.writeUInt8(value.readUInt8(100) ^ 1, 100)],
     ['is cut off', (value: Buffer) => void value.fill(0, 60)],

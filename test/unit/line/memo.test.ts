@@ -92,6 +92,7 @@ beforeEach(() => {
       },
     } as unknown as LineOptions,
     async () => {},
+    [],
   );
 });
 
