@@ -95,7 +95,7 @@ export function createQueryCache(
         }
       }
       // The engine is asked later, perhaps behind a purge: its answer is never older than the epochs of its key, under which
-      // nobody looks then.
+      // no request looks then.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;

@@ -87,7 +87,7 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
 /**
  * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
  * where it could be absent), and of the epochs: 43 characters of base64url. Behind a secret: who reads the keys in Redis
- * cannot test guesses of what was asked; as half of the state is cut off, nobody can append to a digest.
+ * cannot test guesses of what was asked; as half of the state is cut off, no digest can be continued.
  */
 export function queryKey(
   parts: KeyParts,

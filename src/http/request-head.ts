@@ -17,8 +17,7 @@ export function unclearHead({
   rawHeaders,
 }: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): GatewayError | undefined {
   // Not by `headersDistinct`, which lists all the others too.
-  const isHost = (text: string, i: number) => i % 2 === 0 && /^host$/i.test(text);
-  const hosts = rawHeaders.flatMap((text, i) => (isHost(text, i) ? (rawHeaders[i + 1] ?? '') : []));
+  const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && /^host$/i.test(rawHeaders[i - 1] ?? ''));
   const mistake = mistakeInHosts(hosts, httpVersion);
   if (mistake === undefined) return undefined;
   return new GatewayError('bad-request', mistake, { headers: { connection: 'close' } });
