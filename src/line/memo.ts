@@ -215,16 +215,50 @@ type Template = NonNullable<ReturnType<typeof templateOf>>;
 
 const IGNORED = [...IGNORED_PROPERTIES].join('|');
 
+/** A place in a body whose content clients make anew for every request; a number may have more or fewer digits. */
+interface Gap {
+  readonly kind: 'session' | 'number' | 'id';
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
  * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
  * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
  * may stand anywhere: see {@link provenTemplate}.
  */
-const GAP = new RegExp(
-  `SessionId=["']([\\w{}-]{1,128})(?=["'])|>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
+const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})(?=["'])/y;
+const IGNORED_GAP = new RegExp(
+  `>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
   'g',
 );
 const NUMBER = /^[0-9]{1,10}$/;
+
+/**
+ * The statement, the longest part of a body, stands in front of the properties and is not searched. Undefined for what may
+ * name two sessions.
+ */
+function gapsIn(text: string): readonly Gap[] | undefined {
+  const gaps: Gap[] = [];
+  let behind = 0;
+  const session = text.indexOf('SessionId=');
+  SESSION_GAP.lastIndex = Math.max(0, session);
+  const id = session < 0 ? undefined : SESSION_GAP.exec(text)?.[1];
+  if (id !== undefined) {
+    behind = SESSION_GAP.lastIndex;
+    gaps.push({ kind: 'session', from: behind - id.length, to: behind });
+    if (text.includes('SessionId=', behind)) return undefined;
+  }
+  const properties = text.indexOf('PropertyList', behind);
+  if (properties < 0) return gaps;
+  IGNORED_GAP.lastIndex = properties;
+  for (let found = IGNORED_GAP.exec(text); found !== null; found = IGNORED_GAP.exec(text)) {
+    const { 1: value = '' } = found;
+    const to = IGNORED_GAP.lastIndex;
+    gaps.push({ kind: NUMBER.test(value) ? 'number' : 'id', from: to - value.length, to });
+  }
+  return gaps;
+}
 
 /**
  * A body without what clients make anew for every request and on which its answer does not depend: the id of its session,
@@ -234,19 +268,19 @@ const NUMBER = /^[0-9]{1,10}$/;
  *   for the id of the session
  */
 export function templateOf(body: Buffer) {
-  // Which would be taken for a gap.
-  if (body.includes(0)) return undefined;
   const whole = body.toString('latin1');
-  let [text, behind] = ['', 0];
+  // Which would be taken for a gap.
+  if (whole.includes('\0')) return undefined;
+  let text = '';
+  let behind = 0;
   let session: string | undefined;
-  GAP.lastIndex = 0;
-  for (let gap = GAP.exec(whole); gap !== null; gap = GAP.exec(whole)) {
-    const [, id, value = id ?? ''] = gap;
-    if (id !== undefined && session !== undefined) return undefined;
-    session ??= id;
-    const length = id === undefined && NUMBER.test(value) ? 0 : value.length;
-    text += `${whole.slice(behind, GAP.lastIndex - value.length)}\0${String.fromCharCode(length)}`;
-    behind = GAP.lastIndex;
+  const gaps = gapsIn(whole);
+  if (gaps === undefined) return undefined;
+  for (const { kind, from, to } of gaps) {
+    if (kind === 'session') session = whole.slice(from, to);
+    const length = kind === 'number' ? 0 : to - from;
+    text += `${whole.slice(behind, from)}\0${String.fromCharCode(length)}`;
+    behind = to;
   }
   return { text: text + whole.slice(behind), session };
 }
@@ -271,15 +305,16 @@ export async function provenTemplate(
   const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
   if (template === undefined || !isRead || template.session !== sessionIdOf(asked))
     return undefined;
-  const other = body
-    .toString('latin1')
-    .replace(GAP, (gap, id?: string, value: string = id ?? '') => {
-      const isNumber = id === undefined && NUMBER.test(value);
-      const [letter, instead] = isNumber ? '12' : 'ab';
-      const changed = Array.from(value, (one) => (one === letter ? instead : letter)).join('');
-      return `${gap.slice(0, -value.length)}${changed}${isNumber ? '1' : ''}`;
-    });
-  const bytes = Buffer.from(other, 'latin1');
+  const whole = body.toString('latin1');
+  let other = '';
+  let behind = 0;
+  for (const { kind, from, to } of gapsIn(whole) ?? []) {
+    const [letter, instead] = kind === 'number' ? '12' : 'ab';
+    const changed = Array.from(whole.slice(from, to), (one) => (one === letter ? instead : letter));
+    other += whole.slice(behind, from) + changed.join('') + (kind === 'number' ? '1' : '');
+    behind = to;
+  }
+  const bytes = Buffer.from(other + whole.slice(behind), 'latin1');
   const otherAsked = await read(bytes);
   const isInGap = templateOf(bytes)?.session === sessionIdOf(otherAsked);
   return isInGap && asksTheSame(asked, otherAsked) ? template : undefined;

@@ -44,11 +44,11 @@ function withText(place: string, put: string): Buffer {
   return Buffer.from(body.toString().replace(place, `${put}${place}`));
 }
 const TRAPS: ReadonlyMap<string, Buffer> = new Map([
-  ['a property in CDATA of the statement', withText('SELECT', `<![CDATA[/*${activity}*/]]>`)],
+  ['a property in CDATA of another', withText('FoodMart', `<![CDATA[/*${activity}*/]]>`)],
   ['a session in a comment of the statement', withText('SELECT', `/* SessionId="${SESSION}" */`)],
   ['a property in a comment', withText('<Catalog', `<!--${activity}-->`)],
   ['a property in a processing instruction', withText('<Catalog', `<?x ${activity}?>`)],
-  ['a number in CDATA of the statement', withText('SELECT', `<![CDATA[/*${number}*/]]>`)],
+  ['a number in CDATA of another property', withText('FoodMart', `<![CDATA[/*${number}*/]]>`)],
   ['a number in a comment', withText('<Catalog', `<!--${number}-->`)],
   ['a number in another property', withText('<Catalog', `<X>${number}</X>`)],
   ['a property in another property', withText('<Catalog', `<X>${activity}</X>`)],

@@ -6,7 +6,7 @@ const isOneTemplate = (...bodies: readonly string[]) =>
   new Set(bodies.map((body) => template(body)?.text)).size === 1;
 
 /** A body whose only gap holds this. */
-const withId = (value: string) => `<q><Timeout>${value}</Timeout></q>`;
+const withId = (value: string) => `<PropertyList><Timeout>${value}</Timeout></PropertyList>`;
 const session = (value: string, quotes = '""') =>
   `<h SessionId=${quotes[0] ?? ''}${value}${quotes[1] ?? ''}/><q/>`;
 
@@ -23,9 +23,9 @@ describe('bodies are alike', () => {
     [withId('0123456a'), withId('0123456ab')],
     [withId('0123456a'), withId('')],
     [withId('0123456a'), withId('12')],
-    [withId('0123456a'), '<q><Timeout></Timeout></q>'],
-    [withId('0123456a'), '<q><Timeout>\0\b</Timeout></q>'],
-    [withId('1'), '<q><Timeout>\0\0</Timeout></q>'],
+    [withId('0123456a'), '<PropertyList><Timeout></Timeout></PropertyList>'],
+    [withId('0123456a'), '<PropertyList><Timeout>\0\b</Timeout></PropertyList>'],
+    [withId('1'), '<PropertyList><Timeout>\0\0</Timeout></PropertyList>'],
     [session('ab'), session('abc')],
     [session('ab'), session('ab', "''")],
     [session('ab'), session('\0\x02')],
@@ -75,7 +75,7 @@ describe('a gap holds', () => {
 
   test('its own number, also where others around it have other lengths', () => {
     const two = (a: string, b: string) =>
-      `<q><Timeout>${a}</Timeout><CommitTimeout>${b}</CommitTimeout></q>`;
+      `<PropertyList><Timeout>${a}</Timeout><CommitTimeout>${b}</CommitTimeout></PropertyList>`;
     expect(isOneTemplate(two('1', '2'), two('12', '345'), two('1234567', '1'))).toBe(true);
   });
 
@@ -91,4 +91,10 @@ describe('a gap holds', () => {
     expect(template(session('a1b2') + session('c3d4'))).toBeUndefined();
     expect(template(session('a1b2') + session('a1b2'))).toBeUndefined();
   });
+});
+
+test('what looks like a gap in a statement is a part of it', () => {
+  const withStatement = (value: string) => `<Statement><Timeout>${value}</Timeout></Statement>`;
+  const body = (value: string) => withStatement(value) + withId('1');
+  expect(isOneTemplate(body('0123456a'), body('0123456b'))).toBe(false);
 });
