@@ -277,9 +277,6 @@ async function relay(
   const least = watch?.holdsLast === true ? HELD : 0;
   const held: Buffer[] = [];
   let size = 0;
-  const broken = new AbortController();
-  answer.once('error', () => broken.abort());
-  if (answer.errored !== null) broken.abort();
   const isGone = () => signal.aborted || response.destroyed;
   const open = () => {
     if (!response.headersSent) client.open(head);
@@ -295,8 +292,13 @@ async function relay(
       client.sent(oldest.length);
       if (response.write(oldest)) continue;
       // Until the client took what was written, or went away, or the answer broke off.
+      const broken = new AbortController();
+      const abort = () => broken.abort();
+      answer.once('error', abort);
+      if (answer.errored !== null) abort();
       const ending = AbortSignal.any([signal, broken.signal]);
       await once(response, 'drain', { signal: ending }).catch(() => {});
+      answer.off('error', abort);
     }
   }
 

@@ -1,7 +1,7 @@
+import { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
 import type * as undici from 'undici';
 import type { UpstreamAnswer } from '../proxy/forwarded.ts';
 import {
@@ -168,7 +168,7 @@ export function createConnections(upstream: Upstream) {
     const kept = takeIdle();
     const connection = kept ?? open();
     return new Promise((resolve, reject) => {
-      let answer: UpstreamAnswer | undefined;
+      let answer: QueryAnswer | undefined;
       /** Whether the connection is no longer of this request. */
       let parted = false;
       let sent = false;
@@ -207,23 +207,18 @@ export function createConnections(upstream: Upstream) {
             if (parted || statusCode < 200) return;
             if (!isReasonUnderstood(statusMessage)) return fail(new NotUnderstood());
             ends.heard();
-            const readable = new Readable({
-              read() {
+            const head = { statusCode, statusMessage, headers: asNodeHas(headers) };
+            answer = new QueryAnswer(head, {
+              more() {
                 ends.heard();
                 controller.resume();
               },
-              destroy(error, done) {
-                if (!parted) {
-                  part();
-                  discard(connection);
-                }
-                done(error);
+              left() {
+                if (parted) return;
+                part();
+                discard(connection);
               },
             });
-            // Its reader hears of it from the loop over it.
-            readable.on('error', () => {});
-            const head = { statusCode, statusMessage, headers: asNodeHas(headers) };
-            answer = Object.assign(readable, head);
             resolve(answer);
           },
           onResponseData(controller, chunk) {
@@ -241,7 +236,7 @@ export function createConnections(upstream: Upstream) {
             // Answered before all of it was sent: the engine may take the rest for another request.
             if ((socket?.writableLength ?? 0) > 0) discard(connection);
             else if (all.has(connection)) idle.push(connection);
-            answer?.push(null);
+            answer?.end();
           },
           onResponseError: (_controller, error) => fail(answer ? error : named(error)),
         },
@@ -259,6 +254,86 @@ export function createConnections(upstream: Upstream) {
       for (const connection of all) discard(connection);
     },
   };
+}
+
+/** More bytes than this are not read ahead of the reader. */
+const READ_AHEAD = 64 * 1024;
+
+/** An answer for one reader, as a Readable would be, which takes 5 % more of the time of a miss. */
+class QueryAnswer extends EventEmitter implements UpstreamAnswer {
+  readonly statusCode: number;
+  readonly statusMessage: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  errored: Error | null = null;
+  readableLength = 0;
+  readonly #reader: { readonly more: () => void; readonly left: () => void };
+  readonly #pieces: Buffer[] = [];
+  #ended = false;
+  #closed = false;
+  #wake = () => {};
+
+  constructor(
+    head: Pick<QueryAnswer, 'statusCode' | 'statusMessage' | 'headers'>,
+    reader: { readonly more: () => void; readonly left: () => void },
+  ) {
+    super();
+    this.statusCode = head.statusCode;
+    this.statusMessage = head.statusMessage;
+    this.headers = head.headers;
+    this.#reader = reader;
+  }
+
+  /** False: no more until the reader asks for it. */
+  push(piece: Buffer): boolean {
+    this.#pieces.push(piece);
+    this.readableLength += piece.length;
+    this.#wake();
+    return this.readableLength < READ_AHEAD;
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  destroy(error?: Error): void {
+    if (this.#closed) return;
+    this.errored = error ?? null;
+    this.#reader.left();
+    this.#close();
+    this.#wake();
+  }
+
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    queueMicrotask(() => this.emit('close'));
+  }
+
+  async next(): Promise<IteratorResult<Buffer, undefined>> {
+    while (this.#pieces.length === 0 && !this.#ended && !this.#closed) {
+      await new Promise<void>((wake) => (this.#wake = wake));
+    }
+    if (this.errored !== null) throw this.errored;
+    const value = this.#pieces.shift();
+    if (value === undefined) {
+      if (!this.#ended) throw new Error('the answer was left');
+      this.#close();
+      return { done: true, value };
+    }
+    this.readableLength -= value.length;
+    if (!this.#ended) this.#reader.more();
+    return { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<Buffer, undefined>> {
+    this.destroy();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
 }
 
 /** Whether undici tells a reason phrase to the byte. */

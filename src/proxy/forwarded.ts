@@ -100,7 +100,11 @@ export const refusedLogin = (status: number, login: 'forward' | 'service' | 'non
   login !== 'forward' && (status === 401 || status === 407);
 
 /** Whichever library speaks HTTP; an `IncomingMessage` is one. */
-export interface UpstreamAnswer extends Readable {
+export interface UpstreamAnswer
+  extends AsyncIterable<Buffer>, Pick<Readable, 'errored' | 'readableLength'> {
+  once(event: 'close' | 'error', listener: () => void): unknown;
+  off(event: 'error', listener: () => void): unknown;
+  destroy(error?: Error): unknown;
   readonly statusCode?: number | undefined;
   readonly statusMessage?: string | undefined;
   /** Whether a provisional `100 Continue` came before it. */

@@ -11,7 +11,6 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
@@ -284,7 +283,7 @@ export function answerTo(
 /** Calls `end` after silence, too long a connecting, or the signal. `answer`: to the request, once there is one. */
 export function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,
-  answer: () => Readable | undefined,
+  answer: () => Pick<UpstreamAnswer, 'readableLength'> | undefined,
   end: (why: Error) => void,
 ) {
   let heard = 0;

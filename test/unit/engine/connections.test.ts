@@ -277,7 +277,7 @@ describe('a query on such a connection', () => {
     engine.answerWith((socket) => socket.write(wholeAnswer('<a/>').replace(': 4', ': 9')));
     for await (const _ of await send()) break;
     await until(() => engine.sockets.size === 0);
-    expect(over).toMatchObject([{ code: 'ABORT_ERR' }]);
+    expect(over).toEqual([null]);
   });
 
   test('is answered with a head of 15 KB, and not with one of 17', async () => {
