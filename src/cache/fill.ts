@@ -35,8 +35,8 @@ export type Verdict =
  * goes on for the others, as long as its answer may be shared. What is kept has its room in the
  * account; where there is none, the answer passes unstored.
  * @param lifetime the ttl with its jitter (ms)
- * @returns begins one; `bypass` is said instead of `miss`, and once `unwanted` the engine is not
- *   asked any more
+ * @returns begins one; `bypass` is said instead of `miss`. One that must wait for the engine leaves its queue once no client
+ *   waits any more (`unwanted`)
  */
 export function createFills(
   parts: {

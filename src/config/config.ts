@@ -32,7 +32,8 @@ const listen = section(
     certificate: key(kinds.orNull(kinds.filePath), null, 'https'),
     /** A PEM file with the private key of that certificate, without a passphrase. */
     key: key(kinds.orNull(kinds.filePath), null, 'https'),
-    /** Proxies whose X-Forwarded-For is believed; limits.connections counts none as one client. */
+    /** Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections
+     * says of one client address does not hold for them. */
     trusted_proxies: list(kinds.addressRange, []),
   },
   ['hot_path'],
@@ -42,7 +43,8 @@ const auth = section({
   /** Where logins are checked: file compares with the users file; engine tries them at the engine,
    * which must be asked with the login of the client (engine.login: forward). */
   provider: key(kinds.choice('file', 'engine'), 'file'),
-  /** Lines of name:hash by htpasswd -B or mdx-gateway hash-password; read again when it changes. */
+  /** The password file: lines of name:hash as written by htpasswd -B or mdx-gateway hash-password.
+   * It is read again when it changes. */
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
@@ -138,7 +140,7 @@ const cache = section({
    * answers that the engine might have refused them. */
   engine_permissions_ignored: key(kinds.flag, false),
   /** Whose request header Cache-Control counts: no-cache asks the engine and stores its answer,
-   * no-store stores nothing. purgers are the users of auth.admins and auth.purgers. */
+   * no-store asks it and stores nothing. purgers are the users of auth.admins and auth.purgers. */
   client_control: key(kinds.choice('nobody', 'purgers', 'everybody'), 'purgers'),
   /** Whether a statement REFRESH CUBE (Excel: Refresh All) of a user who may purge clears the cache
    * of its project, or of everything where it names none. With false, as for users who may not
@@ -218,9 +220,9 @@ const limits = section({
   names_per_user: key(kinds.integer(1, 1_000_000), 1_000),
   /** How many connections may be open. Set it above the number of clients: a client loses a request
    * that it sends just when its connection is closed. At the limit idle ones are closed for new
-   * ones: of the client address that has most of them, the longest unused first. When all are busy,
-   * one whose client has for a second not sent its body or not read its answer: of the address that
-   * has most of those, the newest. When there is none, new ones are closed. null: as many as fit in
+   * ones: first of the client address that has most of them, the longest unused first. When all are busy,
+   * one whose client has for a second not sent its body or not read its answer is closed: of the
+   * address that has most of those, the newest. When there is none, new ones are closed. null: as many as fit in
    * 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container
    * where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS). */
   connections: key(kinds.orNull(kinds.integer(1, 1_000_000)), null),
