@@ -53,8 +53,11 @@ export function createAdmission(
   }
 
   function letNextIn(): void {
-    const ready = users.values().filter((user) => user.waiting.size > 0 && mayEnter(user));
-    const [next] = [...ready].sort((one, other) => one.atEngine - other.atEngine);
+    let next: User | undefined;
+    for (const user of users.values()) {
+      const isReady = user.waiting.size > 0 && mayEnter(user);
+      if (isReady && user.atEngine < (next?.atEngine ?? Infinity)) next = user;
+    }
     if (next === undefined) return;
     const [first] = next.waiting;
     count(next);

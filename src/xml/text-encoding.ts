@@ -86,10 +86,12 @@ function readDeclaration(
   ended: boolean,
 ): { readonly encoding: string | undefined } | 'more' | 'unknown' | undefined {
   // The characters of a declaration are ASCII in every encoding that is read, so any reading of the rest will do.
-  const first = bytes.subarray(0, DECLARATION_LIMIT);
-  const text = units === 'utf-8' ? first.toString('latin1') : fromUtf16(first, units);
-  if (!ended && '<?xml'.startsWith(text)) return 'more';
-  if (!/^<\?xml[ \t\r\n]/.test(text)) return undefined;
+  const textTo = (end: number) =>
+    units === 'utf-8' ? bytes.toString('latin1', 0, end) : fromUtf16(bytes.subarray(0, end), units);
+  const start = textTo(2 * '<?xml '.length);
+  if (!ended && '<?xml'.startsWith(start)) return 'more';
+  if (!/^<\?xml[ \t\r\n]/.test(start)) return undefined;
+  const text = textTo(DECLARATION_LIMIT);
   const end = text.indexOf('?>');
   if (end < 0) {
     if (bytes.length >= DECLARATION_LIMIT) return 'unknown';

@@ -45,16 +45,23 @@ for (let code = 0; code < 0x80; code += 1) {
   IN_PLAIN_WORD[code] = /[A-Za-z0-9_]/.test(character) ? 1 : 0;
 }
 
+/** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
+const COLLECTED: { readonly kinds: number[]; readonly starts: number[] } = {
+  kinds: [],
+  starts: [],
+};
+
 /** The end of what does not end. */
 const NEVER = -1;
+
 /**
  * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws; the texts
  * of the tokens, joined, are the text.
  */
 export function mdxTokens(text: string): MdxTokens {
   const { length } = text;
-  const kinds: number[] = [];
-  const starts: number[] = [];
+  const { kinds, starts } = COLLECTED;
+  let count = 0;
   let position = 0;
   while (position < length) {
     const code = text.charCodeAt(position);
@@ -101,12 +108,13 @@ export function mdxTokens(text: string): MdxTokens {
       kind = MDX.unterminated;
       end = length;
     }
-    kinds.push(kind);
-    starts.push(position);
+    kinds[count] = kind;
+    starts[count] = position;
+    count += 1;
     position = end;
   }
-  starts.push(length);
-  return { text, count: kinds.length, kinds, starts };
+  starts[count] = length;
+  return { text, count, kinds: kinds.slice(0, count), starts: starts.slice(0, count + 1) };
 }
 
 /** Empty beyond either end of the text. */
