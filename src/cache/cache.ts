@@ -30,7 +30,7 @@ const MAX_LOOKUPS = 3;
 const UNSHAREABLE_FOR = 5_000;
 /** Keys of which that is known, all of one length. */
 const MAX_UNSHAREABLE = 10_000;
-/** Entries of one moment should not all end in one moment: their ttl varies by this part of it. */
+/** Entries of one moment should not all end in one moment: their ttl is shorter by up to this part of it. */
 const TTL_JITTER = 0.1;
 /** So many entries are compared with a query that is explained, which takes some milliseconds. */
 const COMPARED = 4_000;
@@ -70,7 +70,7 @@ export function createQueryCache(
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const partDigests = createPartDigests();
-  const beginFill = createFills(parts, (ttl) => ttl * (1 + TTL_JITTER * (2 * parts.random() - 1)));
+  const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));
   const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
   const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
 
@@ -241,7 +241,7 @@ export function createQueryCache(
   /** Milliseconds, also when the ttl was shortened after the answer was stored. */
   function timeLeft(answer: StoredAnswer, ttl: number): number {
     const wall = clock.wall();
-    const shortened = answer.requestedAt + ttl * (1 + TTL_JITTER) - wall;
+    const shortened = answer.requestedAt + ttl - wall;
     return Math.min(remaining(answer, wall), shortened);
   }
 

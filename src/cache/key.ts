@@ -145,6 +145,19 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
+const OF_WHO_AND_WHEN: ReadonlySet<KeyPartName> = new Set(['identity', 'session', 'epochs']);
+const OF_WHAT = KEY_PARTS.filter(([name]) => !OF_WHO_AND_WHEN.has(name));
+
+/**
+ * Names what is asked, by any user at any time: 128 bits of the SHA-256 of all other parts, as 22 characters of base64url.
+ * Not behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
+ */
+export function queryDigest(parts: Omit<KeyParts, 'identity' | 'session'>): string {
+  const all = { ...parts, identity: '', session: null };
+  const values = OF_WHAT.map(([, value]) => value(all, withoutEpochs('')));
+  return hash('sha256', JSON.stringify(values), 'base64url').slice(0, 22);
+}
+
 /** In a form that can be shown: equal for equal epochs, and of no other use. */
 export function describeEpochs({
   scopes,

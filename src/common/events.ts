@@ -59,6 +59,8 @@ export type GatewayEvent =
       readonly catalogs: readonly string[];
       /** `?`: its answer may hold data of cubes that it does not name. */
       readonly cubes: readonly string[] | '?';
+      /** Names what is asked, by any user in any session; '' when the body was not understood. */
+      readonly digest: string;
       /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
       readonly subject: string;
       /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */

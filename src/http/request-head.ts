@@ -93,14 +93,16 @@ export function userAgentClass(header: string | undefined): string | undefined {
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
 const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
-/** The media type to ask the engine for; undefined when the client names none, `not-xml` when it may want another. */
+/** The media type to ask the engine for; undefined when the client takes any, `not-xml` when it may want another. */
 export function acceptedType(header: string | undefined): string | undefined | 'not-xml' {
   if (header === undefined) return undefined;
   const ranges = header.split(',').map((range) => range.toLowerCase().split(';'));
   if (ranges.flat().some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/.test(part))) return 'not-xml';
   const types = ranges.map(([type = '']) => type.trim());
   const known = types.find((type) => XML_TYPE.test(type) || type === 'application/json');
-  return known === undefined || known === 'application/json' ? 'not-xml' : known;
+  if (known === undefined || known === 'application/json') return 'not-xml';
+  // To send none says the same (RFC 9110 §12.5.1).
+  return known === '*/*' ? undefined : known;
 }
 
 /** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */

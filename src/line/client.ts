@@ -93,6 +93,7 @@ export class XmlaClient implements Client {
       project: '',
       catalogs: [],
       cubes: '?',
+      digest: '',
       subject: '',
       why: '',
       outcome: { kind: 'gateway', detail: 'client-gone' },
@@ -137,7 +138,8 @@ export class XmlaClient implements Client {
   }
 
   /** What is known of the request once it is understood. */
-  asks({ subject, why, named }: UnderstoodRequest): void {
+  asks({ digest, subject, why, named }: UnderstoodRequest): void {
+    this.facts.digest = digest;
     this.facts.subject = subject;
     this.facts.why = why;
     if (named === undefined) return;

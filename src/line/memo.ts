@@ -15,6 +15,7 @@ import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
   understand,
+  type AskedOf,
   type Destination,
   type OwnTurn,
   type UnderstoodRequest,
@@ -58,7 +59,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: Pick<Destination, 'traits' | 'settings' | 'place'>;
+  readonly destination: AskedOf & Pick<Destination, 'place'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }

@@ -3,7 +3,6 @@ import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
-import { sortedQuery } from '../proxy/forwarded.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -41,9 +40,9 @@ export function createQueryOf(options: LineOptions) {
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
-    const { request, forwarded, named } = asked;
+    const { request, parts, forwarded, named } = asked;
     const { engine, traits, addressee, settings } = destination;
-    if (request === undefined || forwarded === undefined || named === undefined) {
+    if (!request || !parts || !forwarded || !named) {
       return 'unknown-shape';
     }
     const { project } = addressee;
@@ -59,17 +58,11 @@ export function createQueryOf(options: LineOptions) {
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
-    const query = sortedQuery(addressee.query);
     let replica: string | undefined;
     return {
       parts: {
-        engine: engine.id,
-        project: project ?? null,
-        query,
+        ...parts,
         identity: await identity(share, principal),
-        userAgentClass: forwarded['user-agent'] ?? null,
-        accept: forwarded.accept ?? null,
-        contentType: keyedContentType(forwarded['content-type'], asked.encoding),
         session: session === undefined ? null : sessionPart(asked, session),
         request,
       },
@@ -94,7 +87,7 @@ export function createQueryOf(options: LineOptions) {
         }),
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
-        const to = { ...addressee, query, replica: session?.record.replica };
+        const to = { ...addressee, query: parts.query, replica: session?.record.replica };
         const since = clock.now();
         const answer = await engine.ask(to, forwarded, body, signal, unwanted);
         replica = answer.replica;
@@ -108,16 +101,6 @@ export function createQueryOf(options: LineOptions) {
 /** The identity of answers that are shared with no other user: a name of the users file is not that of the engine. */
 export function ownIdentity({ auth }: LineOptions['config'], name: string): string {
   return auth.provider === 'file' ? `user:${name}` : `${auth.provider}-user:${name}`;
-}
-
-/**
- * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
- * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
- * does not, an engine that goes by that alone reads another text.
- */
-function keyedContentType(contentType: string, encoding: UnderstoodRequest['encoding']): string {
-  if (encoding === undefined || encoding.name === 'utf-8') return contentType;
-  return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
 }
 
 function sessionPart({ request, forwarded }: UnderstoodRequest, { record }: KnownSession): string {

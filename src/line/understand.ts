@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
+import { type KeyParts, queryDigest } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -21,8 +22,9 @@ import {
   userAgentClass,
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import { forwardedQuery, nameAsRead } from '../proxy/forwarded.ts';
+import { forwardedQuery, nameAsRead, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import type { TextEncoding } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
 import {
@@ -147,13 +149,19 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
 }
 
+/** What of its destination a request is understood by. */
+export interface AskedOf extends Pick<Destination, 'traits' | 'settings'> {
+  readonly engine: Pick<Engine, 'id'>;
+  readonly addressee: Pick<EngineAddressee, 'project' | 'query'>;
+}
+
 type Asked = ReturnType<typeof whatIsAsked>;
 
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface UnderstoodRequest
   extends
-    Omit<Asked, 'request' | 'encoding' | 'forwarded' | 'named' | 'unkept'>,
-    Partial<Pick<Asked, 'request' | 'encoding' | 'forwarded' | 'named'>> {
+    Omit<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named' | 'unkept'>,
+    Partial<Pick<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named'>> {
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept?: Asked['unkept'] | 'many-names';
   /** Every session that envelope and headers may speak of. */
@@ -191,10 +199,11 @@ const OWN_NAME = 'mdx-gateway';
 export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
-  { traits, settings }: Pick<Destination, 'traits' | 'settings'>,
+  destination: AskedOf,
   ownTurn: OwnTurn = nextTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
+  const { settings } = destination;
   const isLong = body.length > LONG;
   if (isLong) await ownTurn();
   const contentType = headers['content-type'];
@@ -211,7 +220,7 @@ export async function understand(
   const sessionIds = found === 'unknown' ? found : together(found, inHeaders);
   const asked =
     reading.kind === 'understood'
-      ? whatIsAsked(reading, headers, traits, inHeaders)
+      ? whatIsAsked(reading, headers, destination, inHeaders)
       : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   const isRefused = settings.delegation === 'refuse';
   if (isRefused && isLong) await ownTurn();
@@ -222,6 +231,7 @@ export async function understand(
 /** Of a body that could not be read. */
 const NOTHING_UNDERSTOOD = {
   subject: '',
+  digest: '',
   session: { kind: 'none' },
   sessionToken: false,
   leavesState: true,
@@ -231,14 +241,15 @@ const NOTHING_UNDERSTOOD = {
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   headers: IncomingHttpHeaders,
-  engine: EngineTraits,
+  destination: AskedOf,
   inHeaders: readonly string[],
 ) {
+  const { traits } = destination;
   const statement = readStatement(request);
-  const forwarded = queryHeaders(headers, request, engine, inHeaders);
+  const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const byHeaders = typeof forwarded === 'string' ? forwarded : undefined;
-  const ofRequest = classify(request, engine, statement);
+  const ofRequest = classify(request, traits, statement);
   // What may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = byHeaders ?? ofRequest;
@@ -247,10 +258,16 @@ function whatIsAsked(
   const cubes = namedCubes(request, sources);
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
+  const spelt = { name: encoding, declared };
+  const query = byHeaders === undefined ? (forwarded as QueryHeaders) : undefined;
+  const parts = partsOf(destination, query, spelt);
   return {
     request,
+    /** What of the key says what is asked beside the body, for any user and session. */
+    parts,
+    digest: queryDigest({ ...parts, request }),
     /** In which the body is written, and whether it says so. */
-    encoding: { name: encoding, declared },
+    encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
     /** For the log: what was not understood; '' for none. */
@@ -258,7 +275,7 @@ function whatIsAsked(
     /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
     bypass,
     /** The headers with which it goes to the engine when it may be looked up. */
-    forwarded: typeof forwarded === 'string' ? undefined : forwarded,
+    forwarded: query,
     /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
@@ -270,6 +287,34 @@ function whatIsAsked(
     named: { catalogs, cubes },
     unkept,
   };
+}
+
+function partsOf(
+  { engine, addressee }: AskedOf,
+  forwarded: QueryHeaders | undefined,
+  encoding: { readonly name: TextEncoding; readonly declared: boolean },
+): Omit<KeyParts, 'identity' | 'session' | 'request'> {
+  return {
+    engine: engine.id,
+    project: addressee.project ?? null,
+    query: sortedQuery(addressee.query),
+    userAgentClass: forwarded?.['user-agent'] ?? null,
+    accept: forwarded?.accept ?? null,
+    contentType: keyedContentType(forwarded?.['content-type'] ?? '', encoding),
+  };
+}
+
+/**
+ * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
+ * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
+ * does not, an engine that goes by that alone reads another text.
+ */
+function keyedContentType(
+  contentType: string,
+  encoding: { readonly name: TextEncoding; readonly declared: boolean },
+): string {
+  if (encoding.name === 'utf-8') return contentType;
+  return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
 }
 
 /** Every project and catalog that a request names which was understood; none of one that was not. */

@@ -100,6 +100,18 @@ describe('a query that nobody has asked', () => {
     expect(shortStatus(await askXmla(gateway.url, QUERY))).toBe('miss stored');
   });
 
+  test('is found where its client takes any media type, as curl does, or says nothing of that', async () => {
+    const curl = { headers: { accept: '*/*' } };
+    expect(shortStatus(await askXmla(gateway.url, QUERY, curl))).toBe('miss stored');
+    expect(shortStatus(await askXmla(gateway.url, QUERY, curl))).toBe('hit');
+    expect(shortStatus(await askXmla(gateway.url, QUERY))).toBe('hit');
+    for (const asked of [curl, {}]) {
+      expect((await explain(QUERY, asked)).cache).toMatchObject({ memory: expect.anything() });
+    }
+    const json = await explain(QUERY, { headers: { accept: 'application/json' } });
+    expect(json.classification).toMatchObject({ decision: 'bypass', reason: 'accept' });
+  });
+
   test('is shown the part by which it differs from what is in memory', async () => {
     await askXmla(gateway.url, QUERY);
     const nearestTo = async (...question: Parameters<typeof explain>) => {

@@ -51,7 +51,7 @@ describe('an explanation', () => {
     expect(explained).toMatchObject({ memory: facts, redis: facts, flight: false, nearest: null });
     expect([...values.values.keys()]).toEqual([explained.key]);
     // The ttl was shortened after they were stored.
-    const shorter = { ...facts, ttl_ms: 1_200 };
+    const shorter = { ...facts, ttl_ms: 1_000 };
     expect(await explain({ ...query, ttl: 2_000 })).toMatchObject({
       memory: shorter,
       redis: shorter,

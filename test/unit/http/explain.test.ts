@@ -159,19 +159,13 @@ describe('what is explained', () => {
     expect(asked[0]?.headers).toEqual(counting);
   });
 
-  test.each([
-    ['application/json', undefined],
-    ['*/*', undefined],
-    ['application/json, */*;q=0.8', undefined],
-    ['', undefined],
-    ['Application/JSON;q=1', undefined],
-    ['application/json, text/xml', 'text/xml'],
-    ['*/*, text/xml', '*/*, text/xml'],
-    ['text/html', 'text/html'],
-  ])('with Accept: %s accepts %s', async (accept, expected) => {
-    await explained({ headers: { accept } });
-    expect(asked[0]?.headers.accept).toBe(expected);
-  });
+  test.each(['application/json', '*/*', 'application/json, text/xml', 'text/html', ''])(
+    'explains its own Accept: %s',
+    async (accept) => {
+      await explained({ headers: { accept } });
+      expect(asked[0]?.headers.accept).toBe(accept);
+    },
+  );
 
   test.each([
     ['?x=1', 'x is no query parameter'],

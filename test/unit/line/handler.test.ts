@@ -154,6 +154,7 @@ test('a request is answered by its key until it is remembered, and told in the s
       project: '',
       catalogs: ['FoodMart'],
       cubes: ['Sales'],
+      digest: expect.stringMatching(/^[\w-]{22}$/) as never,
       subject: 'Execute',
       why: '',
       outcome: { kind: 'hit', detail: 'memory' },

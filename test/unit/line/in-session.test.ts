@@ -11,6 +11,8 @@ import { sizes } from '../../support/sizes.ts';
 const ENGINE = {
   traits: ENGINE_KINDS.generic,
   settings: { delegation: 'forward' } as never,
+  engine: { id: 'engine' },
+  addressee: { project: undefined, query: [] },
 };
 const read = (body: Buffer): Promise<UnderstoodRequest> =>
   understand({ 'content-type': 'text/xml' }, body, ENGINE);

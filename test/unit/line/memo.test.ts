@@ -14,6 +14,8 @@ import { handClock, keyParts } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {
+  engine: { id: 'engine' },
+  addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
   settings: { delegation: 'forward', session_idle: 1_000 } as never,
   place: 'engine',

@@ -11,7 +11,10 @@ const read = (bytes: number) =>
   understand(
     HEADERS,
     body(bytes),
-    { traits: { forwardedDiscovers: [] }, settings: {} } as never,
+    {
+      ...{ traits: { forwardedDiscovers: [] }, settings: {} },
+      ...{ engine: { id: '' }, addressee: { query: [] } },
+    } as never,
     ownTurn,
   );
 

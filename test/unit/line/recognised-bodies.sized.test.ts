@@ -11,6 +11,8 @@ const HEADERS = { 'content-type': 'text/xml' };
 const ENGINE = {
   traits: ENGINE_KINDS.mondrian,
   settings: { delegation: 'forward' } as never,
+  engine: { id: 'engine' },
+  addressee: { project: undefined, query: [] },
 };
 const read = (body: Buffer): Promise<UnderstoodRequest> => understand(HEADERS, body, ENGINE);
 

@@ -91,7 +91,14 @@ test('a request that was not understood says what was odd about it', () => {
   const answered = {
     type: 'xmla-answered',
     ...{ id: 'x', principal: 'alice', project: '', subject: 'Execute', status: 200, bytes: 1 },
-    ...{ address: '', program: '', catalogs: [], cubes: '?' as const, engine: undefined },
+    ...{
+      address: '',
+      program: '',
+      catalogs: [],
+      cubes: '?' as const,
+      digest: '',
+      engine: undefined,
+    },
     ...{ milliseconds: 1, saved: 0, complete: true },
   } as const;
   on({ ...answered, outcome: { kind: 'bypass', detail: 'unknown-shape' }, why: 'element Hint' });

@@ -38,6 +38,7 @@ const hitOf = (project: string): GatewayEvent => ({
   project,
   catalogs: [],
   cubes: [],
+  digest: '',
   engine: undefined,
   subject: 'Execute',
   why: '',

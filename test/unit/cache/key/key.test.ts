@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { queryKey, type KeyParts } from '../../../../src/cache/key.ts';
+import { queryDigest, queryKey, type KeyParts } from '../../../../src/cache/key.ts';
 import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
 import type { Scope } from '../../../../src/cache/projects.ts';
 import type { XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
@@ -271,5 +271,29 @@ describe('the key of an entry', () => {
 
   test('is 43 characters of base64url, which say nothing of what was asked', () => {
     expect(queryKey(keyParts(), EPOCHS)).toMatch(/^[\w-]{43}$/u);
+  });
+});
+
+describe('the digest of a query', () => {
+  test('is that of all other parts, for any identity and in any session', () => {
+    const asked = (parts: KeyParts) =>
+      picture({ ...sortedProperties(parts), identity: '', session: null });
+    fc.assert(
+      fc.property(anyParts, anyParts, (a, b) => {
+        expect(queryDigest(a) === queryDigest(b)).toBe(asked(a) === asked(b));
+        const { identity, session } = b;
+        const ofOther: KeyParts = { ...a, identity, session };
+        expect(queryDigest(ofOther)).toBe(queryDigest(a));
+      }),
+    );
+  });
+
+  test('tells apart what differs in one part', () => {
+    const parts = keyParts();
+    const other = { engine: 'other', project: 'other', query: ['a=b'], userAgentClass: 'Java' };
+    for (const [name, value] of Object.entries({ ...other, accept: 'application/xml' })) {
+      expect(queryDigest({ ...parts, [name]: value })).not.toBe(queryDigest(parts));
+    }
+    expect(queryDigest(parts)).toMatch(/^[\w-]{22}$/u);
   });
 });

@@ -100,7 +100,7 @@ export function replica(
         longestWait: () => FLIGHT_DEADLINE,
         emit,
       }),
-    random: options.random ?? (() => 0.5),
+    random: options.random ?? (() => 0),
     purgeTakes: store === undefined ? 0 : lease,
     maxEntry: () => maxEntry,
     account,
