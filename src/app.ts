@@ -11,7 +11,7 @@ import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
-import { unclearHead } from './http/request-head.ts';
+import { nameRequest, unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
@@ -54,7 +54,8 @@ export function createApp(config: Config, given: PageParts) {
     if (!xmla.handle(request, response)) next();
   });
   app.use('/api', createApiRouter(handlers, given));
-  app.use((request, _response, next) => {
+  app.use((request, response, next) => {
+    nameRequest(request, response, newId);
     next(unclearHead(request));
   });
 
@@ -124,9 +125,9 @@ export function onlyMethods(...methods: string[]): RequestHandler {
 
 /** The one place where errors of Express routes become answers. */
 export function errorMapper(newId: () => string, emit: Emit): ErrorRequestHandler {
-  return (error, _request, response, next) => {
+  return (error, request, response, next) => {
     if (response.headersSent) return next(error);
-    const id = newId();
+    const id = nameRequest(request, response, newId);
     sendError(response, asAnsweredError(error, id, emit), 'json', id);
   };
 }

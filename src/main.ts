@@ -17,7 +17,7 @@ import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
-import { createLog, logEvents } from './observability/log.ts';
+import { createLog, type Log } from './observability/log.ts';
 import { createLink, messageOf } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
@@ -104,7 +104,7 @@ async function lead(source: ConfigFile): Promise<number> {
   const initial = source.read();
   const { config } = initial;
   const { workers } = config;
-  const log = openLog(config);
+  const { log, on, configure } = openLog(config);
   const starting = start();
   /** One at a time, and none before it listens. */
   let lastReload: Promise<unknown> = starting.catch(() => {});
@@ -129,7 +129,7 @@ async function lead(source: ConfigFile): Promise<number> {
   async function start() {
     const served =
       workers === 1
-        ? await buildGateway(config, parts, logEvents(log))
+        ? await buildGateway(config, parts, on)
         : leadWorkers(initial, parts, createForks(), log);
     try {
       return { served, url: await served.listen() };
@@ -149,7 +149,7 @@ async function lead(source: ConfigFile): Promise<number> {
       const problems = (await served.reload(next.config, next.text)) ?? [];
       for (const problem of problems) log.error(problem, failed);
       if (problems.length > 0) return;
-      log.level = next.config.log.level;
+      configure(next.config.log);
       log.info('configuration reloaded');
     } catch (error) {
       log.error({ problem: messageOf(error) }, failed);
@@ -217,25 +217,25 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     // As JSON an argument that is undefined becomes null.
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
-    const log = openLog(config, WORKER_LOG).child({ worker });
-    const gateway = await buildGateway(config, { ...parts, primary: link }, logEvents(log));
+    const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
+    const gateway = await buildGateway(config, { ...parts, primary: link }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {
       const changed = partOf(next);
       await gateway.reload(changed);
-      log.level = changed.log.level;
+      configure(changed.log);
     };
     return { gateway, log, reload };
   }
 }
 
-function openLog(config: Config, stdout = STDOUT): ReturnType<typeof createLog> {
+function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
   const output = openLogOutput(openUnblocked(stdout), (flush) => void process.on('exit', flush));
-  return createLog(config.log, output);
+  return createLog(config.log, output, base);
 }
 
 /** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */

@@ -4,7 +4,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
-import { forgery, refuseDelegation, unclearHead } from '../http/request-head.ts';
+import { forgery, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
 /**
  * The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. `changes`:
@@ -74,7 +74,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     work: (call: Call) => Promise<void>,
   ): Promise<void> {
     const began = clock.now();
-    const id = newId();
+    const id = nameRequest(request, response, newId);
     const closed = new Promise((resolve) => response.once('close', resolve));
     let principal: Principal | undefined;
     let failure: AnsweredError | undefined;

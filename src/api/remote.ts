@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
-import { carriesBody } from '../http/request-head.ts';
+import { carriesBody, REQUEST_ID } from '../http/request-head.ts';
 import {
   answerHead,
   answerHeaders,
@@ -54,7 +54,7 @@ export function createRemoteOperations(
    *   interface does not know
    */
   async function ask<T>(
-    { request, operation }: ApiExchange,
+    { id, request, operation }: ApiExchange,
     body: Buffer | undefined,
     signal: AbortSignal | undefined,
     take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
@@ -79,7 +79,11 @@ export function createRemoteOperations(
         const what = 'The storage refused the login of the gateway; its operator must correct';
         throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
       }
-      const allowed = { ...answerHeaders(head.headers), 'cache-control': 'no-store' };
+      const allowed = {
+        ...answerHeaders(head.headers),
+        'cache-control': 'no-store',
+        [REQUEST_ID]: id,
+      };
       return await take(answer, { ...head, headers: allowed });
     } catch (error) {
       answer?.destroy();

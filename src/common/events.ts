@@ -61,6 +61,8 @@ export type GatewayEvent =
       readonly cubes: readonly string[] | '?';
       /** Names what is asked, by any user in any session; '' when the body was not understood. */
       readonly digest: string;
+      /** MDX, in which personal data may stand; '' of a Discover and of what was not understood. */
+      readonly statement: string;
       /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
       readonly subject: string;
       /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */
@@ -69,10 +71,12 @@ export type GatewayEvent =
       readonly status: number;
       readonly bytes: number;
       readonly milliseconds: number;
-      /** Where the engine was asked for a query. */
+      /** Where the engine answered. */
       readonly engine: EngineTimes | undefined;
       /** For a hit: what the engine needed for this answer when it was asked. */
       readonly saved: number;
+      /** The header traceparent (W3C Trace Context); '' without one. */
+      readonly trace: string;
       /** False when the client went away or the engine broke off before the end. */
       readonly complete: boolean;
     }

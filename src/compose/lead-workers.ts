@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadConfig } from '../config/load-config.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { whatWaits } from '../config/describe-config.ts';
-import type { createLog } from '../observability/log.ts';
+import type { Log } from '../observability/log.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
@@ -21,7 +21,7 @@ export function leadWorkers(
   { config: initial, text }: ReadConfig,
   { clock, randomBytes }: Pick<Parts, 'clock' | 'randomBytes'>,
   fork: () => WorkerProcess,
-  log: ReturnType<typeof createLog>,
+  log: Log['log'],
 ) {
   const newToken = createIds({ randomBytes });
   const primary = createPrimary({ clock, newToken, orphanLease: LEASE_LIMITS.longest });

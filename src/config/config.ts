@@ -237,6 +237,11 @@ const limits = section({
 const log = section({
   /** The least important lines that are written. Hits are logged from debug on. */
   level: key(kinds.choice('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info'),
+  /** From how long a request is told at warn, hits too. 0: none is. */
+  slow: key(kinds.duration('1ms', '1h', 'off'), '5s'),
+  /** Of which requests the line holds the text of the statement, at most 2,000 characters. It may hold
+   * personal data. */
+  statements: key(kinds.choice('off', 'slow', 'all'), 'off'),
 });
 
 /** The whole file. Its sections stand in the order in which the reference tells them. */

@@ -54,8 +54,12 @@ export interface PassThroughClient {
   readonly signal: AbortSignal;
   /** Begins the answer with the headers that the engine sent, less those that are not the client's. */
   open(head: AnswerHead): void;
+  /** Told when the engine answers: when it was to be asked, and when it was (ms, monotonic). */
+  engineAnswered(asked: number, began: number): void;
   /** Counts bytes of the answer's body. */
   sent(bytes: number): void;
+  /** The answer is over. */
+  end(): void;
   fail(error: unknown): void;
 }
 
@@ -163,6 +167,7 @@ export function createHttpEngine(options: {
     const { request, signal } = client;
     const project = addressee.project ?? '';
     const watch = plainWatch && guardWatch(plainWatch);
+    const asked = clock.now();
     let leave: () => void;
     try {
       leave = await admission.admit(addressee.user, signal);
@@ -183,6 +188,7 @@ export function createHttpEngine(options: {
         const forwarded = { method: request.method, path, headers, body };
         return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
       });
+      client.engineAnswered(asked, began);
       await relay(answer, acceptedHead(answer), client, watch);
     } catch (error) {
       const isRefused = error instanceof WatchRefusal;
@@ -320,5 +326,5 @@ async function relay(
   await releaseTo(0);
   if (isGone()) return;
   open();
-  response.end();
+  client.end();
 }

@@ -27,6 +27,8 @@ export interface QueryHeaders {
   readonly 'user-agent': string | undefined;
   /** The caller's session, where it named it in this header (SSAS). */
   readonly 'x-as-sessionid': string | undefined;
+  /** The trace that the request is part of (W3C Trace Context). */
+  readonly traceparent?: string | undefined;
 }
 
 /** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */

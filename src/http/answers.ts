@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
+import { REQUEST_ID } from './request-head.ts';
 
 /** One for each protocol. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
@@ -22,7 +23,7 @@ export function asGatewayError(cause: unknown, id: string, emit: Emit): GatewayE
   return failure;
 }
 
-/** Sends an error whole. @param headers further ones, set before those of the error */
+/** Sends an error whole; the id of the request stands in its text. @param headers further ones, set before those of the error */
 export function sendError(
   response: ServerResponse,
   error: AnsweredError,
@@ -30,8 +31,9 @@ export function sendError(
   id: string,
   headers: Headers = {},
 ): void {
-  const [contentType, body] = RENDERERS[shape](error, id);
-  sendWhole(response, contentType, body, error.status, { ...headers, ...error.headers });
+  const [contentType, body] = RENDERERS[shape](error, `${error.message} (request ${id})`);
+  const all = { ...headers, [REQUEST_ID]: id, ...error.headers };
+  sendWhole(response, contentType, body, error.status, all);
 }
 
 /** Sends an answer that is not to be stored; to HEAD its head alone (RFC 9110 §9.3.2). */
@@ -67,22 +69,25 @@ export function sendHead(
   });
 }
 
-type Render = (error: AnsweredError, id: string) => [contentType: string, body: Buffer | string];
+type Render = (
+  error: AnsweredError,
+  message: string,
+) => [contentType: string, body: Buffer | string];
 
 const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
-  'soap-fault': ({ status, message, faultCode: code }, id) => [
+  'soap-fault': ({ status, faultCode: code }, message) => [
     SOAP_FAULT_CONTENT_TYPE,
     soapFault({
       side: status < 500 ? 'Client' : 'Server',
-      message: status === 500 ? `${message} (${id})` : message,
+      message,
       ...(code !== undefined && { code }),
     }),
   ],
   // The envelope of the interface document §2.2, with the error text where its reference server puts it.
-  'api-envelope': (error) =>
-    json({ status: 1, data: 'failure', errorMesg: `[${error.reason}] ${error.message}` }),
-  json: (error) => json({ error: error.reason, message: error.message, ...error.details }),
-  text: (error) => [PLAIN_TEXT, `${error.message}\n`],
+  'api-envelope': ({ reason }, message) =>
+    json({ status: 1, data: 'failure', errorMesg: `[${reason}] ${message}` }),
+  json: ({ reason, details }, message) => json({ error: reason, message, ...details }),
+  text: (_error, message) => [PLAIN_TEXT, `${message}\n`],
 };
 
 const json = (value: unknown): [string, string] => ['application/json', JSON.stringify(value)];

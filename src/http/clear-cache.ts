@@ -4,7 +4,7 @@ import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
 import { asGatewayError, PLAIN_TEXT, sendError, sendJson, sendWhole } from './answers.ts';
-import { forgery, unclearHead } from './request-head.ts';
+import { forgery, nameRequest, unclearHead } from './request-head.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
 
@@ -51,12 +51,12 @@ export function createClearCacheHandler(options: {
     project: string | undefined,
   ) => {
     const shape = clearCacheShape(request);
+    const id = nameRequest(request, response, newId);
     try {
       const receipt = await clear(request, project);
       if (shape === 'text') sendWhole(response, PLAIN_TEXT, clearedText(project));
       else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {
-      const id = newId();
       sendError(response, asGatewayError(error, id, emit), shape, id);
     }
   };

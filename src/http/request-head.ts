@@ -1,5 +1,5 @@
 import { parse } from 'content-type';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { parse as parseQuery } from 'node:querystring';
 import proxyAddr from 'proxy-addr';
 import { namesParameter } from '../proxy/forwarded.ts';
@@ -103,6 +103,32 @@ export function acceptedType(header: string | undefined): string | undefined | '
   if (known === undefined || known === 'application/json') return 'not-xml';
   // To send none says the same (RFC 9110 §12.5.1).
   return known === '*/*' ? undefined : known;
+}
+
+/** The header that names a request, in its answer and in the log. */
+export const REQUEST_ID = 'x-request-id';
+
+/** The id under which a request is known: as its client names it, in 1 to 128 visible characters of ASCII, or a new one. */
+export const requestId = (given: unknown, newId: () => string): string =>
+  typeof given === 'string' && /^[!-~]{1,128}$/.test(given) ? given : newId();
+
+/** The header traceparent, if it is one (W3C Trace Context §3.2); '' for none. */
+export const traceOf = (given: unknown): string =>
+  typeof given === 'string' && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/.test(given)
+    ? given
+    : '';
+
+/** Puts the id into the head of the answer, once. Returns it. */
+export function nameRequest(
+  request: IncomingMessage,
+  response: ServerResponse,
+  newId: () => string,
+): string {
+  const known = response.getHeader(REQUEST_ID);
+  if (typeof known === 'string') return known;
+  const id = requestId(request.headers[REQUEST_ID], newId);
+  response.setHeader(REQUEST_ID, id);
+  return id;
 }
 
 /** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */

@@ -13,7 +13,13 @@ import { GatewayError } from '../common/errors.ts';
 import type { GatewayEvent, Outcome } from '../common/events.ts';
 import type { PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
-import { acceptsGzip, clientProgram } from '../http/request-head.ts';
+import {
+  acceptsGzip,
+  clientProgram,
+  REQUEST_ID,
+  requestId,
+  traceOf,
+} from '../http/request-head.ts';
 import { answerHeaders, breakOff } from '../proxy/forwarded.ts';
 import type { LineOptions } from './options.ts';
 import type { UnderstoodRequest } from './understand.ts';
@@ -47,6 +53,22 @@ export function wishesOf(headers: IncomingHttpHeaders) {
   } as const;
 }
 
+/** Where among the raw headers of a head the id of the request and its traceparent stand; -1 without one. */
+export type Places = ReturnType<typeof placesIn>;
+
+export const placesIn = (rawHeaders: readonly string[]) => ({
+  id: placeOf(REQUEST_ID, rawHeaders),
+  trace: placeOf('traceparent', rawHeaders),
+});
+
+/** The index of the value of a header (lower case) of which there is one; -1 for none, or several. */
+function placeOf(name: string, rawHeaders: readonly string[]): number {
+  const places = rawHeaders.flatMap((one, at) =>
+    at % 2 === 0 && one.toLowerCase() === name ? [at + 1] : [],
+  );
+  return places.length === 1 ? (places[0] ?? -1) : -1;
+}
+
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 
 /** What clients share. */
@@ -72,21 +94,23 @@ export class XmlaClient implements Client {
   readonly #whenOver: (() => void)[] = [];
   #told = false;
 
-  /** @param wishes those of its head; undefined: as its headers say, which are changed on the way to an engine */
+  /** @param head what is known of it; else its headers are read, which takes longer than all else of a hit */
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
     services: ClientServices,
-    wishes?: Wishes,
+    head?: { readonly wishes: Wishes; readonly places: Places },
   ) {
     this.request = request;
     this.response = response;
     this.#services = services;
-    this.wishes = wishes ?? wishesOf(request.headers);
+    this.wishes = head?.wishes ?? wishesOf(request.headers);
+    const given = head ? request.rawHeaders[head.places.id] : request.headers[REQUEST_ID];
+    const trace = head ? request.rawHeaders[head.places.trace] : request.headers['traceparent'];
     this.#began = services.clock.now();
     this.facts = {
       type: 'xmla-answered',
-      id: services.newId(),
+      id: requestId(given, services.newId),
       principal: '',
       address: services.addressOf(request),
       program: this.wishes.program,
@@ -94,6 +118,7 @@ export class XmlaClient implements Client {
       catalogs: [],
       cubes: '?',
       digest: '',
+      statement: '',
       subject: '',
       why: '',
       outcome: { kind: 'gateway', detail: 'client-gone' },
@@ -102,6 +127,7 @@ export class XmlaClient implements Client {
       milliseconds: 0,
       engine: undefined,
       saved: 0,
+      trace: traceOf(trace),
       complete: false,
     };
   }
@@ -138,7 +164,8 @@ export class XmlaClient implements Client {
   }
 
   /** What is known of the request once it is understood. */
-  asks({ digest, subject, why, named }: UnderstoodRequest): void {
+  asks({ digest, request, subject, why, named }: UnderstoodRequest): void {
+    if (request?.method === 'Execute') this.facts.statement = request.statement;
     this.facts.digest = digest;
     this.facts.subject = subject;
     this.facts.why = why;
@@ -158,7 +185,7 @@ export class XmlaClient implements Client {
     if (this.isGone) return;
     const { response, facts } = this;
     const variant = this.wishes.takesGzip ? reply.gzip?.() : undefined;
-    facts.bytes = sendStored(response, answer, reply, variant, this.wishes);
+    facts.bytes = sendStored(response, answer, reply, variant, this);
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     if (this.#gone === undefined && response.socket?.writableLength === 0) {
@@ -235,7 +262,9 @@ export class XmlaClient implements Client {
       response: this.response,
       signal: this.signal,
       open: (head) => this.open(head, outcome, undefined),
+      engineAnswered: (...times) => this.engineAnswered(...times),
       sent: (count) => void (this.facts.bytes += count),
+      end: () => this.end(),
       fail: (error) => this.fail(error),
     };
   }
@@ -243,6 +272,7 @@ export class XmlaClient implements Client {
   /** Those of an answer that does not come from the cache. */
   #gatewayHeaders(): Record<string, string> {
     const headers: Record<string, string> = {
+      [REQUEST_ID]: this.facts.id,
       'cache-status': cacheStatus(this.facts.outcome),
       age: '0',
     };
@@ -302,10 +332,10 @@ function sendStored(
   answer: StoredAnswer,
   reply: Replay,
   variant: GzipVariant | undefined,
-  wishes: Wishes,
+  of: Pick<XmlaClient, 'wishes' | 'facts'>,
 ): number {
   const { sessionId } = reply;
-  const headOf = (bytes: number) => storedHead(answer, bytes, reply, variant, wishes);
+  const headOf = (bytes: number) => storedHead(answer, bytes, reply, variant, of);
   const text = variant === undefined ? shortText(answer, sessionId) : undefined;
   if (text !== undefined) {
     response.writeHead(200, headOf(text.length));
@@ -339,9 +369,16 @@ function storedHead(
   bytes: number,
   { outcome, ttl, age, sessionId }: Replay,
   variant: GzipVariant | undefined,
-  { asksForCaps }: Wishes,
+  { wishes, facts }: Pick<XmlaClient, 'wishes' | 'facts'>,
 ): string[] {
-  const head = ['content-type', answer.contentType, 'content-length', String(bytes)];
+  const head = [
+    REQUEST_ID,
+    facts.id,
+    'content-type',
+    answer.contentType,
+    'content-length',
+    String(bytes),
+  ];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
   if (variant !== undefined) head.push('content-encoding', 'gzip');
   if (answer.body.length >= GZIP_FROM) head.push('vary', 'accept-encoding');
@@ -350,7 +387,7 @@ function storedHead(
     head.push('x-as-sessionid', sessionId);
   }
   head.push('cache-status', cacheStatus(outcome, ttl), 'age', String(Math.floor(age / 1000)));
-  if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
+  if (wishes.asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
   return head;
 }
 

@@ -45,7 +45,7 @@ export function createXmlaHandler(options: LineOptions) {
       void options.clearCache(request, response, path.project).finally(work.end);
       return true;
     }
-    const client = new XmlaClient(request, response, options, head?.wishes);
+    const client = new XmlaClient(request, response, options, head);
     // By then the parser has been through everything that came together with the head.
     setImmediate(answer, client, path, head);
     return true;

@@ -9,7 +9,7 @@ import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import { wishesOf, type Wishes } from './client.ts';
+import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
@@ -29,6 +29,7 @@ export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
+  readonly places: Places;
 }
 
 /** What was understood of requests that are alike but for ids. */
@@ -109,6 +110,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       place: destination.place,
       settings: destination.settings,
       wishes: wishesOf(headers),
+      places: placesIn(request.rawHeaders),
     });
     return undefined;
   }

@@ -22,7 +22,7 @@ interface QuerySource {
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
   /** Told what the engine took; undefined where it is not asked. */
-  readonly client?: Pick<XmlaClient, 'engineAnswered'>;
+  readonly client?: Pick<XmlaClient, 'engineAnswered' | 'facts'>;
 }
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
@@ -89,7 +89,9 @@ export function createQueryOf(options: LineOptions) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const to = { ...addressee, query: parts.query, replica: session?.record.replica };
         const since = clock.now();
-        const answer = await engine.ask(to, forwarded, body, signal, unwanted);
+        // It shapes no answer, so it is not in the key.
+        const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
+        const answer = await engine.ask(to, headers, body, signal, unwanted);
         replica = answer.replica;
         client?.engineAnswered(since, answer.began.now);
         return answer;

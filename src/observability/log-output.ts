@@ -2,7 +2,7 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
 import type { Clock } from '../common/clock.ts';
-import { isAuditLine } from './log.ts';
+import { isAuditLine, LINE_FORM } from './log.ts';
 
 /**
  * Bytes of one write at most: so many a pipe takes in one piece, so that lines of several processes do not run into
@@ -49,7 +49,7 @@ export function createLogOutput(options: {
 
   /** Whatever the level of the log is: what is missing in it is told. */
   const teller = pino(
-    { base: null },
+    { ...LINE_FORM, base: null },
     { write: (text) => put({ bytes: Buffer.from(text), audit: true }) },
   );
 

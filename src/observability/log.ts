@@ -1,15 +1,40 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
-import type { Emit } from '../common/events.ts';
+import type { GatewayEvent } from '../common/events.ts';
+
+/** How a line tells its time (ISO 8601, UTC) and its level (a word). */
+export const LINE_FORM = {
+  timestamp: pino.stdTimeFunctions.isoTime,
+  formatters: { level: (level: string) => ({ level }) },
+} as const;
+
+export type Log = ReturnType<typeof createLog>;
 
 /**
  * The log: one JSON line for each event that may have to be found later. Hits are told at debug only. Credentials never
  * come here: no event carries any, and errors are told by type, message, code and stack; failures of engines without
  * the stack. Levels: error = a person must act; warn = the gateway helps itself, but works less well; info = what
  * happened.
+ * @param base what every line says
  */
-export function createLog({ level }: LogConfig, destination: DestinationStream): Logger {
-  return pino({ level, base: null, serializers: { err: describeError } }, destination);
+export function createLog(
+  config: LogConfig,
+  destination: DestinationStream,
+  base: object | null = null,
+) {
+  const form = { ...LINE_FORM, base: base as null, serializers: { err: describeError } };
+  const log = pino({ ...form, level: config.level }, destination);
+  let current = config;
+  return {
+    log,
+    /** Subscribes the log to the events. */
+    on: (event: GatewayEvent): void => tell(log, current, event),
+    /** Goes over to another configuration. */
+    configure(next: LogConfig): void {
+      current = next;
+      log.level = next.level;
+    },
+  };
 }
 
 /** Whether a line says what a user changed, or tried to purge. */
@@ -18,53 +43,88 @@ export function isAuditLine(msg: string | undefined, line: object | undefined): 
   return msg === 'purged' || msg === 'purge-refused';
 }
 
-/** Subscribes the log to the events. */
-export function logEvents(log: Logger): Emit {
-  return function on(event) {
-    const { type } = event;
-    switch (type) {
-      case 'xmla-answered': {
-        const { id, principal, project, subject, status, bytes, saved, complete, why } = event;
-        const level = event.outcome.kind === 'hit' && complete ? 'debug' : 'info';
-        if (!log.isLevelEnabled(level)) return;
-        const ms = Math.round(event.milliseconds);
-        const about = { id, principal, project, subject, status, bytes, saved, complete, ms };
-        return log[level]({ ...about, ...event.outcome, ...(why !== '' && { why }) }, type);
-      }
-      case 'api-answered':
-        if (event.status >= 500) return log.warn(lineOf(event), type);
-        return log[event.changes || event.status >= 400 ? 'info' : 'debug'](lineOf(event), type);
-      case 'purged':
-        return log[event.result === 'cleared' ? 'info' : 'error'](lineOf(event), type);
-      case 'redis-state':
-        // Without a stack: it is not the gateway that failed.
-        return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);
-      case 'login-refused':
-        return log.info(
-          { reason: event.reason, principal: event.user, address: event.address },
-          type,
-        );
-      case 'not-stored':
-      case 'stored':
-      case 'engine-answered':
-      case 'shared-flight':
-      case 'connection-closed':
-        return log.debug(event, type);
-      case 'redis-failed':
-        return log.debug(lineOf(event), type);
-      case 'swept':
-      case 'users-loaded':
-        return log.info(lineOf(event), type);
-      case 'purge-refused':
-      case 'entry-rejected':
-        return log.warn(lineOf(event), type);
-      case 'engine-failed':
-        return log.child({}, ERRORS_OF_ENGINES).warn(lineOf(event), type);
-      case 'warning':
-        return log.warn({ err: event.error }, event.message);
-      case 'internal-error':
-        return log.error(lineOf(event), type);
+function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
+  const { type } = event;
+  switch (type) {
+    case 'xmla-answered': {
+      const isSlow = config.slow > 0 && event.milliseconds >= config.slow;
+      const isHit = event.outcome.kind === 'hit' && event.complete;
+      const level = isSlow ? 'warn' : isHit ? 'debug' : 'info';
+      if (log.isLevelEnabled(level))
+        log[level](requestLine(event, config.statements, isSlow), type);
+      return;
     }
+    case 'api-answered':
+      if (event.status >= 500) return log.warn(lineOf(event), type);
+      return log[event.changes || event.status >= 400 ? 'info' : 'debug'](lineOf(event), type);
+    case 'purged':
+      return log[event.result === 'cleared' ? 'info' : 'error'](lineOf(event), type);
+    case 'redis-state':
+      // Without a stack: it is not the gateway that failed.
+      return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);
+    case 'login-refused':
+      return log.info(
+        { reason: event.reason, principal: event.user, address: event.address },
+        type,
+      );
+    case 'not-stored':
+    case 'stored':
+    case 'engine-answered':
+    case 'shared-flight':
+    case 'connection-closed':
+      return log.debug(event, type);
+    case 'redis-failed':
+      return log.debug(lineOf(event), type);
+    case 'swept':
+    case 'users-loaded':
+      return log.info(lineOf(event), type);
+    case 'purge-refused':
+    case 'entry-rejected':
+      return log.warn(lineOf(event), type);
+    case 'engine-failed':
+      return log.child({}, ERRORS_OF_ENGINES).warn(lineOf(event), type);
+    case 'warning':
+      return log.warn({ err: event.error }, event.message);
+    case 'internal-error':
+      return log.error(lineOf(event), type);
+  }
+}
+
+/** Of a statement so much is told (characters). */
+const LONGEST_STATEMENT = 2_000;
+
+function requestLine(
+  event: Extract<GatewayEvent, { type: 'xmla-answered' }>,
+  statements: LogConfig['statements'],
+  isSlow: boolean,
+): object {
+  const {
+    type: _type,
+    milliseconds,
+    saved,
+    engine,
+    outcome,
+    statement,
+    why,
+    trace,
+    ...rest
+  } = event;
+  const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && isSlow));
+  const last = engine?.last ?? engine?.first;
+  return {
+    ...rest,
+    ...outcome,
+    saved: Math.round(saved),
+    ms: Math.round(milliseconds),
+    ...(engine && {
+      waited_ms: Math.round(engine.waited),
+      engine_first_ms: Math.round(engine.first),
+      engine_ms: Math.round(last ?? 0),
+    }),
+    ...(isSlow && { slow: true }),
+    ...(why !== '' && { why }),
+    ...(trace !== '' && { trace }),
+    ...(isTold && { statement: statement.slice(0, LONGEST_STATEMENT) }),
   };
 }
 

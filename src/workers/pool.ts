@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../common/clock.ts';
-import type { createLog } from '../observability/log.ts';
+import type { Log } from '../observability/log.ts';
 import { messageOf, type Link } from './link.ts';
 
 /** As the primary process sees it. */
@@ -44,7 +44,7 @@ export function createWorkerPool(options: {
   attach: (link: Link) => () => void;
   clock: Pick<Clock, 'now'>;
   sleep: (milliseconds: number, signal: AbortSignal) => Promise<unknown>;
-  log: Pick<ReturnType<typeof createLog>, 'info' | 'error'>;
+  log: Pick<Log['log'], 'info' | 'error'>;
   url: () => string;
 }) {
   const { workers, clock, log } = options;

@@ -31,7 +31,7 @@ describe('a worker', () => {
     expect((await askXmla(url, query)).status).toBe(200);
     await until(() => messages(running).includes('worker-listens'));
     expect(linesOf(running, 'worker-ended')).toEqual([
-      expect.objectContaining({ pid: killed, exit: 'SIGKILL', level: 50 }),
+      expect.objectContaining({ pid: killed, exit: 'SIGKILL', level: 'error' }),
     ]);
     const replaced = workersOf(running);
     expect(replaced).toHaveLength(2);
@@ -158,7 +158,7 @@ describe('SIGHUP', () => {
       messages(running).includes('reload failed; keeping the current configuration'),
     );
     expect(linesOf(running, 'reload failed; keeping the current configuration')).toEqual([
-      expect.objectContaining({ level: 50, problem: expect.stringContaining('engine.url') }),
+      expect.objectContaining({ level: 'error', problem: expect.stringContaining('engine.url') }),
     ]);
     expect((await askXmla(url, query)).status).toBe(200);
   });

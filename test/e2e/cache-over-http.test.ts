@@ -98,6 +98,7 @@ describe('a query that is asked again', () => {
       'date',
       // The gateway's own: it compresses answers as long as this one.
       'vary',
+      'x-request-id',
     ]);
     expect(headers.vary).toBe('accept-encoding');
   });

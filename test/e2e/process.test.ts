@@ -196,7 +196,7 @@ describe('SIGHUP', () => {
     running.kill('SIGHUP');
     await until(() => messages(running).includes(failed));
     expect(running.log.filter(({ msg }) => msg === failed)).toEqual([
-      expect.objectContaining({ level: 50, problem: expect.stringContaining('engine.url') }),
+      expect.objectContaining({ level: 'error', problem: expect.stringContaining('engine.url') }),
     ]);
     expect((await askXmla(url, query)).status).toBe(200);
     running.kill('SIGTERM');

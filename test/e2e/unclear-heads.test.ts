@@ -39,8 +39,8 @@ async function ask(request: string, headers: readonly string[], version = '1.1')
 
 const LENGTH = `Content-Length: ${QUERY.length}`;
 const REASON = 'The request has several headers Host; one is allowed.';
-const ENVELOPE = `{"status":1,"data":"failure","errorMesg":"[bad-request] ${REASON}"}`;
-const JSON_ERROR = `{"error":"bad-request","message":"${REASON}"}`;
+const ENVELOPE = `{"status":1,"data":"failure","errorMesg":"[bad-request] ${REASON} (request R-1)"}`;
+const JSON_ERROR = `{"error":"bad-request","message":"${REASON} (request R-1)"}`;
 
 const ROUTES = [
   ['POST /mdx/xmla', 'text/xml', REASON],
@@ -62,7 +62,12 @@ const ROUTES = [
 test.each(ROUTES)(
   '%s with two Host headers is refused in the shape of its path',
   async (request, type, body) => {
-    const answer = await ask(request, ['Host: gateway', 'Host: gateway', LENGTH]);
+    const answer = await ask(request, [
+      'Host: gateway',
+      'Host: gateway',
+      'X-Request-Id: R-1',
+      LENGTH,
+    ]);
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     expect(answer.toLowerCase()).toContain(`content-type: ${type}`);
     expect(answer.split('\r\n\r\n')[1]).toContain(body);

@@ -10,6 +10,7 @@ import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import type { RemoteConfig } from '../../../src/config/config.ts';
 import { type Answer, type Message, send } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
+import { withoutRequestId } from '../../support/request-id.ts';
 
 export const LIMITS = { body: 10_000, dataset: 21_000_000 };
 
@@ -136,9 +137,9 @@ export function ask(
 }
 
 /** `503 [storage-unavailable] …` */
-export function failureOf({ status, text }: Answer): string {
+export function failureOf({ status, headers, text }: Answer): string {
   const { errorMesg, ...rest } = JSON.parse(text) as { errorMesg: string };
   if (JSON.stringify(rest) !== '{"status":1,"data":"failure"}')
     throw new Error(`no envelope: ${text}`);
-  return `${status} ${errorMesg}`;
+  return `${status} ${withoutRequestId(errorMesg, headers)}`;
 }

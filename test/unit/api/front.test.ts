@@ -72,16 +72,17 @@ test('a target with a fragment is refused, which some servers take for a part of
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   try {
+    const id = { 'x-request-id': 'R-1' };
     for (const path of ['/roles?pageNum=0&pageSize=1&containsDesc=true#x', '/role/1#', '/x#?a']) {
       // Other clients would not send it.
       const asked = httpRequest({
         port,
         path: `/api${path}`,
-        headers: { authorization: basic('alice', 'x') },
+        headers: { authorization: basic('alice', 'x'), ...id },
       }).end();
       const [answer] = (await once(asked, 'response')) as [IncomingMessage];
       const body = Buffer.concat((await answer.toArray()) as Buffer[]);
-      expect(failureOf({ status: answer.statusCode ?? 0, headers: {}, body })).toBe(
+      expect(failureOf({ status: answer.statusCode ?? 0, headers: id, body })).toBe(
         '400 [bad-request] The request target must not hold a fragment (#…).',
       );
     }
@@ -233,7 +234,11 @@ describe('paths and methods', () => {
   test('HEAD has the head of GET, for successes and for failures', async () => {
     const { ask } = createTestApi();
     for (const path of ['/role/1', '/role/9', '/roles', '/datasets/MDX/p', '/nothing']) {
-      const [get, head] = [await ask('GET', path), await ask('HEAD', path)];
+      const headers = { 'x-request-id': 'id' };
+      const [get, head] = [
+        await ask('GET', path, { headers }),
+        await ask('HEAD', path, { headers }),
+      ];
       expect([head.status, head.body.length]).toEqual([get.status, 0]);
       expect(head.headers['content-length']).toBe(String(get.body.length));
     }

@@ -10,6 +10,7 @@ import { createPermissions, type Login, unauthenticated } from '../../../src/aut
 import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { storageModel } from '../../contract/storage-model.ts';
 import { basic } from '../auth/support.ts';
+import { withoutRequestId } from '../../support/request-id.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -119,7 +120,10 @@ function bytesOf(answer: unknown, done: (error: null, body: Buffer) => void): vo
 }
 
 function expectWellBehaved(method: string, { status, headers, body }: Answer): void {
-  expect(headers['cache-control']).toBe('no-store');
+  expect(headers).toMatchObject({
+    'cache-control': 'no-store',
+    'x-request-id': expect.stringMatching(/./),
+  });
   if (status === 204) return;
   expect(headers['content-type']).toBe('application/json');
   expect(body.length).toBe(method === 'HEAD' ? 0 : Number(headers['content-length']));
@@ -139,6 +143,7 @@ export function dataOf({ status, body }: Answer): unknown {
 }
 
 /** `404 [no-such-role] roleId: …` */
-export function failureOf({ status, body }: Answer): string {
-  return `${status} ${(JSON.parse(body.toString()) as { errorMesg: string }).errorMesg}`;
+export function failureOf({ status, headers, body }: Answer): string {
+  const { errorMesg } = JSON.parse(body.toString()) as { errorMesg: string };
+  return `${status} ${withoutRequestId(errorMesg, headers)}`;
 }

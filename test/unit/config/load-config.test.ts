@@ -77,7 +77,7 @@ const DEFAULTS = {
     head: 16 * 1024,
     head_timeout: 10_000,
   },
-  log: { level: 'info' },
+  log: { level: 'info', slow: 5_000, statements: 'off' },
   withdrawn: [],
 };
 
@@ -160,7 +160,7 @@ storage:
   ca: ./ca.pem
   timeout: 5s
 limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0, names_per_user: 7, connections: 1000, head: 64KiB, head_timeout: 30s }
-log: { level: debug }
+log: { level: debug, slow: 1s, statements: slow }
 `,
     files: {
       '/etc/passwords': '',
@@ -246,7 +246,7 @@ log: { level: debug }
       head: 65_536,
       head_timeout: 30_000,
     },
-    log: { level: 'debug' },
+    log: { level: 'debug', slow: 1_000, statements: 'slow' },
     withdrawn: ['listen.hot_path'],
   });
 });

@@ -369,8 +369,8 @@ test('every mistake is told, each in its own line', () => {
     'listen.port: must be a whole number between 0 and 65535 (got "x")',
     'cache.lease: must be a duration such as 12h, 30m or 45s, between 100ms and 2s (got "1h")',
     `cache.tll: unknown key; did you mean ttl? allowed: ${CACHE_KEYS}`,
-    'log.levle: unknown key; did you mean level? allowed: level',
-    'log.colour: unknown key; allowed: level',
+    'log.levle: unknown key; did you mean level? allowed: level, slow, statements',
+    'log.colour: unknown key; allowed: level, slow, statements',
   ]);
 });
 
@@ -380,5 +380,7 @@ test('a long or unprintable value cannot break or flood the line', () => {
     `log.level: must be one of trace, debug, info, warn, error, silent (got "a\\u2028b\\n${'x'.repeat(56)}…")`,
   );
   const [unknown] = mistakes({ yaml: `log: { "a\\nb${'x'.repeat(1000)}": 1 }` });
-  expect(unknown).toBe(`log["a\\nb${'x'.repeat(57)}…"]: unknown key; allowed: level`);
+  expect(unknown).toBe(
+    `log["a\\nb${'x'.repeat(57)}…"]: unknown key; allowed: level, slow, statements`,
+  );
 });

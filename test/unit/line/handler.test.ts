@@ -155,6 +155,8 @@ test('a request is answered by its key until it is remembered, and told in the s
       catalogs: ['FoodMart'],
       cubes: ['Sales'],
       digest: expect.stringMatching(/^[\w-]{22}$/) as never,
+      statement: 'SELECT FROM [Sales]',
+      trace: '',
       subject: 'Execute',
       why: '',
       outcome: { kind: 'hit', detail: 'memory' },
@@ -258,7 +260,7 @@ test('a mistake of this program is a Fault with the id of its event', async () =
   stored = answerWith({ body: Buffer.from('<a/>'), session: { at: 1, encoding: 'utf-8' } });
   const { socket, received } = await client();
   socket.write(WRITTEN);
-  await until(() => received().includes('(id)'));
+  await until(() => received().includes('(request id)'));
   expect(events).toMatchObject([
     { type: 'internal-error', id: 'id' },
     { type: 'xmla-answered', status: 500, outcome: { kind: 'gateway', detail: 'internal' } },

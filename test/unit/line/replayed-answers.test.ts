@@ -37,6 +37,7 @@ describe('a stored answer', () => {
       'content-language': 'de-CH, en',
       'content-length': String(WHOLE.length),
       vary: 'accept-encoding',
+      'x-request-id': 'id',
       'cache-status': 'mdx-gateway; hit; ttl=30; detail=memory',
       age: '1',
       connection: 'close',

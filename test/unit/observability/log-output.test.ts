@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createLog, logEvents } from '../../../src/observability/log.ts';
+import { createLog } from '../../../src/observability/log.ts';
 import { createLogOutput } from '../../../src/observability/log-output.ts';
 import { sampled } from '../../support/sizes.ts';
 import { handClock } from '../cache/fakes.ts';
@@ -208,7 +208,7 @@ describe('while the reader stalls', () => {
     expect(kept.join('\n').length).toBeLessThanOrEqual(1_048_576);
     expect(kept.length).toBeGreaterThan(1_000);
     expect(told).toMatchObject({
-      level: 40,
+      level: 'warn',
       msg: 'log-lines-dropped',
       lines: LINES.length - kept.length,
       audit: 0,
@@ -312,7 +312,7 @@ describe('while the reader stalls', () => {
 
 test('purges and changes of roles and datasets are told in audit lines, and nothing else is', () => {
   const { output, lines, openUp } = pipe(0);
-  const on = logEvents(createLog({ level: 'debug' }, output));
+  const on = createLog({ level: 'debug', slow: 0, statements: 'off' }, output).on;
   for (let i = 0; i < 6_000; i += 1)
     on({ type: 'warning', message: `so that there is no room ${'x'.repeat(200)}` });
   const answered = {

@@ -1,10 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
-import { createLog, logEvents } from '../../../src/observability/log.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { LogConfig } from '../../../src/config/config.ts';
+import { createLog } from '../../../src/observability/log.ts';
 
-function logged(): { lines: string[]; on: ReturnType<typeof logEvents> } {
+const CONFIG: LogConfig = { level: 'debug', slow: 5_000, statements: 'off' };
+
+function logged(config: Partial<LogConfig> = {}) {
   const lines: string[] = [];
-  const log = createLog({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
-  return { lines, on: logEvents(log) };
+  const write = (line: string) => void lines.push(line);
+  const { on, configure } = createLog({ ...CONFIG, ...config }, { write });
+  return {
+    lines,
+    on,
+    configure,
+    told: () => lines.splice(0).map((line) => JSON.parse(line) as Record<string, unknown>),
+  };
 }
 
 describe('an error in the log', () => {
@@ -15,7 +25,7 @@ describe('an error in the log', () => {
     });
     on({ type: 'internal-error', id: 'x', error });
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({
-      level: 50,
+      level: 'error',
       err: { type: 'TypeError', message: 'no way', code: 'E1', cause: { message: 'deeper' } },
     });
   });
@@ -76,14 +86,14 @@ test('what keeps Redis away is told as a warning, without a stack; that it is ba
   on({ type: 'redis-state', state: 'up' });
   const [down, up] = lines.map((line) => JSON.parse(line) as object);
   expect(down).toEqual({
-    level: 40,
-    time: expect.any(Number),
+    level: 'warn',
+    time: expect.any(String),
     state: 'down',
     why: 'connect ECONNREFUSED',
     code: 'ECONNREFUSED',
     msg: 'redis-state',
   });
-  expect(up).toEqual({ level: 30, time: expect.any(Number), state: 'up', msg: 'redis-state' });
+  expect(up).toEqual({ level: 'info', time: expect.any(String), state: 'up', msg: 'redis-state' });
 });
 
 test('a request that was not understood says what was odd about it', () => {
@@ -96,7 +106,9 @@ test('a request that was not understood says what was odd about it', () => {
       program: '',
       catalogs: [],
       cubes: '?' as const,
-      digest: '',
+      digest: 'D',
+      statement: '',
+      trace: '',
       engine: undefined,
     },
     ...{ milliseconds: 1, saved: 0, complete: true },
@@ -123,15 +135,81 @@ test('of the API reads are told at debug, changes and refusals at info, with wha
   on({ ...read, status: 503, reason: 'storage-unavailable', error });
   expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
     {
-      level: 20,
+      level: 'debug',
       msg: 'api-answered',
       principal: 'alice',
       operation: 'readRole',
       status: 200,
       ms: 1,
     },
-    { level: 30, operation: 'createRole' },
-    { level: 30, status: 404, reason: 'no-such-role' },
-    { level: 40, reason: 'storage-unavailable', err: { message: 'connection refused' } },
+    { level: 'info', operation: 'createRole' },
+    { level: 'info', status: 404, reason: 'no-such-role' },
+    { level: 'warn', reason: 'storage-unavailable', err: { message: 'connection refused' } },
   ]);
+});
+
+describe('the line of a request', () => {
+  const ANSWERED: GatewayEvent = {
+    type: 'xmla-answered',
+    ...{ id: 'R-1', principal: 'alice', address: '10.0.0.7', program: 'MSOLAP', project: 'Shop' },
+    ...{ catalogs: ['Shop'], cubes: ['Sales'], digest: 'D', subject: 'Execute', why: '' },
+    outcome: { kind: 'miss', stored: true },
+    ...{ status: 200, bytes: 7, milliseconds: 1_234.6, saved: 0, complete: true },
+    engine: { waited: 1_000.4, first: 200.6, last: 234.2 },
+    ...{
+      statement: 'SELECT FROM [Sales]',
+      trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    },
+  };
+
+  test('says who asked what, how long it waited and what the engine took, in rounded milliseconds', () => {
+    const { on, told } = logged();
+    on(ANSWERED);
+    expect(told()).toEqual([
+      {
+        level: 'info',
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        ...{
+          id: 'R-1',
+          principal: 'alice',
+          address: '10.0.0.7',
+          program: 'MSOLAP',
+          project: 'Shop',
+        },
+        ...{ catalogs: ['Shop'], cubes: ['Sales'], digest: 'D', subject: 'Execute' },
+        ...{ kind: 'miss', stored: true, status: 200, bytes: 7, saved: 0, complete: true },
+        ...{ ms: 1_235, waited_ms: 1_000, engine_first_ms: 201, engine_ms: 234 },
+        trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        msg: 'xmla-answered',
+      },
+    ]);
+  });
+
+  test('is a warning for a slow one, a hit too, from log.slow on', () => {
+    const { on, told, configure } = logged({ level: 'warn', slow: 1_000 });
+    const hit: GatewayEvent = { ...ANSWERED, outcome: { kind: 'hit', detail: 'coalesced' } };
+    on(hit);
+    on({ ...ANSWERED, milliseconds: 999 });
+    expect(told()).toMatchObject([{ level: 'warn', slow: true, kind: 'hit', ms: 1_235 }]);
+    configure({ ...CONFIG, level: 'warn', slow: 0 });
+    on(hit);
+    expect(told()).toEqual([]);
+  });
+
+  test('holds the statement only where log.statements says so', () => {
+    const { on, told, configure } = logged({ slow: 1_000 });
+    const quick: GatewayEvent = { ...ANSWERED, milliseconds: 1 };
+    const texts = () => {
+      on(ANSWERED);
+      on(quick);
+      return told().map(({ statement }) => statement);
+    };
+    expect(texts()).toEqual([undefined, undefined]);
+    configure({ ...CONFIG, slow: 1_000, statements: 'slow' });
+    expect(texts()).toEqual(['SELECT FROM [Sales]', undefined]);
+    configure({ ...CONFIG, slow: 1_000, statements: 'all' });
+    expect(texts()).toEqual(['SELECT FROM [Sales]', 'SELECT FROM [Sales]']);
+    on({ ...ANSWERED, statement: 'x'.repeat(5_000) });
+    expect(String(told()[0]?.['statement'])).toHaveLength(2_000);
+  });
 });

@@ -39,6 +39,8 @@ const hitOf = (project: string): GatewayEvent => ({
   catalogs: [],
   cubes: [],
   digest: '',
+  statement: '',
+  trace: '',
   engine: undefined,
   subject: 'Execute',
   why: '',
