@@ -45,6 +45,8 @@ async function metricTable(): Promise<string> {
     { find: () => undefined },
     {
       memory: () => ({ entries: 0, bytes: 0 }),
+      evictions: () => 0,
+      limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),
       bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,

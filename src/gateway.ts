@@ -21,18 +21,25 @@ export type Gateway = Awaited<ReturnType<typeof createGateway>>;
  * The composition root: builds the whole gateway from its configuration.
  * @param listener is told of every event, beside the metrics
  */
-export async function createGateway(initial: Config, given: Omit<Parts, 'emit'>, listener: Emit) {
-  const { clock, primary } = given;
+export async function createGateway(
+  initial: Config,
+  given: Omit<Parts, 'emit'> & { readonly version?: string },
+  listener: Emit,
+) {
+  const { clock, primary, version } = given;
   const names = createKnownNames(given);
   names.configure(initial);
   const gauges = {
     memory: () => cache.memoryUsage(),
+    evictions: () => cache.evictions(),
+    limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
     bodies: () => account.usage(),
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
+    version,
   };
   const ownMetrics = createMetrics(names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);

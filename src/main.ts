@@ -129,7 +129,7 @@ async function lead(source: ConfigFile): Promise<number> {
   async function start() {
     const served =
       workers === 1
-        ? await buildGateway(config, parts, on)
+        ? await buildGateway(config, { ...parts, version: version() }, on)
         : leadWorkers(initial, parts, createForks(), log);
     try {
       return { served, url: await served.listen() };
@@ -218,7 +218,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
-    const gateway = await buildGateway(config, { ...parts, primary: link }, on);
+    const gateway = await buildGateway(config, { ...parts, version: version(), primary: link }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {

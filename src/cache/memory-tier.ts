@@ -36,11 +36,15 @@ export function createMemoryTier(options: {
   compress?: (answer: StoredAnswer) => ReturnType<typeof makeGzip>;
 }) {
   const { clock, account, compress = makeGzip } = options;
+  let evicted = 0;
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: bytesOf,
-    dispose: (entry) => countEntry(entry, -1),
+    dispose(entry, _key, reason) {
+      countEntry(entry, -1);
+      if (reason === 'evict') evicted += 1;
+    },
   });
   /** How many clients need each body, and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
@@ -138,6 +142,8 @@ export function createMemoryTier(options: {
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
+    /** Entries that gave way to others, since the start. */
+    evictions: () => evicted,
   };
 }
 

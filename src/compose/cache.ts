@@ -95,6 +95,7 @@ export async function createCache(
     purgeLog,
     sessions,
     memoryUsage: memory.usage,
+    evictions: memory.evictions,
     holdBody: memory.hold,
     flightUsage: flights.usage,
     epochAge: epochs.age,

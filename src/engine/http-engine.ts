@@ -112,9 +112,8 @@ export function createHttpEngine(options: {
     signal: AbortSignal,
     unwanted = () => signal,
   ): Promise<EngineAnswer> {
-    const { user } = addressee;
+    const { user, label: project = addressee.project ?? '' } = addressee;
     const leave = admission.enter(user) ?? (await admission.admit(user, unwanted()));
-    const project = addressee.project ?? '';
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     const authorization = loginFor(addressee.authorization);
@@ -165,7 +164,7 @@ export function createHttpEngine(options: {
     plainWatch?: AnswerWatch,
   ): Promise<void> {
     const { request, signal } = client;
-    const project = addressee.project ?? '';
+    const { label: project = addressee.project ?? '' } = addressee;
     const watch = plainWatch && guardWatch(plainWatch);
     const asked = clock.now();
     let leave: () => void;

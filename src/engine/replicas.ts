@@ -17,6 +17,8 @@ export interface EngineAddressee {
   readonly authorization: string | undefined;
   /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
   readonly replica: string | undefined;
+  /** The project or catalog that is told of it; by default that of the path. */
+  readonly label?: string | undefined;
 }
 
 /** The headers of a cacheable request: these and nothing else of the client's. */

@@ -10,7 +10,7 @@ import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
-import type { Destination, UnderstoodRequest } from './understand.ts';
+import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
 /** One request that goes to the engine and past the cache. */
 interface Passing {
@@ -68,7 +68,8 @@ export function createPass({ sessions, invalidate }: LineOptions) {
       undoneByFault: asked?.change?.undoneByFault === true,
     });
     const to = client.passingThrough({ kind: 'bypass', detail: reason });
-    await engine.passThrough({ ...addressee, replica }, to, passing.body, watch);
+    const label = projectsNamed(asked, addressee.project)[0];
+    await engine.passThrough({ ...addressee, replica, label }, to, passing.body, watch);
   };
 }
 

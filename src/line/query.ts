@@ -69,7 +69,7 @@ export function createQueryOf(options: LineOptions) {
       scopes: entryScopes(projects, spans),
       ttl: policy.ttl,
       share,
-      project: project ?? '',
+      project: inRequest[0] ?? '',
       engineTraits: traits,
       session: session && {
         id: session.name.id,
@@ -87,7 +87,8 @@ export function createQueryOf(options: LineOptions) {
         }),
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
-        const to = { ...addressee, query: parts.query, replica: session?.record.replica };
+        const { replica: only } = session?.record ?? {};
+        const to = { ...addressee, query: parts.query, replica: only, label: inRequest[0] };
         const since = clock.now();
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };

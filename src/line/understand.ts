@@ -318,8 +318,9 @@ function keyedContentType(
 }
 
 /** Every project and catalog that a request names which was understood; none of one that was not. */
-export function projectsNamed({ named }: UnderstoodRequest, project: string | undefined) {
-  return named === undefined ? [] : [...[project ?? []].flat(), ...named.catalogs.catalogs];
+export function projectsNamed(asked: UnderstoodRequest | undefined, project: string | undefined) {
+  const own = [project ?? []].flat();
+  return asked?.named === undefined ? [] : [...own, ...asked.named.catalogs.catalogs];
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */

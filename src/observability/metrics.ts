@@ -9,13 +9,18 @@ import type { GatewayEvent } from '../common/events.ts';
 /** What is read when the metrics are. */
 export interface Gauges {
   readonly memory: () => { readonly entries: number; readonly bytes: number };
+  readonly evictions: () => number;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
+  /** Of the configuration: bytes of the memory tier, requests at the engine and waiting for it. */
+  readonly limits: () => Readonly<Record<'memory' | 'concurrency' | 'queue', number>>;
   readonly bodies: BodyAccount['usage'];
   readonly connections: () => { readonly open: number; readonly limit: number };
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
+  /** Of the program; undefined where it is not known. */
+  readonly version?: string | undefined;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -28,7 +33,7 @@ const HELP = {
   xmla_requests_total: 'XMLA requests by outcome (hit, miss, bypass, gateway) and reason.',
   xmla_answer_bytes_total: 'Bytes of XMLA answers by outcome.',
   xmla_incomplete_total: 'XMLA answers that did not reach their end.',
-  xmla_seconds: 'From the head of an XMLA request to the end of its answer.',
+  xmla_seconds: 'From the head of an XMLA request to the end of its answer, by outcome.',
   api_requests_total:
     'Requests of the role and dataset API by operation (empty for none) and status.',
   api_seconds: 'From the head of a request of the role and dataset API to the end of its answer.',
@@ -52,8 +57,12 @@ const HELP = {
   entries_swept_total:
     'Entries in Redis that were dropped because a purge had made them unreachable.',
   internal_errors_total: 'Failures of the gateway itself.',
+  memory_evictions_total: 'Entries of the memory tier that gave way to others.',
 } as const;
 type Name = keyof typeof HELP;
+
+/** Seconds: a hit takes less than one of a thousand, a query of an engine up to minutes. */
+const XMLA_BUCKETS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300];
 
 /** What is done at each event; nothing at those that are left out. */
 type Handlers = {
@@ -85,8 +94,8 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   });
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>
     new Counter<L>({ ...about(name, HELP[name]), labelNames, collect: countAnswered });
-  const histogram = (name: Name, ...buckets: number[]) =>
-    new Histogram({ ...about(name, HELP[name]), buckets });
+  const histogram = (name: Name, buckets: number[], ...labelNames: string[]) =>
+    new Histogram({ ...about(name, HELP[name]), buckets, labelNames });
   /** @param read one figure, or one for each value of the label `use` */
   const gauge = (name: string, help: string, read: () => number | Record<string, number>) =>
     new Gauge({
@@ -101,12 +110,22 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       },
     });
 
+  /** A count that is kept elsewhere. */
+  const total = (name: Name, read: () => number) =>
+    new Counter({
+      ...about(name, HELP[name]),
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+
   const requests = counter('xmla_requests_total', 'outcome', 'reason', 'project');
   const bytes = counter('xmla_answer_bytes_total', 'outcome');
   const broken = counter('xmla_incomplete_total');
-  const seconds = histogram('xmla_seconds', 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300);
+  const seconds = histogram('xmla_seconds', XMLA_BUCKETS, 'outcome');
   const apiRequests = counter('api_requests_total', 'operation', 'status');
-  const apiSeconds = histogram('api_seconds', 0.005, 0.02, 0.1, 0.5, 2, 10, 60);
+  const apiSeconds = histogram('api_seconds', [0.005, 0.02, 0.1, 0.5, 2, 10, 60]);
   const engineSeconds = counter('engine_seconds_total', 'project');
   const saved = counter('engine_seconds_saved_total', 'project');
   const engineFailures = counter('engine_failures_total', 'reason');
@@ -115,20 +134,29 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const notStored = counter('not_stored_total', 'reason');
   const sharedFlights = counter('shared_flights_total', 'end');
   const purges = counter('purges_total', 'result', 'scope', 'cause');
-  const purgeSeconds = histogram('purge_seconds', 0.01, 0.1, 0.5, 1, 2, 5, 10);
+  const purgeSeconds = histogram('purge_seconds', [0.01, 0.1, 0.5, 1, 2, 5, 10]);
   const closings = counter('connections_closed_total', 'why');
   const refusedLogins = counter('logins_refused_total', 'reason');
   const redisFailures = counter('redis_failures_total', 'operation');
   const rejected = counter('entries_rejected_total', 'why');
   const swept = counter('entries_swept_total');
   const errors = counter('internal_errors_total');
-  const { memory, flights, engine, bodies, connections, epochAge, owedPurges } = gauges;
+  const { memory, evictions, flights, engine, limits } = gauges;
+  const { bodies, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
   gauge('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes);
+  gauge('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory);
+  total('memory_evictions_total', evictions);
   gauge('flights', 'Engine requests that others may join.', () => flights().flights);
   gauge('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters);
   gauge('engine_requests', 'Requests at the engine.', () => engine().atEngine);
+  gauge(
+    'engine_requests_limit',
+    'What limits.concurrency allows of them.',
+    () => limits().concurrency,
+  );
   gauge('engine_queue', 'Requests that wait for the engine.', () => engine().waiting);
+  gauge('engine_queue_limit', 'What limits.queue allows of them.', () => limits().queue);
   gauge(
     'in_flight_bytes',
     'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
@@ -141,6 +169,11 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   gauge('epoch_age_seconds', 'Age of the oldest epoch in use.', () => (epochAge() ?? 0) / 1000);
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
   gauge('workers', 'Processes whose figures these are.', () => 1);
+  new Gauge({
+    ...about('build_info', 'Always 1; the label says which version it is.'),
+    labelNames: ['version'],
+    aggregator: 'max',
+  }).set({ version: gauges.version ?? '' }, 1);
 
   /** What was answered since the counters were read: to find them by their labels each time takes 5 % of a hit. */
   const answered = new Map<string, Answered>();
@@ -157,7 +190,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const handlers: Handlers = {
     'xmla-answered'(event) {
       const { kind, detail = '' } = event.outcome;
-      const project = labelOf(event.project);
+      const project = labelOf(event.project || (event.catalogs[0] ?? ''));
       const name = `${kind} ${detail} ${project}`;
       let sum = answered.get(name);
       if (sum === undefined) {
@@ -168,7 +201,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       sum.bytes += event.bytes;
       // A clock that was set back must not spoil the page.
       sum.saved += Math.max(0, event.saved);
-      seconds.observe(event.milliseconds / 1000);
+      seconds.observe({ outcome: kind }, event.milliseconds / 1000);
       if (!event.complete) broken.inc();
     },
     'api-answered'({ operation, status, milliseconds }) {

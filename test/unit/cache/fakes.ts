@@ -260,6 +260,7 @@ export function knownAnswers(options: {
       clear: never,
       hold: never,
       usage: never,
+      evictions: never,
       ...options.memory,
     },
     entries: { peek: never, keep: never, ...options.entries },

@@ -51,6 +51,8 @@ beforeAll(async () => {
   const names = createKnownNames(parts);
   const metrics = createMetrics(names, {
     memory: cache.memoryUsage,
+    evictions: () => 0,
+    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
     flights: cache.flightUsage,
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: account.usage,

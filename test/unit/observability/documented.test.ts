@@ -46,6 +46,8 @@ describe('docs/OBSERVABILITY.md', () => {
   test('tells every metric of the gateway with its labels and help', async () => {
     const { registry } = createMetrics(anyName, {
       memory: () => ({ entries: 0, bytes: 0 }),
+      evictions: () => 0,
+      limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),
       bodies: bodyAccount().usage,

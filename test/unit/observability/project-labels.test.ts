@@ -11,6 +11,8 @@ function setUp(names: Pick<KnownNames, 'find'> = anyName) {
   const clock = handClock();
   const gauges = {
     memory: () => ({ entries: 0, bytes: 0 }),
+    evictions: () => 0,
+    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,

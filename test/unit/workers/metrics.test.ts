@@ -7,6 +7,8 @@ import { anyName, bodyAccount, quiet } from '../cache/fakes.ts';
 function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
   return createMetrics(anyName, {
     memory: () => ({ entries: 1, bytes }),
+    evictions: () => 0,
+    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
     bodies: bodyAccount().usage,
