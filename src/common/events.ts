@@ -101,6 +101,8 @@ export type GatewayEvent =
       readonly principal: string;
       readonly cause: PurgeCause;
       readonly result: PurgeResult;
+      /** False for a project that is neither in the configuration nor was asked for at any gateway. */
+      readonly known: boolean;
       /** Gateways that told that they forgot the old epochs, this one included. */
       readonly replicas: number;
       /** Until no replica could use the old epochs. */

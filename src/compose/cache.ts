@@ -1,6 +1,7 @@
 import { createQueryCache } from '../cache/cache.ts';
 import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
@@ -44,6 +45,7 @@ export async function createCache(
   parts: Parts,
   account: BodyAccount,
   engineClearing: EngineClearing,
+  names: Pick<KnownNames, 'find'>,
 ) {
   const { emit } = parts;
   const { redis } = config.cache;
@@ -74,6 +76,7 @@ export async function createCache(
   const purges = createPurges({
     ...parts,
     epochs,
+    isKnown: (project) => names.find(project) !== undefined,
     clearMemory: memory.clear,
     engineClearing,
     log: purgeLog,

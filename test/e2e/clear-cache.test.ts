@@ -273,6 +273,7 @@ describe('the receipt of a purge', () => {
       epochs_renewed: ['project:foodmart', 'unassigned'],
       replicas: 1,
       waited: 0,
+      known: true,
       engine_calls: 0,
     });
     expect(await isStillCached()).toBe(false);

@@ -337,6 +337,7 @@ test('purges and changes of roles and datasets are told in audit lines, and noth
     result: 'cleared',
     replicas: 1,
     waited: 0,
+    known: true,
     engine_calls: 0,
     milliseconds: 1,
   });

@@ -121,6 +121,28 @@ test('a request that was not understood says what was odd about it', () => {
   ]);
 });
 
+test('a purge of a project that no gateway knows is a warning, where a client named it', () => {
+  const { lines, on } = logged();
+  const purged = {
+    type: 'purged',
+    cause: 'clear-cache',
+    result: 'cleared',
+    ...{ id: 'x', scope: { project: 'Lern' }, principal: 'loader', replicas: 1, waited: 0 },
+    ...{ engine_calls: 0, milliseconds: 1 },
+  } as const;
+  on({ ...purged, known: true });
+  on({ ...purged, known: false });
+  on({ ...purged, known: false, cause: 'change' });
+  on({ ...purged, known: false, result: 'owed' });
+  const told = lines.map((line) => JSON.parse(line) as { level: number; known: boolean });
+  expect(told.map(({ level, known }) => [level, known])).toEqual([
+    [30, true],
+    [40, false],
+    [30, false],
+    [50, false],
+  ]);
+});
+
 test('of the API reads are told at debug, changes and refusals at info, with what is behind them', () => {
   const { lines, on } = logged();
   const read = {
