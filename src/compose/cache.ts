@@ -100,7 +100,8 @@ export async function createCache(
     memoryUsage: memory.usage,
     holdBody: memory.hold,
     flightUsage: flights.usage,
-    epochAge: epochs.age,
+    /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
+    epochAge: purgeTakes > 0 ? epochs.age : () => 0,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     /** Of Redis, as GET /health/ready tells it. */
