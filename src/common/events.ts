@@ -120,6 +120,8 @@ export type GatewayEvent =
       readonly principal: string;
       /** In the words of the table of operations; '' when the request asks for none. */
       readonly operation: string;
+      /** The role or dataset, and users, that it names, at most 255 characters; '' where that was not understood. */
+      readonly subject: string;
       readonly changes: boolean;
       readonly status: number;
       readonly reason: words.ApiReason | words.GatewayReason | undefined;

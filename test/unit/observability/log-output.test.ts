@@ -320,6 +320,7 @@ test('purges and changes of roles and datasets are told in audit lines, and noth
     id: 'a',
     principal: 'ADMIN',
     operation: 'createRole',
+    subject: 'role Sales',
     status: 200,
     reason: undefined,
     error: undefined,
