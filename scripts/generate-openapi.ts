@@ -184,7 +184,7 @@ function failureAnswers(
           optional ? { ...(header as Json), required: false } : header,
         ]),
       ),
-      ...(shape.startsWith('fault') && headersOf['fault']),
+      ...headersOf[as],
     };
     return Object.keys(all).length === 0 ? undefined : all;
   }

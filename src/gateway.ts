@@ -1,5 +1,5 @@
 import { createKnownNames } from './cache/projects.ts';
-import type { Purges } from './cache/purge/purge.ts';
+import type { EngineClearing, Purges } from './cache/purge/purge.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
@@ -48,10 +48,11 @@ export async function createGateway(
 
   let current = initial;
   const account = createBodyAccount(() => current.limits);
-  const cache = await createCache(initial, parts, account, {
+  const clearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
     asksAsCaller: () => runtime.engines.clearAsCaller,
-  });
+  };
+  const cache = await createCache(initial, parts, account, clearing, names);
   const purges: Purges = {
     async purge(...order) {
       for (;;) {

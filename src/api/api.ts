@@ -32,6 +32,8 @@ export interface ApiExchange {
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
+  /** What the event tells of it; a handler says it as soon as it knows, whatever follows. */
+  readonly facts: { subject: string };
   readonly operation: ApiOperation;
   /** Parameters of the path by name, percent-decoded once. */
   readonly parameters: Readonly<Record<string, string>>;
@@ -53,6 +55,26 @@ export interface ApiFront {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly emit: Emit;
+}
+
+const LONGEST_SUBJECT = 255;
+/** So much of a name is told, so that others have room (characters), and so many users. */
+const SHOWN = 100;
+const MOST_USERS = 3;
+
+export const shown = (name: string) => (name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name);
+
+/** A role in words for the log. The number of users stands before their names, whose end may be cut off. */
+export function roleSubject(
+  id: number | string | undefined,
+  name?: string,
+  users?: readonly string[],
+): string {
+  const role = ['role', ...(name ? [shown(name)] : []), ...(id ? [`(id ${id})`] : [])].join(' ');
+  if (users === undefined) return role;
+  const told = users.slice(0, MOST_USERS).map(shown).join(', ');
+  if (users.length <= 1) return `${role}, ${told === '' ? 'no users' : `user ${told}`}`;
+  return `${role}, ${users.length} users: ${told}${users.length > MOST_USERS ? ', …' : ''}`;
 }
 
 /** One request below /api, whether or not it asks for an operation. */
@@ -78,12 +100,13 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     const closed = new Promise((resolve) => response.once('close', resolve));
     let principal: Principal | undefined;
     let failure: AnsweredError | undefined;
+    const facts = { subject: '' };
     try {
       const unclear = unclearHead(request);
       if (unclear !== undefined) throw unclear;
       principal = await login(request);
       refuseTarget(request);
-      await work({ id, request, response, principal });
+      await work({ id, request, response, principal, facts });
     } catch (error) {
       failure = asAnsweredError(error, id, emit);
       if (response.headersSent) response.destroy();
@@ -95,6 +118,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       id,
       principal: principal?.name ?? '',
       operation: operation?.name ?? '',
+      subject: facts.subject.slice(0, LONGEST_SUBJECT).toWellFormed(),
       changes: operation?.changes !== undefined,
       status: response.headersSent ? response.statusCode : 499,
       reason: failure?.reason,

@@ -2,10 +2,11 @@ import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
+import type { DatasetIdentity } from '../datasets/document.ts';
 import { sendJson } from '../http/answers.ts';
 import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
-import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt } from './api.ts';
+import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt, shown } from './api.ts';
 import { type DocumentGate, sendDocument } from './documents.ts';
 import { checked, receiveDataset } from './json.ts';
 
@@ -30,6 +31,7 @@ export function createDatasetOperations(
     if (!read.ok) throw new GatewayError('bad-request', read.problem);
     const dataset = { ...read.identity, document: read.document };
     const { project } = dataset;
+    exchange.facts.subject = datasetSubject(dataset);
     const write = async () => datasets[how](dataset);
     const saved = await invalidating(exchange, invalidate, { project }, write, (result) =>
       result === 'no-such-dataset' ? 'no' : 'yes',
@@ -79,6 +81,10 @@ export function createDatasetOperations(
     },
   } satisfies Partial<ApiHandlers>;
 }
+
+/** A dataset in words for the log. */
+export const datasetSubject = ({ project, name }: DatasetIdentity): string =>
+  `dataset ${shown(name)} of project ${shown(project)}`;
 
 /** Whether a change was made. */
 export type Made = 'yes' | 'no' | 'unknown';

@@ -16,9 +16,16 @@ import {
   serviceAuthorization,
   type UpstreamHead,
 } from '../proxy/forwarded.ts';
+import { namedRole } from '../roles/role.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
-import { API_OPERATIONS, type ApiExchange, type ApiHandlers, type ApiOperation } from './api.ts';
-import { type DatasetParts, invalidating, type Made } from './datasets.ts';
+import {
+  API_OPERATIONS,
+  type ApiExchange,
+  type ApiHandlers,
+  type ApiOperation,
+  roleSubject,
+} from './api.ts';
+import { type DatasetParts, datasetSubject, invalidating, type Made } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
 /** As the interface document names them; other operations have none. */
@@ -135,16 +142,21 @@ export function createRemoteOperations(
 
   async function changeDataset(exchange: ApiExchange, body: Buffer) {
     const { document, ...read } = await readDocument(body);
+    if (read.ok) exchange.facts.subject = datasetSubject(read.identity);
     const stale = read.ok ? { project: read.identity.project } : 'everything';
     const write = () => change(exchange, document);
     return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
   }
 
   /** Of a request about roles; undefined without a body. */
-  async function bodyOf({ request, operation }: ApiExchange): Promise<Buffer | undefined> {
+  async function bodyOf({ request, operation, parameters, facts }: ApiExchange) {
     const limit = { bytes: limits.body, limitName: 'limits.body' };
-    if (carriesBody(request)) return (await receiveJson(request, 'JSON', limit))();
-    return operation.method === 'DELETE' ? undefined : Buffer.alloc(0);
+    const { roleId } = parameters;
+    facts.subject = roleSubject(roleId);
+    if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : NOTHING();
+    const body = await (await receiveJson(request, 'JSON', limit))();
+    facts.subject = roleSubject(roleId, ...namesIn(body));
+    return body;
   }
 
   async function handle(exchange: ApiExchange): Promise<void> {
@@ -173,6 +185,20 @@ export function createRemoteOperations(
 }
 
 const NOTHING = () => Buffer.alloc(0);
+
+/** A longer body is not read for the log, since that keeps others waiting (bytes). */
+const MOST_READ = 64 * 1024;
+
+/** Role and users for the log, as far as the body names any: the remote server judges it. */
+function namesIn(body: Buffer): [role?: string, users?: readonly string[] | undefined] {
+  if (body.length > MOST_READ) return [];
+  try {
+    const { name, contains } = namedRole.parse(JSON.parse(body.toString()));
+    return [name, contains];
+  } catch {
+    return [];
+  }
+}
 
 /** By these a server says that it did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);

@@ -8,9 +8,10 @@ import {
   roleBody,
   roleIdPath,
   roleListQuery,
+  type Member,
   type RoleStore,
 } from '../roles/role.ts';
-import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt } from './api.ts';
+import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt, roleSubject } from './api.ts';
 import { checked, readJson } from './json.ts';
 
 /** Why a store refused a change, as what the client is told. */
@@ -42,8 +43,12 @@ export function createRoleOperations(options: {
       ? { bytes: limits.body, limitName: 'limits.body' }
       : { bytes: MOST_OF_A_ROLE, limitName: 'the most that a role may have' };
 
-  const readRole = ({ request }: ApiExchange) =>
-    readJson(request, roleBody, 'name, description and contains', ROLE_FIELDS, limit);
+  async function readRole({ request, facts }: ApiExchange, id?: number) {
+    const needed = 'name, description and contains';
+    const role = await readJson(request, roleBody, needed, ROLE_FIELDS, limit);
+    facts.subject = roleSubject(id, role.name, namesOf(role.contains));
+    return role;
+  }
 
   /** Until no gateway shares entries by role sets that it read before now. */
   async function outlive(): Promise<void> {
@@ -71,6 +76,7 @@ export function createRoleOperations(options: {
     const id = roleIdOf(exchange);
     const needed = 'name and contains';
     const body = await readJson(exchange.request, membershipBody, needed, ROLE_FIELDS, limit);
+    exchange.facts.subject = roleSubject(id, body.roleName, namesOf([body.member]));
     await changing<'done' | Refused>(() => roles[how](id, body.roleName, body.member));
     return 'success';
   }
@@ -82,7 +88,7 @@ export function createRoleOperations(options: {
     },
     async updateRole(exchange) {
       const id = roleIdOf(exchange);
-      const role = await readRole(exchange);
+      const role = await readRole(exchange, id);
       await changing(() => roles.update(id, role));
       return { role_id: id };
     },
@@ -97,6 +103,8 @@ export function createRoleOperations(options: {
       if (id === ADMIN_ROLE.id) {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
+      // Afterwards nothing says which role that was.
+      exchange.facts.subject = roleSubject(id, (await roles.read(id))?.name);
       await changing(() => roles.remove(id), ['no-such-role']);
       return 'success';
     },
@@ -112,7 +120,13 @@ export function createRoleOperations(options: {
   } satisfies Partial<ApiHandlers>;
 }
 
-const roleIdOf = ({ parameters }: ApiExchange) => checked(roleIdPath, parameters).roleId;
+function roleIdOf({ parameters, facts }: ApiExchange): number {
+  const { roleId } = checked(roleIdPath, parameters);
+  facts.subject = roleSubject(roleId);
+  return roleId;
+}
+
+const namesOf = (members: readonly Member[]) => members.map(({ name }) => name);
 
 const isRefused = (result: unknown): result is Refused =>
   typeof result === 'string' && Object.hasOwn(REFUSALS, result);

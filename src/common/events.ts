@@ -101,6 +101,8 @@ export type GatewayEvent =
       readonly principal: string;
       readonly cause: PurgeCause;
       readonly result: PurgeResult;
+      /** False for a project that is neither in the configuration nor was asked for at any gateway. */
+      readonly known: boolean;
       /** Gateways that told that they forgot the old epochs, this one included. */
       readonly replicas: number;
       /** Until no replica could use the old epochs. */
@@ -118,6 +120,8 @@ export type GatewayEvent =
       readonly principal: string;
       /** In the words of the table of operations; '' when the request asks for none. */
       readonly operation: string;
+      /** The role or dataset, and users, that it names, at most 255 characters; '' where that was not understood. */
+      readonly subject: string;
       readonly changes: boolean;
       readonly status: number;
       readonly reason: words.ApiReason | words.GatewayReason | undefined;

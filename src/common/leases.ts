@@ -123,12 +123,14 @@ export function createLeaseCache<V>(options: {
     drop: entries.delete,
     /** Milliseconds since the oldest value in use was asked for. */
     age(): number | undefined {
+      // Taken first: what holds a moment later is younger than its lease.
+      const now = clock.now();
       const starts = entries.values().map((entry) => (holds(entry) ? entry.since?.now : undefined));
       const oldest = starts.reduce<number>(
-        (first, now = Infinity) => Math.min(first, now),
+        (first, start = Infinity) => Math.min(first, start),
         Infinity,
       );
-      return oldest === Infinity ? undefined : clock.now() - oldest;
+      return oldest === Infinity ? undefined : now - oldest;
     },
   };
 }

@@ -1,6 +1,7 @@
 import { createQueryCache } from '../cache/cache.ts';
 import { createFlights } from '../cache/flights.ts';
 import { createMemoryTier } from '../cache/memory-tier.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
@@ -44,6 +45,7 @@ export async function createCache(
   parts: Parts,
   account: BodyAccount,
   engineClearing: EngineClearing,
+  names: Pick<KnownNames, 'find'>,
 ) {
   const { emit } = parts;
   const { redis } = config.cache;
@@ -74,6 +76,7 @@ export async function createCache(
   const purges = createPurges({
     ...parts,
     epochs,
+    isKnown: (project) => names.find(project) !== undefined,
     clearMemory: memory.clear,
     engineClearing,
     log: purgeLog,
@@ -98,7 +101,8 @@ export async function createCache(
     evictions: memory.evictions,
     holdBody: memory.hold,
     flightUsage: flights.usage,
-    epochAge: epochs.age,
+    /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
+    epochAge: purgeTakes > 0 ? epochs.age : () => 0,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     /** Of Redis, as GET /health/ready tells it. */

@@ -9,6 +9,8 @@ export type DocumentCheck = Readonly<
 >;
 
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
+/** Of a document that names none. */
+const USUAL_TYPE = 'MDX';
 const LONGEST = 255;
 /** A string this long in bytes has more than {@link LONGEST} characters, even if each is two escapes. */
 const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
@@ -16,7 +18,7 @@ const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
 const DEEPEST = 100_000;
 
 /**
- * Checks a document whole: one JSON object (RFC 8259) that names its project, its name and its type. One of these that is
+ * Checks a document whole: one JSON object (RFC 8259) that names its project, its name and, if it is not MDX, its type. One of these that is
  * repeated with another value is refused, since readers differ in which of the two they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
@@ -30,6 +32,7 @@ export function checkDocument(bytes: Uint8Array): DocumentCheck {
   });
   if (!scanned.ok) return refused(`The document cannot be read as JSON: ${scanned.mistake}.`);
   if (!scanned.isObject) return refused('The document must be a JSON object.');
+  if (!found.has('type')) found.set('type', { value: USUAL_TYPE });
   const problems = FIELDS.flatMap((field) => {
     const { problem } = found.get(field) ?? { problem: 'is missing' };
     return problem === undefined ? [] : [`${field}: ${problem}`];

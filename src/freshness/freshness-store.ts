@@ -13,6 +13,8 @@ export interface Renewed {
   readonly lease: number;
   /** The same of the others; 0 without any. */
   readonly others: number;
+  /** Whether a project among the scopes had a token: some gateway was asked for it since the store forgot it last. */
+  readonly known: boolean;
   readonly incarnation: string;
 }
 
@@ -34,7 +36,7 @@ export interface Listener {
 export interface FreshnessStore {
   /** Makes those that are absent. */
   read(scopes: readonly Scope[]): Promise<Reading>;
-  /** In one atomic step. */
+  /** In one atomic step. The token of a project that has none stays absent, as the next read makes a new one. */
   renew(scopes: readonly Scope[]): Promise<Renewed>;
   /** New after every restart and failover: these may not know a renewal that was confirmed just before. */
   incarnation(): Promise<string>;

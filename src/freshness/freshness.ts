@@ -13,6 +13,8 @@ export interface CapturedEpochs {
 export interface Renewal {
   /** From the confirmation until no gateway uses the old tokens (ms). */
   readonly lease: number;
+  /** Whether a project among the scopes had been asked for, at any gateway. */
+  readonly known: boolean;
   /** Gateways that have told so far that they forgot the old ones, this one included. */
   readonly replicas: () => number;
   /** Whether what confirmed it still keeps the tokens. Rejects when that cannot be known. */
@@ -73,15 +75,16 @@ export function createEpochs(options: {
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
-    const { lease, incarnation } = await store.renew(scopes);
+    const renewed = await store.renew(scopes);
     known.forget(scopes);
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
     store.announce({ purge, scopes }).catch(onError);
     return {
-      lease,
+      lease: renewed.lease,
+      known: renewed.known,
       replicas: () => gateways.size + 1,
-      stands: async () => (await store.incarnation()) === incarnation,
+      stands: async () => (await store.incarnation()) === renewed.incarnation,
     };
   }
 

@@ -1,7 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import { SESSION_LIFE, type FreshnessStore, type SessionData } from './freshness-store.ts';
+import {
+  SESSION_LIFE,
+  type FreshnessStore,
+  type Scope,
+  type SessionData,
+} from './freshness-store.ts';
 
 /** Tokens of more projects are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
@@ -115,8 +120,10 @@ export function createMemoryStore(options: {
     async renew(scopes, holder?: Holder) {
       note(holder);
       // In this turn: what is read from now on gets the new ones.
-      for (const scope of scopes) tokens.set(scope, newToken());
-      return { lease: leases.longest(), others: leases.longest(holder?.id), incarnation };
+      const present = scopes.filter((scope) => !isProject(scope) || tokens.has(scope));
+      for (const scope of present) tokens.set(scope, newToken());
+      const [lease, others] = [leases.longest(), leases.longest(holder?.id)];
+      return { lease, others, known: present.some(isProject), incarnation };
     },
     async session(name, call, holder?: Holder) {
       note(holder);
@@ -171,6 +178,8 @@ export function createMemoryStore(options: {
     listen() {},
   } satisfies FreshnessStore;
 }
+
+const isProject = (scope: Scope): boolean => scope.startsWith('project:');
 
 const isSameWork = (one: SessionData, other: SessionData): boolean =>
   one.catalog === other.catalog && one.profile === other.profile;

@@ -4,7 +4,8 @@ import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
 import { asGatewayError, PLAIN_TEXT, sendError, sendJson, sendWhole } from './answers.ts';
-import { forgery, nameRequest, unclearHead } from './request-head.ts';
+import { forgery, nameRequest, queryParameters, unclearHead } from './request-head.ts';
+import { readXmlaPath } from './xmla-path.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
 
@@ -30,10 +31,12 @@ export function createClearCacheHandler(options: {
     const mayNot = permissions.mayPurge(principal)
       ? undefined
       : `${principal.name} is neither in auth.admins nor in auth.purgers`;
-    const why = forgery(request.headers) ?? mayNot;
+    const forbidden = forgery(request.headers) ?? mayNot;
+    const why = forbidden ?? mistakenQuery(request);
     if (why !== undefined) {
       emit({ type: 'purge-refused', principal: principal.name, why });
-      throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
+      const reason = forbidden === undefined ? 'bad-request' : 'forbidden';
+      throw new GatewayError(reason, `Nothing was done: ${why}.`);
     }
     const stale = project === undefined ? 'everything' : { project };
     const outcome = await options.purge(stale, {
@@ -67,6 +70,20 @@ export function clearCacheShape({ headers: { accept = '' } }: IncomingMessage): 
   const types = accept.split(',').map((range) => range.split(';', 1)[0]?.trim());
   const first = types.find((type) => type === 'application/json' || type === 'text/plain');
   return first === 'application/json' ? 'json' : 'text';
+}
+
+/**
+ * Who writes `?project=NAME` means one project, and must not purge everything (interface document §4.3: no parameters).
+ * @throws GatewayError `bad-request` when the query is not well-formed
+ */
+function mistakenQuery(request: IncomingMessage): string | undefined {
+  const given = Object.entries(queryParameters(request));
+  if (given.length === 0) return undefined;
+  const named = given.find(([name]) => name.toLowerCase() === 'project')?.[1];
+  const path = typeof named === 'string' && `/mdx/xmla/${encodeURIComponent(named)}/clearCache`;
+  const isOne = path && readXmlaPath(path)?.kind === 'clear-cache';
+  const meant = isOne ? path : '/mdx/xmla/{project}/clearCache';
+  return `clearCache takes no query parameters; a project is named in the path: ${meant}`;
 }
 
 /** The exact texts of the interface document §4.3. */

@@ -58,7 +58,10 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
       if (event.status >= 500) return log.warn(lineOf(event), type);
       return log[event.changes || event.status >= 400 ? 'info' : 'debug'](lineOf(event), type);
     case 'purged':
-      return log[event.result === 'cleared' ? 'info' : 'error'](lineOf(event), type);
+      if (event.result !== 'cleared') return log.error(lineOf(event), type);
+      // Most likely a misspelt name. What a change or a statement names may be new.
+      if (event.cause === 'clear-cache' && !event.known) return log.warn(lineOf(event), type);
+      return log.info(lineOf(event), type);
     case 'redis-state':
       // Without a stack: it is not the gateway that failed.
       return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);

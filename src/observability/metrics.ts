@@ -166,7 +166,11 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   gauge('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting);
   gauge('connections', 'Open connections.', () => connections().open);
   gauge('connections_limit', 'What limits.connections allows of them.', () => connections().limit);
-  gauge('epoch_age_seconds', 'Age of the oldest epoch in use.', () => (epochAge() ?? 0) / 1000);
+  gauge(
+    'epoch_age_seconds',
+    'Seconds since the oldest epoch in use was read; 0 where the gateway makes them by itself.',
+    () => (epochAge() ?? 0) / 1000,
+  );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
   gauge('workers', 'Processes whose figures these are.', () => 1);
   new Gauge({

@@ -71,15 +71,17 @@ end
 /**
  * Reads or renews tokens. KEYS 5 is the secret of the keys, 6… the tokens; ARGV 6 a fresh secret, 7 the life of the
  * token of a project that is not asked for (ms), 8… fresh tokens. Answers the incarnation, the longest lease of all,
- * that of all others, the secret, and the tokens.
+ * that of all others, the secret, '1' if a renewal found the token of a project, and the tokens.
  */
 const tokensScript = redisScript(`${COMMON}
 redis.call('SET', KEYS[5], ARGV[6], 'NX')
-local answer = { replid, tostring(longest), tostring(others), redis.call('GET', KEYS[5]) }
+local answer = { replid, tostring(longest), tostring(others), redis.call('GET', KEYS[5]), '0' }
 for i = 6, #KEYS do
-  if mode == 'renew' then redis.call('SET', KEYS[i], ARGV[i + 2])
-  else redis.call('SET', KEYS[i], ARGV[i + 2], 'NX') end
-  if string.find(KEYS[i], ':project:', 1, true) then redis.call('PEXPIRE', KEYS[i], ARGV[7]) end
+  local is_project = string.find(KEYS[i], ':project:', 1, true)
+  if mode ~= 'renew' then redis.call('SET', KEYS[i], ARGV[i + 2], 'NX')
+  elseif not is_project then redis.call('SET', KEYS[i], ARGV[i + 2])
+  elseif redis.call('SET', KEYS[i], ARGV[i + 2], 'XX') then answer[5] = '1' end
+  if is_project then redis.call('PEXPIRE', KEYS[i], ARGV[7]) end
   answer[#answer + 1] = redis.call('GET', KEYS[i])
 end
 return answer
@@ -213,8 +215,9 @@ export function createRedisFreshness(options: {
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
       [...caller(mode), freshSecret, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
-    const [incarnation = '', longest, others, secret = '', ...tokens] = reply as string[];
-    return { incarnation, lease: Number(longest), others: Number(others), secret, tokens };
+    const [incarnation = '', longest, others, secret = '', known, ...tokens] = reply as string[];
+    const leases = { lease: Number(longest), others: Number(others) };
+    return { incarnation, ...leases, secret, known: known === '1', tokens };
   }
 
   const askSession: FreshnessStore['session'] = async (name, call) => {

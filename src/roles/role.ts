@@ -121,6 +121,13 @@ export const membershipBody = bodyOf({
   contains: members(1),
 }).transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
 
+const userNames = z.array(z.object({ name: z.string() }).transform(({ name }) => name));
+/** Of what either body names, as much as can be read; for the log. */
+export const namedRole = z.object({
+  name: z.string(),
+  contains: userNames.optional().catch(undefined),
+});
+
 /** The largest integer that every client has. */
 const LARGEST = 2 ** 31 - 1;
 const ONCE = 'must be given exactly once';

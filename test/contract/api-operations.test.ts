@@ -518,6 +518,19 @@ describe.each(DRIVERS)('the API over %s', (driver) => {
       expect(next).toEqual({ dataset_id: dataset_id + 1 });
     });
 
+    test('without a type count as MDX, and come back as they were', async () => {
+      const document = JSON.stringify({ dataset_name: 'a', project: own });
+      const { dataset_id } = dataOf(await api.import(document)) as { dataset_id: number };
+      expect((await api.export(own, 'a', 'mdx')).text).toBe(document);
+      const { text } = await ask(base(), `/datasets/MDX/${own}`);
+      expect(JSON.parse(text)).toMatchObject({
+        semantic_datasets: [{ dataset_id, dataset_name: 'a', type: 'MDX' }],
+      });
+      await api.replace(documentOf(own, 'a', 'Tabular'));
+      await api.replace(document);
+      expect((await api.export(own, 'a', 'MDX')).text).toBe(document);
+    });
+
     test('that are not there are 404', async () => {
       expect(failureOf(await api.replace(documentOf(own, 'a')))).toBe('404 no-such-dataset');
       expect(failureOf(await api.export(own, 'a'))).toBe('404 no-such-dataset');

@@ -42,7 +42,7 @@ describe('clearCache', () => {
     ['GET', ALL, 'Cache has been cleared.'],
     ['POST', ALL, 'Cache has been cleared.'],
     ['GET', `${ALL}/`, 'Cache has been cleared.'],
-    ['GET', `${ALL}?x=1`, 'Cache has been cleared.'],
+    ['GET', `${ALL}?`, 'Cache has been cleared.'],
     ['GET', '/mdx/xmla/FoodMart/clearCache', 'FoodMart Cache has been cleared.'],
     ['POST', '/mdx/xmla/FoodMart/clearCache', 'FoodMart Cache has been cleared.'],
     ['GET', '/mdx/xmla/foodmart/clearCache', 'foodmart Cache has been cleared.'],
@@ -93,6 +93,28 @@ describe('clearCache', () => {
       expect(await isStillCached()).toBe(true);
     },
   );
+
+  test.each([
+    [`${ALL}?project=Food%20Mart`, '/mdx/xmla/Food%20Mart/clearCache'],
+    [`${ALL}?x=1&PROJECT=a%2Fb`, '/mdx/xmla/a%2Fb/clearCache'],
+    [`${ALL}?project=..`, '/mdx/xmla/{project}/clearCache'],
+    [`${ALL}?project=a&project=b`, '/mdx/xmla/{project}/clearCache'],
+    [`${ALL}?Cache%20has%20been%20cleared.`, '/mdx/xmla/{project}/clearCache'],
+    [`${ALL}/?userid=bob`, '/mdx/xmla/{project}/clearCache'],
+    ['/mdx/xmla/FoodMart/clearCache?project=Other', '/mdx/xmla/Other/clearCache'],
+    ['/mdx/xmla/FoodMart/clearCache?x', '/mdx/xmla/{project}/clearCache'],
+  ])('%s is refused, says what was meant, and purges nothing', async (path, meant) => {
+    const before = purges();
+    for (const accept of ['*/*', 'application/json']) {
+      const headers = { authorization: basic('ADMIN'), accept };
+      const answer = await send(gateway.url, { path, headers });
+      expect(answer.status).toBe(400);
+      expect(answer.text).toContain('Nothing was done: clearCache takes no query parameters;');
+      expect(answer.text).toContain(`in the path: ${meant}`);
+      expect(answer.text).not.toMatch(/has been cleared/i);
+    }
+    expect([purges(), await isStillCached()]).toEqual([before, true]);
+  });
 
   test('may be called by those in auth.purgers', async () => {
     const answer = await send(gateway.url, { path: ALL, headers: { authorization: basic('bob') } });
@@ -251,6 +273,7 @@ describe('the receipt of a purge', () => {
       epochs_renewed: ['project:foodmart', 'unassigned'],
       replicas: 1,
       waited: 0,
+      known: true,
       engine_calls: 0,
     });
     expect(await isStillCached()).toBe(false);

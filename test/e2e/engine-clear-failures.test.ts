@@ -109,6 +109,7 @@ describe('a replica of the engine that does not clear its cache', () => {
       epochs_renewed: ['project:learn', 'unassigned'],
       replicas: 1,
       waited: 0,
+      known: false,
       engine_calls: 2,
       engines: [
         { replica: urlOf(one), ok: true },

@@ -93,7 +93,6 @@ describe('clearCache of an engine that has a cache of its own', () => {
     ['/mdx/xmla/%6c%65arn%3Fx%23y%3bz/clearCache', '/mdx/xmla/learn%3Fx%23y%3Bz/clearCache'],
     ['/mdx/xmla/.../clearCache', '/mdx/xmla/.../clearCache'],
     ['/mdx/xmla/clearCache/clearCache', '/mdx/xmla/clearCache/clearCache'],
-    ['/mdx/xmla/learn/clearCache?x=y', '/mdx/xmla/learn/clearCache'],
   ])('by %s hits exactly %s there', async (path, target) => {
     expect((await clearCache(plain, { path })).status).toBe(200);
     expect(one.cleared.map(({ method, url }) => [method, url])).toEqual([['GET', target]]);
@@ -108,7 +107,8 @@ describe('clearCache of an engine that has a cache of its own', () => {
     '/mdx/xmla/%5c..%5c/clearCache',
     '/mdx/xmla/a%2F..%3bx/clearCache',
     '/mdx/xmla/a%00/clearCache',
-  ])('by %s calls nobody: no name may climb the path', async (path) => {
+    '/mdx/xmla/learn/clearCache?x=y',
+  ])('by %s calls nobody: no name may climb the path, and no query is dropped', async (path) => {
     expect((await clearCache(plain, { path })).status).toBe(400);
     expect([...one.cleared, ...one.asked]).toEqual([]);
   });

@@ -154,6 +154,15 @@ describe('/metrics', () => {
   });
 });
 
+test('a gateway alone, which makes its epochs by itself, never says that they are old', async () => {
+  await start({ listen: { open: ['metrics'] } });
+  expect(shortStatus(await askXmla(gateway.url, query))).toBe('miss stored');
+  ahead += 600_000;
+  expect(shortStatus(await askXmla(gateway.url, query))).toBe('hit');
+  const { text } = await send(gateway.url, { path: '/metrics' });
+  expect(text).toContain('\nmdx_gateway_epoch_age_seconds 0\n');
+});
+
 test('every path that is none is answered in JSON by 404', async () => {
   await start();
   const paths = ['/', '/favicon.ico', '/mdx', '/%', '/health'];

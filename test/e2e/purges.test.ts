@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { startBlackHole } from '../support/black-hole.ts';
 import { until } from '../integration/cache/redis-house.ts';
-import { send } from '../support/http-client.ts';
+import { askLearn } from '../support/clearing.ts';
+import { type Answer, send } from '../support/http-client.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
 import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
@@ -19,11 +20,12 @@ afterEach(async () => {
 });
 afterAll(() => engine.close());
 
-async function start(redis = ''): Promise<TestGateway> {
+async function start(redis = '', projects = {}): Promise<TestGateway> {
   const gateway = await startTestGateway({
     engine: { url: `${engine.base}/mdx/xmla/{project}`, kind: 'kylin', clear: 'kylin' },
     auth: { purgers: ['bob'] },
     cache: { lease: '100ms', redis: { url: redis } },
+    projects,
   });
   gateways.push(gateway);
   return gateway;
@@ -34,6 +36,8 @@ const clear = ({ url }: TestGateway, project = '', user = 'ADMIN') =>
     path: `/mdx/xmla/${project === '' ? '' : `${encodeURIComponent(project)}/`}clearCache`,
     headers: { authorization: basic(user), accept: 'application/json' },
   });
+
+const known = ({ text }: Answer) => (JSON.parse(text) as { known?: unknown }).known;
 
 interface Told {
   readonly complete: boolean;
@@ -71,6 +75,7 @@ describe('GET /admin/purges', () => {
         result: 'engine-failed',
         replicas: 1,
         waited: 0,
+        known: true,
         engine_calls: 1,
       },
       {
@@ -82,11 +87,32 @@ describe('GET /admin/purges', () => {
         result: 'cleared',
         replicas: 1,
         waited: 0,
+        known: false,
         engine_calls: 1,
       },
     ]);
     expect(Date.parse(String(purges[1]?.['at']))).toBeGreaterThanOrEqual(before);
     expect((await purgesOf(gateway, '?limit=1')).purges).toEqual(purges.slice(0, 1));
+  });
+
+  test('says whether a project was known, and so does the receipt', async () => {
+    const gateway = await start('', { Configured: {} });
+    await askLearn(gateway);
+    const names = ['', 'LEARN', 'configured', 'Lern', 'Lern'];
+    for (const name of names) expect(known(await clear(gateway, name))).toBe(name !== 'Lern');
+    const { purges } = await purgesAre(gateway, (told) => told.purges.length === names.length);
+    expect(purges.map((purge) => purge['known'])).toEqual([false, false, true, true, true]);
+  });
+
+  test('knows a project that another gateway of the Redis has seen', async () => {
+    const redis = await startRedis();
+    const [one, other] = [await start(redis.url), await start(redis.url)];
+    await askLearn(one);
+    expect(known(await clear(other, 'learn'))).toBe(true);
+    // A purge makes no name known.
+    for (const gateway of [one, other, one])
+      expect(known(await clear(gateway, 'Lern'))).toBe(false);
+    await redis.close();
   });
 
   test('is for administrators, not for those who may purge only', async () => {

@@ -1,8 +1,23 @@
 import { describe, expect, test } from '@jest/globals';
-import { leaseHolds, leaseStart } from '../../src/common/leases.ts';
+import { createLeaseCache, leaseHolds, leaseStart } from '../../src/common/leases.ts';
 import { handClock } from './cache/fakes.ts';
 
 const LEASE = 1_000;
+
+test('what may be used is never older than its lease, however slow the look at it is', () => {
+  const hand = handClock();
+  const now = () => {
+    hand.advance(1);
+    return hand.now();
+  };
+  const options = { lease: () => LEASE, max: 9, ownerOf: () => '', onError: () => {} };
+  const cache = createLeaseCache<string>({ ...options, clock: { now, wall: () => 0 } });
+  for (const name of ['a', 'b', 'c']) cache.keep(name, name, cache.begin());
+  for (let looks = 0; looks < 2 * LEASE; looks += 1) {
+    const age = cache.age() ?? 0;
+    if (age >= LEASE) throw new Error(`an age of ${age} ms`);
+  }
+});
 
 describe('a lease', () => {
   test.each([

@@ -53,6 +53,7 @@ export function readPurgeRecord(line: string): PurgeRecord | undefined {
     const counts = [said.at, said.replicas, said.waited, said.engine_calls];
     const isOne =
       texts.every((text) => typeof text === 'string') &&
+      typeof said.known === 'boolean' &&
       counts.every((count) => Number.isFinite(count) && count >= 0 && count <= LATEST) &&
       PURGE_CAUSES.includes(cause) &&
       PURGE_RESULTS.includes(result);

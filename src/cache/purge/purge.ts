@@ -47,6 +47,8 @@ export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 /** Purges of one thing that come together share a run that begins after they came. */
 export function createPurges(options: {
   epochs: Epochs;
+  /** Whether the configuration names the project, or the engine has answered this gateway about it. */
+  isKnown: (project: string) => boolean;
   clearMemory: () => void;
   engineClearing: EngineClearing;
   log: PurgeLog;
@@ -88,10 +90,10 @@ export function createPurges(options: {
    * Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed. `replicas`: those that
    * told that they forgot them. Undefined when Redis was replaced: its successor may not know the new ones.
    */
-  async function leasePassed({ lease, replicas, stands }: Renewal) {
+  async function leasePassed({ lease, known, replicas, stands }: Renewal) {
     const confirmed = clock.now();
     if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
-    const passed = { waited: Math.round(clock.now() - confirmed), replicas: replicas() };
+    const passed = { known, waited: Math.round(clock.now() - confirmed), replicas: replicas() };
     try {
       return (await stands()) ? passed : undefined;
     } catch (error) {
@@ -156,19 +158,22 @@ export function createPurges(options: {
     const isCleared = engines.every(({ ok }) => ok);
     const result = isCleared ? 'cleared' : 'engine-failed';
     const record = { id, at, principal, cause, scope: stale, result, engine_calls } as const;
+    const isKnownHere = stale === 'everything' || options.isKnown(stale.project);
+    const known = isKnownHere || passed?.known === true;
     // Not awaited: the caller does not wait for the log.
     if (passed === undefined) {
-      const owed = { ...record, result: 'owed', replicas: 1, waited: 0 } as const;
+      const owed = { ...record, known, result: 'owed', replicas: 1, waited: 0 } as const;
       void tell(owed, clock.now() - started);
       void passLater(scopes, id, (later) => {
         const done = clock.wall();
-        return tell({ ...record, ...later, at: done }, Math.max(0, done - at));
+        const told = { ...record, ...later, known: known || later.known, at: done };
+        return tell(told, Math.max(0, done - at));
       });
       // The memory of this gateway is empty; the renewal is owed.
       return { ok: false as const, failed: 'redis' as const, engines };
     }
-    void tell({ ...record, ...passed }, clock.now() - started);
-    const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, engine_calls };
+    void tell({ ...record, ...passed, known }, clock.now() - started);
+    const receipt = { id, scope: stale, epochs_renewed: scopes, ...passed, known, engine_calls };
     if (isCleared) return { ok: true as const, receipt };
     return { ok: false as const, failed: 'engine' as const, receipt, engines };
   }

@@ -52,6 +52,15 @@ describe('epochs in Redis', () => {
     expect(after.keySecret).toBe(before.keySecret);
   });
 
+  test('tell a renewal whether a project was asked for; a renewal alone makes no project known', async () => {
+    const [one, other] = await Promise.all([replica(), replica()]);
+    const known = async () => (await other.store.renew(['project:a', 'unassigned'])).known;
+    expect([await known(), await known()]).toEqual([false, false]);
+    const [before] = (await one.store.read(['project:a'])).tokens;
+    expect([await known(), await known()]).toEqual([true, true]);
+    expect((await one.store.read(['project:a'])).tokens).not.toEqual([before]);
+  });
+
   test('come with one secret for all, unless one is configured', async () => {
     const [one, other] = await Promise.all([replica(), replica({ secret: 'configured' })]);
     const { keySecret } = await one.store.read(A);

@@ -40,6 +40,27 @@ afterEach(() => {
 const sendJson = (body: Buffer | string, head: Parameters<typeof sendXml>[1] = {}) =>
   sendXml(body, { ...head, headers: { 'content-type': 'application/json', ...head.headers } });
 
+test.each([
+  [
+    'POST',
+    '/role',
+    '{"name":"Sales","contains":[{"type":"user","name":"bob"}]}',
+    'role Sales, user bob',
+  ],
+  ['POST', '/role', '{"name":"Sales"}', 'role Sales'],
+  ['POST', '/role', '{"name":', 'role'],
+  ['PUT', '/role/2', '{"name":"Sales","contains":[7]}', 'role Sales (id 2)'],
+  ['DELETE', '/role/2', undefined, 'role (id 2)'],
+  ['PUT', '/dataset', DOCUMENT, 'dataset d of project Mart'],
+  ['PUT', '/dataset', '{}', ''],
+])(
+  'the log tells of which role or dataset a change is: %s %s',
+  async (method, path, body, subject) => {
+    await ask(house, method, path, body);
+    expect(house.events.at(-1)).toMatchObject({ type: 'api-answered', changes: true, subject });
+  },
+);
+
 const SENT_CHANGES = CHANGES.map(([method, path, body]) => [method, path, body] as const);
 const EVERYTHING = [...SENT_CHANGES, ...READS.map((path) => ['GET', path, undefined] as const)];
 

@@ -281,9 +281,69 @@ describe('every answer is told as one event', () => {
     expect(await told('POST', '/role', { body: SALES })).toEqual([
       {
         ...{ ...common, operation: 'createRole', changes: true, status: 200, reason: undefined },
+        subject: 'role Sales, no users',
         milliseconds: 5,
       },
     ]);
+  });
+
+  const many = (name: string, count = 5_000) =>
+    Array.from({ length: count }, (_, at) => ({ type: 'user', name: `${name} ${at}` }));
+  const DATASET = { project: 'learn', dataset_name: 'Q1', secret: 'x', type: 'MDX' };
+  const LONG = { ...DATASET, project: 'p'.repeat(255), dataset_name: '👍'.repeat(255) };
+
+  test.each<[string, string, object | undefined, string]>([
+    ['POST', '/role', { ...SALES, contains: many('u', 1) }, 'role Sales, user u 0'],
+    [
+      'PUT',
+      '/role/1',
+      { ...SALES, contains: many('u', 2) },
+      'role Sales (id 1), 2 users: u 0, u 1',
+    ],
+    [
+      'PUT',
+      '/role/9',
+      { ...SALES, contains: many('u', 200) },
+      'role Sales (id 9), 200 users: u 0, u 1, u 2, …',
+    ],
+    ['PUT', '/role/9', { name: 7 }, 'role (id 9)'],
+    ['DELETE', '/role/1', undefined, 'role (id 1)'],
+    ['DELETE', '/role/9', undefined, 'role (id 9)'],
+    ['DELETE', '/role/x', undefined, ''],
+    [
+      'POST',
+      '/role/user/visibility/1',
+      { name: 'Admin', contains: many('u', 1) },
+      'role Admin (id 1), user u 0',
+    ],
+    [
+      'DELETE',
+      '/role/user/visibility/1',
+      { name: 'Other', contains: many('u', 1) },
+      'role Other (id 1), user u 0',
+    ],
+    ['POST', '/dataset?createType=import', DATASET, 'dataset Q1 of project learn'],
+    ['PUT', '/dataset', DATASET, 'dataset Q1 of project learn'],
+    ['PUT', '/dataset', { project: 'learn' }, ''],
+    ['PUT', '/dataset', LONG, `dataset ${'👍'.repeat(50)}… of project ${'p'.repeat(100)}…`],
+  ])('of which role or dataset a change is (%s %s)', async (method, path, body, subject) => {
+    const given = body && { body };
+    expect((await told(method, path, given)).map((event) => event.subject)).toEqual([subject]);
+  });
+
+  test('of which role a deletion was', async () => {
+    const { ask, events } = createTestApi();
+    await ask('POST', '/role', { body: SALES });
+    await ask('DELETE', '/role/2');
+    expect(events.at(-1)).toMatchObject({ status: 200, subject: 'role Sales (id 2)' });
+  });
+
+  test('in at most 255 characters, however long its names are', async () => {
+    const contains = many('ü'.repeat(250), 9);
+    const body = { name: 'n'.repeat(128), contains, description: 'secret' };
+    const [event] = await told('POST', '/role', { body });
+    expect(event?.subject).toHaveLength(255);
+    expect(event?.subject).toMatch(/^role n{100}…, 9 users: ü+… ?/);
   });
 
   test('a read', async () => {

@@ -46,9 +46,9 @@ beforeAll(async () => {
   if (config.storage.driver === 'http') throw new Error('not the default');
   const account = createBodyAccount(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const cache = await createCache(config, parts, account, clearing);
-  const storage = await createStorage(config.storage, ['ADMIN'], parts);
   const names = createKnownNames(parts);
+  const cache = await createCache(config, parts, account, clearing, names);
+  const storage = await createStorage(config.storage, ['ADMIN'], parts);
   const metrics = createMetrics(names, {
     memory: cache.memoryUsage,
     evictions: () => 0,

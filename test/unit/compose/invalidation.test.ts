@@ -19,6 +19,7 @@ function setUp(given: { ok?: boolean } = {}) {
         epochs_renewed: scopes,
         replicas: 1,
         waited: 0,
+        known: true,
         engine_calls: 0,
       };
       return ok ? { ok, receipt } : { ok, failed: 'redis' as const, engines: [] };

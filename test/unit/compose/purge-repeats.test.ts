@@ -30,7 +30,7 @@ function setUp(
 }
 
 function receipt(id: string, scope: Stale) {
-  return { id, scope, epochs_renewed: [], replicas: 1, waited: 0, engine_calls: 0 };
+  return { id, scope, epochs_renewed: [], replicas: 1, waited: 0, known: true, engine_calls: 0 };
 }
 
 beforeEach(() => {

@@ -43,9 +43,9 @@ async function makeRuntime() {
   if (config.storage.driver === 'http') throw new Error('not the default');
   const account = createBodyAccount(() => config.limits);
   const clearing = { clear: async () => [], asksAsCaller: () => false };
-  const cache = await createCache(config, parts, account, clearing);
-  const storage = await createStorage(config.storage, [], parts);
   const names = createKnownNames(parts);
+  const cache = await createCache(config, parts, account, clearing, names);
+  const storage = await createStorage(config.storage, [], parts);
   const runtime = await createRuntime(config, {
     cache,
     storage,

@@ -26,6 +26,7 @@ describe('a document', () => {
     ['keys that only look alike', `{${FIELDS},"Project":1,"project ":2,"datasetName":3,"":4}`],
     ['deep nesting', `{"a":${'['.repeat(90_000)}${']'.repeat(90_000)},${FIELDS}}`],
     ['keys longer than any', `{"${'\\u0061'.repeat(100)}":1,${FIELDS}}`],
+    ['no type, which makes it one of MDX', '{"project":"p","dataset_name":"d","x":{"type":"t"}}'],
     ['half a surrogate pair elsewhere', `{${FIELDS},"\\ud800":"\\udfff"}`],
   ])('may have %s', (_what, text) => {
     expect(identityOf(text)).toEqual(IDENTITY);
@@ -43,7 +44,7 @@ describe('a document', () => {
       `{${FIELDS},}`,
       'The document cannot be read as JSON: line 1, column 48: expected a property name in double quotes.',
     ],
-    ['{}', 'project: is missing; dataset_name: is missing; type: is missing.'],
+    ['{}', 'project: is missing; dataset_name: is missing.'],
     [
       '{"project":1,"dataset_name":null,"type":["MDX"]}',
       'project: must be a string; dataset_name: must be a string; type: must be a string.',
@@ -52,6 +53,7 @@ describe('a document', () => {
     ['{"a":{"project":"p"},"dataset_name":"d","type":"t"}', 'project: is missing.'],
     [`{${FIELDS},"project":"P"}`, 'project: is given more than once, with different values.'],
     [`{"projec\\u0074":"q",${FIELDS}}`, 'project: is given more than once, with different values.'],
+    ['{"project":"p","dataset_name":"d","type":null}', 'type: must be a string.'],
     [`{${FIELDS},"type":1,"type":"MDX"}`, 'type: is given more than once, with different values.'],
     [
       '{"project":"\\ud800","dataset_name":"\\udc00\\ud800","type":"t"}',
@@ -109,7 +111,7 @@ test('for any document the identity is that of JSON.parse, or there is a problem
     fc.property(fc.array(written, { maxLength: 8 }), fc.boolean(), (members, whole) => {
       const text = `{${[...(whole ? [FIELDS] : []), ...members].join(',')}}`;
       const checked = check(text);
-      const parsed = JSON.parse(text) as Record<string, unknown>;
+      const parsed = { type: 'MDX', ...JSON.parse(text) } as Record<string, unknown>;
       if (!checked.ok) return expect(checked.problem).toMatch(/^(?:project|dataset_name|type): /);
       const { project, name, type } = checked.identity;
       expect([project, name, type]).toEqual([parsed.project, parsed.dataset_name, parsed.type]);

@@ -31,6 +31,14 @@ describe('tokens in the memory of a gateway that is alone', () => {
     expect(await alone().renew(['everything'])).toMatchObject({ lease: 0, others: 0 });
   });
 
+  test('tell a renewal whether a project was asked for; a renewal alone makes no project known', async () => {
+    const store = alone();
+    const known = async () => (await store.renew(['project:a', 'unassigned'])).known;
+    expect([await known(), await known()]).toEqual([false, false]);
+    await store.read(['everything', 'project:a']);
+    expect([await known(), await known()]).toEqual([true, true]);
+  });
+
   test('of forgotten projects are new ones, never earlier ones', async () => {
     const store = alone();
     const [before] = (await store.read(['project:a'])).tokens;

@@ -15,6 +15,7 @@ const RECEIPT: Extract<PurgeOutcome, { ok: true }>['receipt'] = {
   epochs_renewed: ['project:learn', 'unassigned'],
   replicas: 3,
   waited: 1100,
+  known: true,
   engine_calls: 2,
 };
 const EMPTIED: EngineClear = { replica: 'http://olap-1/mdx/xmla', ok: true };

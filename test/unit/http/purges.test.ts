@@ -19,6 +19,7 @@ const RECORD: PurgeRecord = {
   result: 'engine-failed',
   replicas: 3,
   waited: 1100,
+  known: true,
   engine_calls: 2,
 };
 

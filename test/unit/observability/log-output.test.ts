@@ -320,6 +320,7 @@ test('purges and changes of roles and datasets are told in audit lines, and noth
     id: 'a',
     principal: 'ADMIN',
     operation: 'createRole',
+    subject: 'role Sales',
     status: 200,
     reason: undefined,
     error: undefined,
@@ -337,6 +338,7 @@ test('purges and changes of roles and datasets are told in audit lines, and noth
     result: 'cleared',
     replicas: 1,
     waited: 0,
+    known: true,
     engine_calls: 0,
     milliseconds: 1,
   });

@@ -121,12 +121,33 @@ test('a request that was not understood says what was odd about it', () => {
   ]);
 });
 
+test('a purge of a project that no gateway knows is a warning, where a client named it', () => {
+  const { on, told } = logged();
+  const purged = {
+    type: 'purged',
+    cause: 'clear-cache',
+    result: 'cleared',
+    ...{ id: 'x', scope: { project: 'Lern' }, principal: 'loader', replicas: 1, waited: 0 },
+    ...{ engine_calls: 0, milliseconds: 1 },
+  } as const;
+  on({ ...purged, known: true });
+  on({ ...purged, known: false });
+  on({ ...purged, known: false, cause: 'change' });
+  on({ ...purged, known: false, result: 'owed' });
+  expect(told().map(({ level, known }) => [level, known])).toEqual([
+    ['info', true],
+    ['warn', false],
+    ['info', false],
+    ['error', false],
+  ]);
+});
+
 test('of the API reads are told at debug, changes and refusals at info, with what is behind them', () => {
   const { lines, on } = logged();
   const read = {
     type: 'api-answered',
     ...{ id: 'x', principal: 'alice', operation: 'readRole', changes: false, status: 200 },
-    ...{ reason: undefined, error: undefined, milliseconds: 1.4 },
+    ...{ subject: 'role Sales', reason: undefined, error: undefined, milliseconds: 1.4 },
   } as const;
   on(read);
   on({ ...read, operation: 'createRole', changes: true });
@@ -142,7 +163,7 @@ test('of the API reads are told at debug, changes and refusals at info, with wha
       status: 200,
       ms: 1,
     },
-    { level: 'info', operation: 'createRole' },
+    { level: 'info', operation: 'createRole', subject: 'role Sales' },
     { level: 'info', status: 404, reason: 'no-such-role' },
     { level: 'warn', reason: 'storage-unavailable', err: { message: 'connection refused' } },
   ]);

@@ -22,6 +22,8 @@ export interface HandStore extends FreshnessStore {
   readonly announced: Announcement[];
   /** What keeps the tokens now, or the error with which it cannot be asked. */
   incarnationNow: string | Error;
+  /** Whether it finds tokens of what is renewed. */
+  known: boolean;
   /** Delivers an announcement. */
   tell(scopes: readonly CacheScope[]): void;
   /** A gateway tells that it has forgotten. */
@@ -58,6 +60,7 @@ export function handStore(): HandStore {
     renewals,
     announced,
     incarnationNow: 'first',
+    known: true,
     async incarnation() {
       if (typeof store.incarnationNow === 'string') return store.incarnationNow;
       throw store.incarnationNow;
@@ -67,7 +70,7 @@ export function handStore(): HandStore {
       const confirmed = ask(renewals, scopes);
       const incarnation = await store.incarnation();
       const lease = await confirmed;
-      return { lease, others: lease, incarnation };
+      return { lease, others: lease, known: store.known, incarnation };
     },
     session: () => Promise.reject(new Error('there are no sessions here')),
     async announce(announcement) {
@@ -150,8 +153,10 @@ export function sharedEpochs(): SharedEpochs {
         async renew(scopes) {
           await shared.beforeRenewal();
           reached();
+          const known = scopes.some((scope) => scope.startsWith('project:') && tokens.has(scope));
           for (const scope of scopes) tokens.set(scope, fresh());
-          const renewed = { lease: longest, others: longest, incarnation: shared.incarnation };
+          const { incarnation } = shared;
+          const renewed = { lease: longest, others: longest, known, incarnation };
           await shared.afterRenewal();
           return renewed;
         },

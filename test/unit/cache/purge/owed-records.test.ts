@@ -70,6 +70,7 @@ describe('a purge that was owed', () => {
       result: 'cleared',
       waited: 2_200,
       replicas: 1,
+      known: true,
       engine_calls: 0,
     };
     const [last, first, ...more] = await logged();

@@ -42,6 +42,7 @@ export function purgeHouse(
     engines?: readonly EngineClear[];
     asksAsCaller?: boolean;
     store?: HandStore;
+    isKnown?: (project: string) => boolean;
     leases?: 'held';
   } = {},
 ): PurgeHouse {
@@ -58,6 +59,7 @@ export function purgeHouse(
   let ids = 0;
   const purges = createPurges({
     epochs,
+    isKnown: given.isKnown ?? (() => false),
     clearMemory: () => (cleared.times += 1),
     engineClearing: {
       async clear(...order) {

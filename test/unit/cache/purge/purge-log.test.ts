@@ -16,6 +16,7 @@ function purge(at: number, changed: Partial<PurgeRecord> = {}): PurgeRecord {
     result: 'cleared',
     replicas: 1,
     waited: 0,
+    known: true,
     engine_calls: 0,
     ...changed,
   };
@@ -112,6 +113,7 @@ describe('a line of the log', () => {
     ['principal', null],
     ['replicas', '3'],
     ['waited', undefined],
+    ['known', undefined],
   ])('is none when its %s is %j', (field, value) => {
     const line = JSON.stringify({ ...purge(1), [field]: value });
     expect(readPurgeRecord(line)).toBeUndefined();

@@ -25,6 +25,7 @@ describe('a purge', () => {
         epochs_renewed: ['project:food mart', 'unassigned'],
         replicas: 1,
         waited: 5_500,
+        known: true,
         engine_calls: 0,
       },
     });
@@ -38,20 +39,37 @@ describe('a purge', () => {
         result: 'cleared',
         replicas: 1,
         waited: 5_500,
+        known: true,
         engine_calls: 0,
         milliseconds: 5_500,
       },
     ]);
   });
 
+  test.each([
+    ['the configuration names, or the engine has answered about', true, false, true],
+    ['a gateway was asked for', false, true, true],
+    ['no gateway has seen', false, false, false],
+  ])('says whether it is of a project that %s', async (_what, isKnown, known, told) => {
+    const { store, purge, wake, events } = purgeHouse({ isKnown: () => isKnown });
+    store.known = known;
+    wake.open();
+    const outcome = purge(A, ORDER);
+    await quiet();
+    store.renewals[0]?.answer(1_000);
+    expect(await outcome).toMatchObject({ receipt: { known: told } });
+    expect(events.at(-1)).toMatchObject({ type: 'purged', known: told });
+  });
+
   test('of everything renews the epoch of everything and frees the memory', async () => {
     const { store, purge, wake, cleared } = purgeHouse();
+    store.known = false;
     const outcome = purge('everything', ORDER);
     await quiet();
     expect(store.renewals[0]?.scopes).toEqual(['everything', 'unassigned']);
     store.renewals[0]?.answer(1_000);
     wake.open();
-    expect(await outcome).toMatchObject({ ok: true });
+    expect(await outcome).toMatchObject({ ok: true, receipt: { known: true } });
     expect(cleared.times).toBe(1);
   });
 

@@ -107,6 +107,7 @@ export function replica(
   });
   const { purge } = createPurges({
     epochs,
+    isKnown: () => false,
     clearMemory: memory.clear,
     engineClearing: { clear: options.clearEngines ?? (async () => []), asksAsCaller: () => false },
     log: createPurgeLog(),
