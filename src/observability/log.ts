@@ -60,6 +60,7 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'purged':
       return log[event.result === 'cleared' ? 'info' : 'error'](lineOf(event), type);
     case 'redis-state':
+    case 'engine-state':
       // Without a stack: it is not the gateway that failed.
       return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);
     case 'login-refused':

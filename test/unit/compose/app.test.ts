@@ -69,6 +69,7 @@ beforeAll(async () => {
     names,
     account,
     parts,
+    isServing: () => true,
   });
   app = await runtime.app();
   close = async () => {

@@ -63,6 +63,7 @@ async function makeRuntime() {
     names,
     account,
     parts,
+    isServing: () => true,
   });
   return {
     runtime,
