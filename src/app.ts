@@ -5,10 +5,11 @@ import { createDocumentGate, slotsBeside } from './api/documents.ts';
 import { createRemoteOperations } from './api/remote.ts';
 import { createRoleOperations } from './api/roles.ts';
 import type { PurgeLog } from './cache/purge/purge-log.ts';
+import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
-import type { Emit, Invalidate } from './common/events.ts';
+import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
-import { createExplainHandler, createPurgesHandler, shareFor } from './http/admin.ts';
+import { createExplainHandler, createPurgesHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
@@ -16,15 +17,16 @@ import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
-/** Engines and storage are asked at most so often (ms), however often /health/ready is. */
-const READINESS_HOLDS = 1_000;
+/** The storage is asked at most so often (ms), however often /health/ready is. */
+const STORAGE_HOLDS = 1_000;
 
 /** What the pages are built on. */
 export interface PageParts extends ApiFront {
   readonly xmla: XmlaHandler;
-  readonly engines: {
-    states: () => Promise<{ readonly ready: boolean; readonly replicas: unknown }>;
-  };
+  /** Whether each engine answers, and all replicas. */
+  readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
+  /** False from the beginning of a shutdown on. */
+  readonly isServing: () => boolean;
   readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
   readonly metrics: Metrics;
   /** Behind /api; undefined where a remote server is. */
@@ -38,12 +40,12 @@ export interface PageParts extends ApiFront {
  * takes as long as half of a start.
  */
 export function createApp(config: Config, given: PageParts) {
-  const { xmla, login, permissions, engines, cache, metrics, newId, emit } = given;
+  const { xmla, login, permissions, states, cache, metrics, newId, emit } = given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
-  const probe = shareFor(READINESS_HOLDS, given.clock, async () => ({
-    ...(await engines.states()),
-    storage: { driver, state: (await reachable()) ? 'up' : 'down' },
+  const storageState = shareFor(STORAGE_HOLDS, given.clock, async () => ({
+    driver,
+    state: (await reachable()) ? 'up' : 'down',
   }));
   const app = express();
   app.disable('x-powered-by');
@@ -72,12 +74,22 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/health/live', reads, (_request, response) => {
     response.set('cache-control', 'no-store').json({ status: 'up' });
   });
-  // Whether queries can be answered. Without its engine a gateway is of no use; without Redis or storage queries go on.
+  // For load balancers: what is in the cache is answered without an engine.
+  app.use('/health/serving', reads, (_request, response) => {
+    const isUp = given.isServing();
+    response.status(isUp ? 200 : 503).set('cache-control', 'no-store');
+    response.json({ status: isUp ? 'up' : 'down' });
+  });
+  // Whether queries can be answered. Without Redis or storage they go on.
   app.use('/health/ready', reads, loginFor('health'), async (_request, response) => {
-    const { ready, replicas, storage } = await probe();
+    const [{ ready, replicas }, storage] = await Promise.all([states(), storageState()]);
     const status = ready ? 'ready' : 'not ready';
+    // What an engine or the network said is for users who log in.
+    const tells = !config.listen.open.includes('health');
+    const shown = (one: ReplicaState) => (tells && one.state === 'down' ? one.why : undefined);
+    const engines = replicas.map((one) => ({ url: one.url, state: one.state, why: shown(one) }));
     response.status(ready ? 200 : 503).set('cache-control', 'no-store');
-    response.json({ status, engines: replicas, redis: cache.redis(), storage });
+    response.json({ status, engines, redis: cache.redis(), storage });
   });
   app.use('/metrics', reads, loginFor('metrics'), metricsPage(metrics));
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());

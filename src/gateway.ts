@@ -66,8 +66,9 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
+  const lasting = { names, account, parts, isServing: () => !closing };
   const buildRuntime = (config: Config) =>
-    createRuntime(config, { cache, storage, purge, invalidate, metrics, names, account, parts });
+    createRuntime(config, { cache, storage, purge, invalidate, metrics, ...lasting });
 
   let storage: Storage | undefined;
   let runtime: Runtime;
@@ -124,6 +125,8 @@ export async function createGateway(
   return {
     /** Begins to listen. Resolves to the base URL. */
     listen: server.listen,
+    /** Asks each replica of the engines, so that the log says whether it answers as XMLA. Never rejects. */
+    askEngines: () => runtime.askEngines(),
     /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
     accept: server.accept,
     /**

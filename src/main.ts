@@ -54,7 +54,11 @@ async function run(words: readonly string[]): Promise<number> {
       for (const message of configWarnings(config)) {
         process.stderr.write(`mdx-gateway: warning: ${message}\n`);
       }
-      return 0;
+      if (!command.connect) return 0;
+      const { tryConnections } = await import('./compose/try-connections.ts');
+      const { lines, ok } = await tryConnections(config, { ...parts, emit() {} });
+      print(`\n${lines.join('\n')}\n`);
+      return ok ? 0 : 1;
     }
     case 'hash-password': {
       const { hashPassword } = await import('./cli/hash-password.ts');
@@ -120,6 +124,7 @@ async function lead(source: ConfigFile): Promise<number> {
   const { url, served } = await starting;
   const { pid } = process;
   log.info({ url, version: version(), ...(workers > 1 && { workers }), pid }, 'listening');
+  void served.askEngines();
   const signal = await untilStopped();
   stopping = true;
   log.info({ signal }, 'shutting down');
@@ -130,7 +135,7 @@ async function lead(source: ConfigFile): Promise<number> {
     const served =
       workers === 1
         ? await buildGateway(config, { ...parts, version: version() }, on)
-        : leadWorkers(initial, parts, createForks(), log);
+        : leadWorkers(initial, { ...parts, emit: on }, createForks(), log);
     try {
       return { served, url: await served.listen() };
     } catch (error) {

@@ -11,7 +11,9 @@ export const HELP = `mdx-gateway: a caching reverse proxy for OLAP engines that 
   mdx-gateway [serve] [--config FILE]   run the gateway; without FILE every key has its default
   mdx-gateway demo [--once] [--port N]  run the gateway before a made-up engine, on this machine only;
                                         --once shows what it does and ends
-  mdx-gateway check --config FILE       say what is wrong with a configuration, or print the one in effect
+  mdx-gateway check --config FILE [--connect]
+                                        say what is wrong with a configuration, or print the one in effect;
+                                        --connect also says whether engines, Redis and storage answer
   mdx-gateway hash-password [NAME]      ask for a password, or read a line of standard input, and print
                                         the line for the users file; without NAME the hash alone
   mdx-gateway export-store --config FILE [--output FILE]
@@ -27,7 +29,7 @@ The first user:       mdx-gateway hash-password ADMIN >> users.htpasswd
 Every key of FILE:    docs/CONFIGURATION.md
 Ready examples:       config/
 
-Exit status: 0 done, 1 the configuration or the input is wrong, 2 the command line is wrong.
+Exit status: 0 done, 1 the configuration or the input is wrong, or --connect failed, 2 the command line is wrong.
 `;
 
 const OPTIONS = {
@@ -36,6 +38,7 @@ const OPTIONS = {
   input: { type: 'string' },
   port: { type: 'string' },
   once: { type: 'boolean' },
+  connect: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const;
@@ -44,7 +47,7 @@ const OPTIONS = {
 const COMMANDS = {
   serve: '[--config FILE]',
   demo: '[--once] [--port N]',
-  check: '--config FILE',
+  check: '--config FILE [--connect]',
   'hash-password': '[NAME]',
   'export-store': '--config FILE [--output FILE]',
   'import-store': '--config FILE [--input FILE]',

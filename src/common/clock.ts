@@ -26,3 +26,19 @@ export async function inTime<T>(
     clearTimeout(timer);
   }
 }
+
+/** Concurrent callers share the running check, and later ones its result for so many milliseconds. */
+export function shareFor<T>(
+  milliseconds: number,
+  clock: Pick<Clock, 'now'>,
+  check: () => Promise<T>,
+): () => Promise<T> {
+  let shared: Promise<T> | undefined;
+  let until = 0;
+  return () => {
+    if (shared !== undefined && clock.now() < until) return shared;
+    until = Infinity;
+    shared = check().finally(() => (until = clock.now() + milliseconds));
+    return shared;
+  };
+}

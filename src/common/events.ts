@@ -43,6 +43,9 @@ export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 /** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 
+/** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
+export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
+
 /**
  * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
  * is the name in the request path, '' without one.
@@ -89,6 +92,7 @@ export type GatewayEvent =
       readonly reason: words.GatewayReason;
       readonly error: unknown;
     }
+  | ({ readonly type: 'engine-state' } & ReplicaState)
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
   /** With others that ask for the same slow query; `gave-up` waiting for them. */
   | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }

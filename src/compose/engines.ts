@@ -51,22 +51,6 @@ export function createEngines(
     clearAsCaller: all.some(
       ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
     ),
-    /**
-     * Tries every replica. Never rejects.
-     * @returns whether every engine has one that accepts connections, and each once, in the order of the configuration
-     */
-    async states() {
-      const urls = [...new Set(all.flatMap(({ settings }) => settings.url))];
-      const tried = urls.map(async (url) => {
-        // Engines that differ in their login only have the same replicas.
-        const one = all.find(({ settings }) => settings.url.includes(url));
-        return { url, state: (await one?.engine.reachable(url)) ? 'up' : 'down' };
-      });
-      const replicas = await Promise.all(tried);
-      const up = new Set(replicas.filter(({ state }) => state === 'up').map(({ url }) => url));
-      const ready = all.every(({ settings }) => settings.url.some((url) => up.has(url)));
-      return { ready, replicas };
-    },
     usage: admission.usage,
     close(): void {
       for (const one of all) one.engine.close();

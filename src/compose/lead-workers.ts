@@ -19,20 +19,29 @@ const SHUTDOWN_MARGIN = 2_000;
  */
 export function leadWorkers(
   { config: initial, text }: ReadConfig,
-  { clock, randomBytes }: Pick<Parts, 'clock' | 'randomBytes'>,
+  parts: Pick<Parts, 'clock' | 'randomBytes' | 'emit'>,
   fork: () => WorkerProcess,
   log: Log['log'],
 ) {
-  const newToken = createIds({ randomBytes });
-  const primary = createPrimary({ clock, newToken, orphanLease: LEASE_LIMITS.longest });
+  // Loaded beside the start of the workers: what speaks to an engine takes as long as half of a start.
+  const statesOf = async (config: Config) =>
+    (await import('./engine-states.ts')).createEngineStates(config, parts);
+  const askEngines = async () => (await engines).states();
+  const primary = createPrimary({
+    clock: parts.clock,
+    newToken: createIds(parts),
+    orphanLease: LEASE_LIMITS.longest,
+    engineStates: askEngines,
+  });
   let running = initial;
+  let engines = statesOf(initial);
   let url = '';
   const pool = createWorkerPool({
     workers: initial.workers,
     text,
     fork,
     attach: primary.attach,
-    clock,
+    clock: parts.clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
     log,
     url: () => url,
@@ -45,15 +54,18 @@ export function leadWorkers(
   return {
     /** Resolves to the base URL when all workers are ready. @throws with one line when they cannot start */
     async listen(): Promise<string> {
-      await pool.start();
+      await Promise.all([pool.start(), engines]);
       return (url = await listenOn(server, initial.listen));
     },
+    /** Asks each replica of the engines, for all workers. Never rejects. */
+    askEngines,
     /** @returns one line for each worker that keeps its current configuration */
     async reload(next: Config, nextText: string | undefined): Promise<readonly object[]> {
       const { config, waiting } = whatWaits(running, next);
       warn(configWarnings(config, waiting));
+      const renewed = await statesOf(config);
       const problems = await pool.reload(nextText);
-      if (problems.length === 0) running = config;
+      if (problems.length === 0) [running, engines] = [config, Promise.resolve(renewed)];
       return problems;
     },
     /** Resolves when no worker is left. @param deadline milliseconds after which what is under way is broken off */

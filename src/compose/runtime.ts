@@ -13,8 +13,9 @@ import { clientAddressReader } from '../http/request-head.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { LineOptions } from '../line/options.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
-import { loginsAtPrimary } from '../workers/shared.ts';
+import { loginsAtPrimary, statesAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
+import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
 import { createIds, type Parts } from './parts.ts';
 
@@ -27,7 +28,7 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics'> &
+  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics' | 'isServing'> &
     Pick<LineOptions, 'names' | 'account'> & { cache: Cache; purge: Purge; parts: Parts },
 ) {
   const { cache, storage, parts } = house;
@@ -37,6 +38,9 @@ export async function createRuntime(
   const { during } = work;
   const authenticator = await createAuthenticator(config, parts);
   const engines = createEngines(config, parts);
+  const engineStates = createEngineStates(config, parts);
+  const askEngines = () => engineStates.states();
+  const states = parts.primary ? statesAtPrimary(parts.primary, askEngines) : askEngines;
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>
@@ -68,7 +72,7 @@ export async function createRuntime(
 
   let pages: Promise<ReturnType<typeof createApp>> | undefined;
   const loadPages = async () =>
-    (await import('../app.ts')).createApp(config, { ...common, xmla, engines, during });
+    (await import('../app.ts')).createApp(config, { ...common, xmla, states, during });
   const loaded = () => (pages ??= loadPages());
   // Certificates of a remote server are read with them: what is wrong there must be told now.
   if (storage === undefined) await loaded();
@@ -93,6 +97,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
+    askEngines,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */
@@ -101,6 +106,7 @@ export async function createRuntime(
     async close(): Promise<void> {
       await authenticator.close();
       engines.close();
+      engineStates.close();
       (await pages?.catch(() => undefined))?.close();
     },
   };

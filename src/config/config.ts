@@ -25,7 +25,8 @@ const listen = section(
     host: key(kinds.listenHost, '127.0.0.1', 'restart'),
     /** The port on which the gateway listens. 0 lets the system choose. */
     port: key(kinds.integer(0, 65_535), 7080, 'restart'),
-    /** Pages that may be read without a login. /health/live is always open and says only up or down. */
+    /** Pages that may be read without a login. /health/live and /health/serving are always open and
+     * say only up or down. */
     open: list(kinds.choice('metrics', 'health', 'docs'), []),
     /** A PEM file with the certificate of the gateway and its chain. Certificate and key stand
      * together; with them the gateway speaks HTTPS only. */

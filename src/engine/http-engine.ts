@@ -218,7 +218,6 @@ export function createHttpEngine(options: {
     touch: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
       touch(ask, addressee, sessionId, signal),
     replicaFor: replicas.nameFor,
-    reachable: replicas.reachable,
     clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {
       replicas.close();

@@ -61,7 +61,7 @@ export async function askOnce(
 }
 
 /** @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws */
-function inTime<T>(
+export function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
   work: (signal: AbortSignal) => Promise<T>,
@@ -93,6 +93,21 @@ const SMALLEST = envelope(
     `<Restrictions><RestrictionList/></Restrictions>${NO_PROPERTIES}</Discover>`,
 );
 
+/** Asks a replica that can be reached the cheapest question, of a decoded project. @throws as {@link askOnce} */
+export function askSmallest(
+  replicas: Pick<ReturnType<typeof createReplicas>, 'reach'>,
+  project: string | undefined,
+  authorization: string | undefined,
+  signal: AbortSignal,
+) {
+  const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
+  const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
+  return replicas.reach(undefined, signal, (replica, connectLimit) => {
+    const asked = { method: 'POST', path: replica.target(project, []), headers };
+    return askOnce(replica.upstream, asked, signal, SMALLEST, connectLimit);
+  });
+}
+
 /** Tries logins at a replica that can be reached. `emit` is told why an engine could not say. */
 export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
@@ -100,15 +115,9 @@ export function createLoginTrial(
   emit: Emit,
 ) {
   const replicas = createReplicas(config, clock, false);
-  const soapaction = soapActionOf('Discover');
-  const common = { 'content-type': CONTENT_TYPE, soapaction, accept: 'text/xml' };
 
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
-    const headers = { authorization, ...common };
-    const { head, body } = await replicas.reach(undefined, signal, (replica, connectLimit) => {
-      const asked = { method: 'POST', path: replica.target(undefined, []), headers };
-      return askOnce(replica.upstream, asked, signal, SMALLEST, connectLimit);
-    });
+    const { head, body } = await askSmallest(replicas, undefined, authorization, signal);
     if (!isPlain(head)) {
       throw new Error('the engine answered a login in a content coding that is not known');
     }
@@ -133,6 +142,15 @@ export function createLoginTrial(
   };
 }
 
+/** What the Body of a SOAP envelope holds; undefined for all else, such as a page of a proxy on the way. */
+export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer) {
+  const decoded = isPlain(head) ? decodeText(body, head.headers['content-type']) : undefined;
+  const parsed = decoded && readTree(decoded.utf8);
+  const root = parsed?.kind === 'tree' ? parsed.root : undefined;
+  const parts = root && isElement(root, SOAP, 'Envelope') ? root.children : [];
+  return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
+}
+
 /** The answer to an empty statement, or a Fault, is shorter than this (bytes). */
 const LONGEST_TOUCH = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
@@ -153,13 +171,8 @@ export async function touch(
   try {
     const { head, body } = await ask(addressee, TOUCH_HEADERS, emptyExecute(sessionId), signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH);
-    if (bytes === undefined || !isPlain(head)) return { kind: 'failed' };
-    const decoded = decodeText(bytes, head.headers['content-type']);
-    const parsed = decoded && readTree(decoded.utf8);
-    const root = parsed?.kind === 'tree' ? parsed.root : undefined;
-    // A page of a proxy on the way is no envelope.
-    const parts = root && isElement(root, SOAP, 'Envelope') ? root.children : [];
-    const content = parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
+    if (bytes === undefined) return { kind: 'failed' };
+    const content = soapContent(head, bytes);
     const faults = content?.filter((child) => isElement(child, SOAP, 'Fault')).length;
     if (content?.length === 1 && faults === 1) return { kind: 'fault', head, body: bytes };
     return { kind: head.status === 200 && faults === 0 ? 'alive' : 'failed' };

@@ -148,11 +148,6 @@ export function createReplicas(
       const weight = ({ url }: Replica) => hash('sha256', JSON.stringify([url, sessionId]));
       return all.reduce((best, one) => (weight(one) > weight(best) ? one : best)).url;
     },
-    /** Whether a connection to one of them, or to the named one, can be made. */
-    async reachable(name?: string): Promise<boolean> {
-      const asked = name === undefined ? all : named(name);
-      return (await Promise.all(asked.map(({ upstream }) => upstream.reachable()))).includes(true);
-    },
     close() {
       for (const { upstream, queries } of all) {
         queries.close();

@@ -1,7 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
-import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import { sendWhole } from './answers.ts';
@@ -127,20 +126,4 @@ const refused = (why: string) =>
 
 function sendPretty(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);
-}
-
-/** Concurrent callers share the running check, and later ones its result for so many milliseconds. */
-export function shareFor<T>(
-  milliseconds: number,
-  clock: Pick<Clock, 'now'>,
-  check: () => Promise<T>,
-): () => Promise<T> {
-  let shared: Promise<T> | undefined;
-  let until = 0;
-  return () => {
-    if (shared !== undefined && clock.now() < until) return shared;
-    until = Infinity;
-    shared = check().finally(() => (until = clock.now() + milliseconds));
-    return shared;
-  };
 }

@@ -63,6 +63,7 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
       if (event.cause === 'clear-cache' && !event.known) return log.warn(lineOf(event), type);
       return log.info(lineOf(event), type);
     case 'redis-state':
+    case 'engine-state':
       // Without a stack: it is not the gateway that failed.
       return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);
     case 'login-refused':

@@ -19,6 +19,10 @@ export const WRITE_DEADLINE = 500;
  * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
  */
 const FRESHNESS = 'freshness 3';
+/** Whether the engines answer. */
+const ENGINES = 'engines';
+/** Longer than a replica may take to answer (ms). */
+const ENGINES_DEADLINE = 6_000;
 /** Attempts to log in. */
 const LOGINS = 'logins';
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
@@ -35,6 +39,7 @@ export function createPrimary(options: {
   clock: Clock;
   newToken: () => string;
   orphanLease: number;
+  engineStates: () => Promise<unknown>;
 }) {
   const purges: string[] = [];
   const freshness = {
@@ -57,6 +62,7 @@ export function createPrimary(options: {
       links.add(link);
       link.serve(FRESHNESS, freshness);
       link.serve(LOGINS, throttle);
+      link.serve(ENGINES, { states: options.engineStates });
       link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
       return () => {
@@ -140,4 +146,10 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
     // What is lost of this costs a user one of his tries.
     return wait || ((how) => void ask(how).catch(() => {}));
   };
+}
+
+/** Asks the primary process, so that all workers together ask an engine once; this one while that does not answer. */
+export function statesAtPrimary<T>(link: Pick<Link, 'call'>, own: () => Promise<T>) {
+  return (): Promise<T> =>
+    link.call(ENGINES, 'states', [], ENGINES_DEADLINE).then((said) => said as T, own);
 }

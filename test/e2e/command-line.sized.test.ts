@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { compare } from 'bcrypt';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { faultAnswer } from '../support/answers.ts';
 import { configFolder, runMain, type ConfigFolder } from '../support/gateway-process.ts';
+import { startRedis } from '../support/redis-server.ts';
 import { sampled } from '../support/sizes.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 
 let folder: ConfigFolder;
 beforeAll(async () => {
@@ -114,6 +119,55 @@ describe('the command line', () => {
     expect(stderr).toMatch(/^mdx-gateway: warning: storage\.driver: sqlite [^\n]+\n$/);
     expect(stdout).toMatch(/^ {2}ttl: 5m$/m);
     expect(stdout).not.toMatch(/kkkk|topsecret/);
+  });
+
+  test('check --connect says of engines, Redis and storage in a line each whether they answer', async () => {
+    const engine = await startStubEngine(sendXml(faultAnswer()));
+    const redis = await startRedis();
+    const check = async (settings: Record<string, unknown>) => {
+      const file = folder.write(settings);
+      const { exit, stdout } = await runMain(['check', '--config', file, '--connect']).ended;
+      return { exit, lines: stdout.trimEnd().split('\n').slice(-4) };
+    };
+    const storage = { path: './none/gateway.sqlite' };
+    const good = await check({
+      engine: { url: engine.url },
+      cache: { redis: { url: redis.url } },
+      storage,
+    });
+    expect(good).toEqual({
+      exit: 0,
+      lines: [
+        '',
+        `engine ${engine.url}: up: it answers as XMLA`,
+        'Redis: up: it answers (standalone)',
+        expect.stringMatching(/^storage sqlite: off: \S+gateway\.sqlite is not there yet/),
+      ],
+    });
+    // What it would make might belong to another user than the service.
+    expect(existsSync(join(folder.path, 'none'))).toBe(false);
+    const url = redis.url.replace('redis:', 'http:');
+    const wrong = await check({
+      engine: { url },
+      cache: { redis: { url: 'redis://127.0.0.1:1' } },
+      storage: { driver: 'http', url: 'http://127.0.0.1:1' },
+    });
+    expect(wrong).toEqual({
+      exit: 1,
+      lines: [
+        '',
+        expect.stringMatching(/^engine http:\S+: down: ./),
+        'Redis: down: connect ECONNREFUSED 127.0.0.1:1',
+        'storage http: down: it takes no connections',
+      ],
+    });
+    const plain = await check({ engine: { url: engine.url } });
+    expect([plain.exit, plain.lines.slice(-2)]).toEqual([
+      0,
+      ['Redis: off: cache.redis.url is empty', expect.stringMatching(/^storage sqlite: /)],
+    ]);
+    await redis.close();
+    await engine.close();
   });
 
   test('check tells how many connections fit in the heap that Node.js was given', async () => {

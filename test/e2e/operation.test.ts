@@ -1,12 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { systemClock } from '../../src/common/clock.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { mddatasetAnswer } from '../support/answers.ts';
+import { faultAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
-import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
+import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
+import { startRedis } from '../support/redis-server.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -46,6 +47,33 @@ describe('/health/live', () => {
   });
 });
 
+describe('/health/serving', () => {
+  test('is open, and up whatever the engine does', async () => {
+    const ask = await start({ engine: { url: 'http://127.0.0.1:1/' } });
+    await ask.get('/health/ready').auth('alice', 'alice').expect(503);
+    const { body, headers } = await ask.get('/health/serving').expect(200);
+    expect(body).toEqual({ status: 'up' });
+    expect(headers['cache-control']).toBe('no-store');
+    await ask.head('/health/serving').expect(200);
+    await ask.post('/health/serving').expect(405).expect('allow', 'GET, HEAD');
+  });
+
+  test('is 503 from the beginning of a shutdown on', async () => {
+    await start();
+    const socket = connect(portOf(gateway.url), '127.0.0.1');
+    await once(socket, 'connect');
+    // A connection without a request would be closed.
+    socket.write('GET /health/serving HTTP/1.1\r\n');
+    await send(gateway.url, { path: '/health/live' });
+    const closed = gateway.gateway.close(10_000);
+    socket.write('Host: here\r\n\r\n');
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 503 [^]*\{"status":"down"\}/);
+    socket.destroy();
+    await closed;
+  });
+});
+
 describe('/health/ready', () => {
   test('needs a login, unless it is open', async () => {
     const ask = await start();
@@ -58,7 +86,7 @@ describe('/health/ready', () => {
   });
 
   test('names the state of every engine and of Redis', async () => {
-    const other = await startStubEngine(() => {});
+    const other = await startStubEngine(sendXml(faultAnswer(), { status: 500 }));
     const ask = await start({ projects: { Other: { engine: { url: other.url } } } });
     const ready = () => ask.get('/health/ready').auth('alice', 'alice');
     expect((await ready().expect(200)).body).toEqual({
@@ -71,7 +99,7 @@ describe('/health/ready', () => {
       storage: { driver: 'sqlite', state: 'up' },
     });
     await other.close();
-    ahead += 1_000;
+    ahead += 10_000;
     expect((await ready().expect(503)).body).toMatchObject({
       status: 'not ready',
       engines: [
@@ -81,27 +109,78 @@ describe('/health/ready', () => {
     });
   });
 
-  test('opens one connection to an engine within a second, however often it is asked', async () => {
-    let connections = 0;
-    const probed = createServer((socket) => {
-      connections += 1;
-      socket.destroy();
+  test.each([
+    ['a wrong path', sendXml('<html/>', { status: 404, headers: { 'content-type': 'text/html' } })],
+    ['a page that is no answer', sendXml('<html/>', { headers: { 'content-type': 'text/html' } })],
+  ])('is 503 with %s, and says why unless it is open to all', async (_what, answer) => {
+    engine.answerWith(answer);
+    const ask = await start();
+    const { body } = await ask.get('/health/ready').auth('alice', 'alice').expect(503);
+    const why = expect.stringContaining('no SOAP envelope') as unknown;
+    expect(body).toMatchObject({
+      status: 'not ready',
+      engines: [{ url: engine.url, state: 'down', why }],
     });
-    await once(probed.listen(0, '127.0.0.1'), 'listening');
-    const { port } = probed.address() as AddressInfo;
-    let now = 0;
-    gateway = await startTestGateway(
-      { engine: { url: `http://127.0.0.1:${port}/xmla` }, listen: { open: ['health'] } },
-      { clock: { ...systemClock, now: () => now } },
+    await gateway.close();
+    const open = await start({ listen: { open: ['health'] } });
+    const shown = (await open.get('/health/ready').expect(503)).body as { engines: unknown };
+    expect(shown.engines).toEqual([{ url: engine.url, state: 'down' }]);
+  });
+
+  test('is 503 with a Redis as engine, with TLS that does not fit, and with what never answers', async () => {
+    const redis = await startRedis();
+    const silent = createServer((socket) => void socket.on('error', () => {}));
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const urls = [
+      redis.url.replace('redis:', 'http:'),
+      redis.url.replace('redis:', 'https:'),
+      engine.url.replace('http:', 'https:'),
+      `http://127.0.0.1:${port}/xmla`,
+    ];
+    const projects = Object.fromEntries(urls.map((url, at) => [`P${at}`, { engine: { url } }]));
+    const ask = await start({ projects });
+    const { body } = await ask.get('/health/ready').auth('alice', 'alice').expect(503);
+    const down = urls.map((url) => ({ url, state: 'down', why: expect.any(String) as unknown }));
+    expect(body).toMatchObject({ engines: [{ url: engine.url, state: 'up' }, ...down] });
+    silent.close();
+    await redis.close();
+  });
+
+  test('is 200 with an engine that wants a login', async () => {
+    engine.answerWith(
+      sendXml('<html/>', { status: 401, headers: { 'content-type': 'text/html' } }),
     );
+    const ask = await start({ engine: { url: engine.url, login: 'forward' } });
+    await ask.get('/health/ready').auth('alice', 'alice').expect(200);
+    expect(engine.seen.map(({ headers }) => headers.authorization)).toEqual([undefined]);
+  });
+
+  test('asks an engine once within ten seconds, past admission, cache and metrics', async () => {
+    const ask = await start({
+      listen: { open: ['health', 'metrics'] },
+      limits: { concurrency: 1, queue: 0 },
+    });
+    const door = gate();
+    engine.answerWith(async (response, seen) => {
+      if (!String(seen.body).includes('DISCOVER_DATASOURCES')) await door.opened;
+      void sendXml(mddatasetAnswer())(response, seen);
+    });
+    const query = askXmla(gateway.url, execute({ statement: 'SELECT FROM [Slow]' }));
+    await until(() => engine.seen.length === 1);
+    // The only place at the engine is taken.
     const ready = async () => (await send(gateway.url, { path: '/health/ready' })).status;
-    const atOnce = await Promise.all(Array.from({ length: 10 }, ready));
-    expect([...atOnce, await ready()]).toEqual(Array<number>(11).fill(200));
-    expect(connections).toBe(1);
-    now = 1_000;
-    expect(await ready()).toBe(200);
-    await until(() => connections === 2);
-    probed.close();
+    const asked = await Promise.all(Array.from({ length: 10 }, ready));
+    expect([...asked, await ready()]).toEqual(Array<number>(11).fill(200));
+    expect(engine.seen).toHaveLength(2);
+    door.open();
+    await query;
+    ahead += 10_000;
+    expect([await ready(), engine.seen.length]).toEqual([200, 3]);
+    const { text } = await ask.get('/metrics');
+    const counts = text.match(/^mdx_gateway_xmla_requests_total\{.*\} \d+$/gm);
+    expect(counts).toEqual([expect.stringMatching(/ 1$/)]);
+    expect(gateway.events.filter(({ type }) => type === 'engine-answered')).toHaveLength(1);
   });
 
   test('stays ready without Redis, and says that it is down', async () => {

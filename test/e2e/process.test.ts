@@ -6,6 +6,7 @@ import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import {
   configFolder,
+  enginesAsked,
   listening,
   runMain,
   type ConfigFolder,
@@ -44,7 +45,10 @@ const run = (...args: Parameters<typeof runMain>) => {
 const serve = async (settings: Record<string, unknown> = {}) => {
   const file = folder.write({ engine: { url: engine.url }, ...settings });
   const running = run(['serve', '--config', file]);
-  return { running, url: await listening(running), file };
+  const url = await listening(running);
+  await enginesAsked(running);
+  engine.seen.length = 0;
+  return { running, url, file };
 };
 const messages = (running: GatewayProcess) => running.log.map(({ msg }) => msg);
 
@@ -60,6 +64,25 @@ async function connectionTo(url: string): Promise<string | undefined> {
     socket.on('error', () => {}).destroy();
   }
 }
+
+describe('serve', () => {
+  test('asks each replica once at the start, says whether it answers as XMLA, and asks no more by itself', async () => {
+    const wrong = await startStubEngine(sendXml('<html/>', { status: 404 }));
+    const settings = { engine: { url: [engine.url, wrong.url] } };
+    const running = run(['serve', '--config', folder.write(settings)]);
+    await listening(running);
+    await enginesAsked(running, 2);
+    const told = running.log.filter(({ msg }) => msg === 'engine-state');
+    expect(new Map(told.map(({ url, level, state, why }) => [url, [level, state, why]]))).toEqual(
+      new Map([
+        [engine.url, ['info', 'up', 'it answers as XMLA']],
+        [wrong.url, ['warn', 'down', expect.stringContaining('status 404')]],
+      ]),
+    );
+    expect([engine.seen.length, wrong.seen.length]).toEqual([1, 1]);
+    await wrong.close();
+  });
+});
 
 describe('SIGTERM', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
@@ -125,6 +148,7 @@ describe('SIGHUP', () => {
     own = await configFolder();
     running = runMain(['serve', '--config', own.write({ engine: { url: engine.url } })]);
     url = await listening(running);
+    await enginesAsked(running);
   });
   afterAll(async () => {
     running.kill('SIGKILL');

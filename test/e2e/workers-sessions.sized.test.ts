@@ -40,6 +40,7 @@ function newPrimary() {
     clock: systemClock,
     newToken: randomUUID,
     orphanLease: 0,
+    engineStates: async () => undefined,
   });
 }
 

@@ -85,6 +85,26 @@ describe('workers without Redis', () => {
     expect(new Set(answers.map(({ text }) => text))).toEqual(new Set([NEW]));
   });
 
+  test('ask an engine once for all of them, and say the same of it', async () => {
+    const { running, url } = house;
+    expect(linesOf(running, 'engine-state')).toEqual([
+      expect.objectContaining({ url: engine.url, state: 'up', level: 'info' }),
+    ]);
+    const headers = { authorization: basic('alice') };
+    const asked = () =>
+      engine.seen.filter(({ body }) => String(body).includes('DISCOVER_DATASOURCES')).length;
+    const before = asked();
+    for (let turn = 0; turn < 6; turn += 1) {
+      const ready = await send(url, { path: '/health/ready', headers });
+      expect([ready.status, (await send(url, { path: '/health/serving' })).status]).toEqual([
+        200, 200,
+      ]);
+      expect(JSON.parse(ready.text)).toMatchObject({ engines: [{ url: engine.url, state: 'up' }] });
+    }
+    // Ten seconds may be over once while they ask.
+    expect(asked() - before).toBeLessThanOrEqual(1);
+  });
+
   test('have one storage', async () => {
     const { url } = house;
     const headers = { authorization: basic('ADMIN'), 'content-type': 'application/json' };

@@ -128,3 +128,9 @@ export async function listening(running: GatewayProcess): Promise<string> {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
+
+/** Resolves when the gateway has said of each of its engines whether it answers, for which it asks them at the start. */
+export async function enginesAsked(running: GatewayProcess, engines = 1): Promise<void> {
+  const told = () => running.log.filter(({ msg }) => msg === 'engine-state');
+  while (told().length < engines) await new Promise((resolve) => setTimeout(resolve, 10));
+}

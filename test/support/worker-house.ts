@@ -30,7 +30,12 @@ const PATIENCE = 60_000;
 export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   const clock = handClock();
   const newToken = () => randomUUID();
-  const primary = createPrimary({ clock, newToken, orphanLease });
+  const primary = createPrimary({
+    clock,
+    newToken,
+    orphanLease,
+    engineStates: async () => undefined,
+  });
   return {
     clock,
     join({ lease = 1_000, keySecret, within = PATIENCE } = {}) {

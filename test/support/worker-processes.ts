@@ -4,6 +4,7 @@ import { mddatasetAnswer } from './answers.ts';
 import { execute } from './envelopes.ts';
 import {
   configFolder,
+  enginesAsked,
   listening,
   runMain,
   type ConfigFolder,
@@ -71,6 +72,7 @@ export async function serve(settings: Record<string, unknown> = {}) {
   });
   const running = run(file);
   const url = await listening(running);
+  await enginesAsked(running);
   return { running, url, workers: workersOf(running) };
 }
 export type SharedHouse = Awaited<ReturnType<typeof serveForAll>>;

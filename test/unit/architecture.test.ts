@@ -63,6 +63,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'freshness',
       'http',
       'cache',
+      'proxy',
       'redis',
       'roles',
       'sessions',

@@ -25,6 +25,7 @@ const primary = createPrimary({
   clock: systemClock,
   newToken: () => randomBytes(16).toString('base64url'),
   orphanLease: Number(longestLease),
+  engineStates: async () => undefined,
 });
 const tell = (told: CrewTold) => void process.send?.(told);
 /** Workers by the numbers that the orders give them. */

@@ -12,6 +12,7 @@ const RIGHT: readonly (readonly [words: string, command: object])[] = [
   ['demo --once --port 0', { kind: 'demo', once: true, port: 0 }],
   ['demo --port=65535', { kind: 'demo', port: 65_535 }],
   ['check --config a.yaml', { kind: 'check', config: 'a.yaml' }],
+  ['check --connect --config a.yaml', { kind: 'check', config: 'a.yaml', connect: true }],
   ['hash-password', { kind: 'hash-password', name: undefined }],
   ['hash-password ADMIN', { kind: 'hash-password', name: 'ADMIN' }],
   ['hash-password -- -odd', { kind: 'hash-password', name: '-odd' }],

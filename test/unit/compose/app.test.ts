@@ -71,6 +71,7 @@ beforeAll(async () => {
     names,
     account,
     parts,
+    isServing: () => true,
   });
   app = await runtime.app();
   close = async () => {

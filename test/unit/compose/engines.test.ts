@@ -35,37 +35,6 @@ function engines(settings: Record<string, unknown>) {
 }
 
 describe('the engines of a configuration', () => {
-  test('are ready as long as each has a replica that is up', async () => {
-    const made = engines({ engine: { url: [`${DEAD}/a`, stub.url] } });
-    expect(await made.states()).toEqual({
-      ready: true,
-      replicas: [
-        { url: `${DEAD}/a`, state: 'down' },
-        { url: stub.url, state: 'up' },
-      ],
-    });
-    made.close();
-  });
-
-  test('are not ready when one of them has none, and show each replica once', async () => {
-    const made = engines({
-      engine: { url: stub.url },
-      projects: {
-        Sales: { engine: { url: [`${DEAD}/a`, `${DEAD}/b`] } },
-        Same: { engine: { url: [stub.url], timeout: '9s' } },
-      },
-    });
-    expect(await made.states()).toEqual({
-      ready: false,
-      replicas: [
-        { url: stub.url, state: 'up' },
-        { url: `${DEAD}/a`, state: 'down' },
-        { url: `${DEAD}/b`, state: 'down' },
-      ],
-    });
-    made.close();
-  });
-
   test('are shared by projects with equal settings, and know their own', () => {
     const made = engines({
       engine: { url: stub.url },

@@ -65,6 +65,7 @@ async function makeRuntime() {
     names,
     account,
     parts,
+    isServing: () => true,
   });
   return {
     runtime,

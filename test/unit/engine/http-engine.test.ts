@@ -248,14 +248,6 @@ describe('an engine', () => {
     authority.remove();
   });
 
-  test('can be reached when one of its replicas can', async () => {
-    const engine = open([`${DEAD}/`, stub.url]);
-    expect(await engine.reachable()).toBe(true);
-    expect(await engine.reachable(`${DEAD}/`)).toBe(false);
-    expect(await engine.reachable(stub.url)).toBe(true);
-    expect(await open([`${DEAD}/`]).reachable()).toBe(false);
-  });
-
   test('takes the time of a request from the moment before the first replica was tried', async () => {
     const clock = { at: 7, now: () => clock.at++, wall: () => 1_000 + clock.at };
     const events: unknown[] = [];

@@ -125,9 +125,9 @@ describe('failures', () => {
   const failures = answers.filter(([, status]) => Number(status) >= 400);
   const told = failures.filter(([, , answer]) => wordsOf(answer).length > 0);
 
-  test('are all told by words, but a gateway that is not ready', () => {
+  test('are all told by words, but a gateway that is not ready or shuts down', () => {
     const silent = failures.filter((failure) => !told.includes(failure)).map(([where]) => where);
-    expect(silent).toEqual(['get /health/ready 503']);
+    expect(silent).toEqual(['get /health/serving 503', 'get /health/ready 503']);
   });
 
   test('stand under the status of their words', () => {

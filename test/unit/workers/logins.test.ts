@@ -17,6 +17,7 @@ function crew(workers = 2) {
     clock: { ...clock, wall: clock.now },
     newToken: randomUUID,
     orphanLease: 0,
+    engineStates: async () => undefined,
   });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);

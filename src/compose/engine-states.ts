@@ -1,0 +1,49 @@
+import type { ReplicaState } from '../common/events.ts';
+import type { Config, EngineConfig } from '../config/config.ts';
+import { createProbe } from '../engine/probe.ts';
+import type { Parts } from './parts.ts';
+
+/** Engines that differ in nothing of this answer alike. */
+const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
+  JSON.stringify([url, ca, certificate, key]);
+
+/** Whether the engines of a configuration answer. Nothing is asked before a state is asked for. */
+export function createEngineStates(
+  { engine, projects }: Pick<Config, 'engine' | 'projects'>,
+  parts: Pick<Parts, 'clock' | 'emit'>,
+) {
+  const ofProjects = [...projects].map(([project, own]) => ({ config: own.engine, project }));
+  const engines = [{ config: engine, project: undefined }, ...ofProjects];
+  const asked = new Map<string, Omit<Parameters<typeof createProbe>[0], keyof typeof parts>>();
+  for (const { config, project } of engines) {
+    for (const url of config.url) {
+      const first = asked.get(keyOf(config, url)) ?? { url, config, project };
+      asked.set(keyOf(config, url), { ...first, project: first.project ?? project });
+    }
+  }
+  const probes = [...asked].map(([key, one]) => [key, createProbe({ ...one, ...parts })] as const);
+
+  return {
+    /**
+     * Asks every replica, or shares what was found a short time ago. Never rejects.
+     * @param patient whether to wait also for what nothing is known of yet, five seconds at most
+     * @returns whether every engine has one that is up, and each URL once, in the order of the configuration
+     */
+    async states(patient = false) {
+      const answers = probes.map(
+        async ([key, probe]) => [key, await probe.state(patient)] as const,
+      );
+      const byKey = new Map(await Promise.all(answers));
+      const isUp = ({ config }: Pick<(typeof engines)[number], 'config'>) =>
+        config.url.some((url) => byKey.get(keyOf(config, url))?.state === 'up');
+      const byUrl = new Map<string, ReplicaState>();
+      for (const one of byKey.values()) {
+        if (byUrl.get(one.url)?.state !== 'down') byUrl.set(one.url, one);
+      }
+      return { ready: engines.every(isUp), replicas: [...byUrl.values()] };
+    },
+    close(): void {
+      for (const [, probe] of probes) probe.close();
+    },
+  };
+}

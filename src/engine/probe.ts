@@ -1,0 +1,91 @@
+import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
+import type { Emit, ReplicaState } from '../common/events.ts';
+import type { EngineConfig } from '../config/config.ts';
+import { serviceAuthorization } from '../proxy/forwarded.ts';
+import { reasonOf, Silence } from '../proxy/upstream.ts';
+import { askSmallest, inTime, soapContent } from './own-questions.ts';
+import { createReplicas, tellsProject } from './replicas.ts';
+
+/** A replica is asked at most so often (ms). */
+const HOLDS = 10_000;
+/** What it may take to answer (ms), where `engine.timeout` is not shorter. */
+const LONGEST = 5_000;
+/** As long as nothing is known of it, it counts as down after this (ms). */
+const FIRST = 750;
+const up = (why: string) => ({ state: 'up', why }) as const;
+const down = (why: string) => ({ state: 'down', why }) as const;
+
+/**
+ * Asks one replica for its data sources: past admission, cache and sessions, with the login of `engine.service` or none.
+ * @param options.url one of `engine.url`
+ * @param options.project decoded, for `{project}`; without one the port alone is tried
+ * @param options.emit told of each state that is not the one told last
+ */
+export function createProbe(options: {
+  config: Pick<EngineConfig, 'ca' | 'certificate' | 'key' | 'timeout' | 'service'>;
+  url: string;
+  project: string | undefined;
+  clock: Pick<Clock, 'now'>;
+  emit: Emit;
+}) {
+  const { config, url, project, clock, emit } = options;
+  const replicas = createReplicas({ ...config, url: [url] }, clock, false);
+  const authorization = config.service && serviceAuthorization(config.service);
+  const limit = Math.min(config.timeout, LONGEST);
+  const closing = new AbortController();
+  let last: ReplicaState | undefined;
+
+  async function tryPort() {
+    const isOpen = await replicas.all[0]?.upstream.reachable();
+    return isOpen
+      ? up('it takes connections; no project is configured with which XMLA could be tried')
+      : down('it takes no connections');
+  }
+
+  async function askXmla() {
+    try {
+      const { head, body } = await inTime(limit, [closing.signal], (signal) =>
+        askSmallest(replicas, project, authorization, signal),
+      );
+      const { status } = head;
+      // A wrong path would ask for no login.
+      if (status === 401 || status === 407) return up(`it wants a login (status ${status})`);
+      return soapContent(head, body)
+        ? up('it answers as XMLA')
+        : down(`it answered with status ${status} and no SOAP envelope; is engine.url right?`);
+    } catch (error) {
+      return down(describeFailure(error));
+    }
+  }
+
+  const ask = shareFor(HOLDS, clock, async (): Promise<ReplicaState> => {
+    const found = await (tellsProject(url) && project === undefined ? tryPort() : askXmla());
+    const isNews = last?.state !== found.state || last.why !== found.why;
+    last = { url, ...found };
+    if (isNews && !closing.signal.aborted) emit({ type: 'engine-state', ...last });
+    return last;
+  });
+
+  return {
+    /** @param patient whether to wait up to five seconds though nothing is known yet. Never rejects */
+    async state(patient: boolean): Promise<ReplicaState> {
+      if (patient || last !== undefined) return ask();
+      const first = settledIn(ask(), FIRST, () => new Silence());
+      return first.catch(() => ({ url, ...down('it has not answered yet') }));
+    },
+    close(): void {
+      closing.abort();
+      replicas.close();
+    },
+  };
+}
+
+/** Why a server gave no answer, without a full stop. */
+export function describeFailure(error: unknown): string {
+  const cause = reasonOf(error);
+  if (cause instanceof Silence) return 'it did not answer in time';
+  // Of a host with several addresses none of which answered.
+  const [first] = (Object(cause) as { errors?: readonly unknown[] }).errors ?? [cause];
+  const message = Error.isError(first) ? first.message : String(first);
+  return message.replaceAll(/\s+/g, ' ').trim();
+}
