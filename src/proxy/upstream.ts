@@ -35,9 +35,36 @@ export class StaleConnection extends Error {
   }
 }
 
-/** What went wrong, without the word what was sent. */
-export function reasonOf(error: unknown): unknown {
-  return error instanceof NotConnected || error instanceof StaleConnection ? error.cause : error;
+/** As OpenSSL names certificates of authorities that are not trusted (X509_V_ERR_…). */
+const UNTRUSTED: ReadonlySet<string> = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/**
+ * What went wrong, without the word what was sent. Its message is for operators: it names the key to
+ * be set where Node.js would name its own flags, or OpenSSL.
+ * @param section of the configuration, which names the server
+ */
+export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine'): unknown {
+  const isWrapped = error instanceof NotConnected || error instanceof StaleConnection;
+  const reason = isWrapped ? error.cause : error;
+  if (!Error.isError(reason)) return reason;
+  const { code = '', message }: NodeJS.ErrnoException = reason;
+  let why = '';
+  if (UNTRUSTED.has(code)) {
+    why = `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${section}.ca`;
+  } else if (message.includes('wrong version number')) {
+    // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
+    why = `what answers there does not speak TLS; for plain HTTP ${section}.url begins with http://`;
+  } else if (message === '' && reason instanceof AggregateError) {
+    // Of a host with several addresses.
+    why = reason.errors.map((one: Error) => one.message).join('; ');
+  }
+  return why === '' ? reason : Object.assign(new Error(why), { code });
 }
 
 /** Whether a connection ended before the head of an answer was whole. */
