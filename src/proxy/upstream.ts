@@ -12,7 +12,7 @@ import {
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { GatewayError } from '../common/errors.ts';
+import { GatewayError, unknownAuthority } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
@@ -35,15 +35,6 @@ export class StaleConnection extends Error {
   }
 }
 
-/** As OpenSSL names certificates of authorities that are not trusted (X509_V_ERR_…). */
-const UNTRUSTED: ReadonlySet<string> = new Set([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-
 /**
  * What went wrong, without the word what was sent. Its message is for operators: it names the key to
  * be set where Node.js would name its own flags, or OpenSSL.
@@ -54,10 +45,8 @@ export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine
   const reason = isWrapped ? error.cause : error;
   if (!Error.isError(reason)) return reason;
   const { code = '', message }: NodeJS.ErrnoException = reason;
-  let why = '';
-  if (UNTRUSTED.has(code)) {
-    why = `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${section}.ca`;
-  } else if (message.includes('wrong version number')) {
+  let why = unknownAuthority(reason, section) ?? '';
+  if (message.includes('wrong version number')) {
     // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
     why = `what answers there does not speak TLS; for plain HTTP ${section}.url begins with http://`;
   } else if (message === '' && reason instanceof AggregateError) {
