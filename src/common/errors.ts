@@ -67,10 +67,11 @@ const UNTRUSTED =
 
 /**
  * What an operator is to do about a server whose certificate is not trusted, where Node.js would name its own flags.
+ * @param code of the error of Node.js
  * @param section of the configuration, which names the server
  * @returns undefined for any other error
  */
-export const unknownAuthority = ({ code = '' }: { code?: string }, section: string) =>
+export const unknownAuthority = (code: string, section: string) =>
   UNTRUSTED.test(code)
     ? `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${section}.ca`
     : undefined;

@@ -45,7 +45,7 @@ export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine
   const reason = isWrapped ? error.cause : error;
   if (!Error.isError(reason)) return reason;
   const { code = '', message }: NodeJS.ErrnoException = reason;
-  let why = unknownAuthority(reason, section) ?? '';
+  let why = unknownAuthority(code, section) ?? '';
   if (message.includes('wrong version number')) {
     // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
     why = `what answers there does not speak TLS; for plain HTTP ${section}.url begins with http://`;

@@ -351,9 +351,8 @@ function createSession(client: Client, budget: Budget, patient = false): Session
 /** Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password. */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
-  const reason = (away ? error.cause : error) as DatabaseError;
-  const { code = '', message } = reason;
-  const text = (unknownAuthority(reason, 'storage') ?? message).replaceAll(/\s+/g, ' ').trim();
+  const { code = '', message } = (away ? error.cause : error) as DatabaseError;
+  const text = (unknownAuthority(code, 'storage') ?? message).replaceAll(/\s+/g, ' ').trim();
   const server = `PostgreSQL at ${host}:${port}`;
   // No right, or no schema in the search path.
   if (!away && /^(?:42501|3F000)$/.test(code)) {

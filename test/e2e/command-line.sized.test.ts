@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { compare } from 'bcrypt';
-import { configFolder, runMain, type ConfigFolder } from '../support/gateway-process.ts';
+import { configFolder, listening, runMain, type ConfigFolder } from '../support/gateway-process.ts';
 import { sampled } from '../support/sizes.ts';
 
 let folder: ConfigFolder;
@@ -114,6 +114,21 @@ describe('the command line', () => {
     expect(stderr).toMatch(/^mdx-gateway: warning: storage\.driver: sqlite [^\n]+\n$/);
     expect(stdout).toMatch(/^ {2}ttl: 5m$/m);
     expect(stdout).not.toMatch(/kkkk|topsecret/);
+  });
+
+  test('check, and the log at the start, tell of users with rights who cannot log in', async () => {
+    const file = folder.write({ auth: { purgers: ['loader'] } });
+    const warning = /^auth\.users: not in this file.*: loader \(auth\.purgers\);/;
+    const { exit, stderr } = await runMain(['check', '--config', file]).ended;
+    expect([exit, stderr.replace('mdx-gateway: warning: ', '')]).toEqual([
+      0,
+      expect.stringMatching(warning),
+    ]);
+    const running = runMain(['serve', '--config', file]);
+    await listening(running);
+    running.kill('SIGTERM');
+    await running.ended;
+    expect(running.log.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(warning));
   });
 
   test('check tells how many connections fit in the heap that Node.js was given', async () => {

@@ -163,7 +163,7 @@ describe('the gateway behind HTTPS', () => {
     await engine.close();
   });
 
-  test('takes a renewed certificate on SIGHUP, and keeps the old one when the new one is wrong', async () => {
+  test('takes a renewed certificate on SIGHUP, and keeps the old one when the new one is wrong, and tells when one ends', async () => {
     const folder = await configFolder();
     const certificate = join(folder.path, 'tls.pem');
     const key = join(folder.path, 'tls.key');
@@ -180,6 +180,10 @@ describe('the gateway behind HTTPS', () => {
     running.kill('SIGHUP');
     await until(() => running.log.some(({ msg }) => msg === 'configuration reloaded'));
     expect(await peerOf(url, authority.pem)).toBe('engine');
+    // These are made for two days.
+    expect(
+      running.log.filter(({ msg }) => `${msg}`.startsWith('listen.certificate: it ends')),
+    ).toHaveLength(2);
 
     install(gatewaysOwn, own);
     running.kill('SIGHUP');

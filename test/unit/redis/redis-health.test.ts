@@ -142,7 +142,7 @@ test.each([
       code: 'DEPTH_ZERO_SELF_SIGNED_CERT',
     }),
     {
-      why: expect.stringMatching(/authority that is not known.* as cache\.redis\.ca$/) as string,
+      why: expect.stringMatching(/authority that is not known.* as cache\.redis\.ca$/),
       code: 'DEPTH_ZERO_SELF_SIGNED_CERT',
     },
   ],
