@@ -40,6 +40,7 @@ LABEL org.opencontainers.image.title="mdx-gateway" \
 WORKDIR /app
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+COPY bin ./bin
 COPY package.json LICENSE ./
 COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
 
@@ -47,7 +48,7 @@ COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
 # Nobody but root may change it afterwards.
 RUN mkdir -p node_modules/.cache/mdx-gateway && chown 10001:10001 node_modules/.cache/mdx-gateway
 USER 10001:10001
-RUN node dist/main.js demo --once
+RUN bin/mdx-gateway demo --once
 USER root
 RUN chown -R root:root node_modules/.cache && chmod -R a+rX node_modules/.cache
 
@@ -64,6 +65,6 @@ STOPSIGNAL SIGTERM
 # another configuration listens elsewhere or speaks HTTPS (with NODE_EXTRA_CA_CERTS for its authority).
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL || `http://127.0.0.1:${process.env.PORT || 7080}/health/live`, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "dist/main.js"]
+ENTRYPOINT ["/app/bin/mdx-gateway"]
 # The users file belongs beside the configuration: mount it as /etc/mdx-gateway/users.htpasswd.
 CMD ["serve", "--config", "/etc/mdx-gateway/config.yaml"]

@@ -82,7 +82,7 @@ export async function createGateway(
     await cache.close();
     throw error;
   }
-  warn(configWarnings(initial));
+  warn(configWarnings(initial, clock.wall()));
   const server = createGatewayServer(initial, runtime.handle, parts);
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
@@ -113,7 +113,7 @@ export async function createGateway(
     [current, runtime] = [config, renewed];
     cache.configure(config);
     names.configure(config);
-    warn(configWarnings(config, waiting));
+    warn(configWarnings(config, clock.wall(), waiting));
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
     void old

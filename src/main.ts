@@ -51,7 +51,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'check': {
       const config = load(command.config);
       print(describeConfig(config));
-      for (const message of configWarnings(config)) {
+      for (const message of configWarnings(config, parts.clock.wall())) {
         process.stderr.write(`mdx-gateway: warning: ${message}\n`);
       }
       if (!command.connect) return 0;

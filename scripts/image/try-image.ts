@@ -75,7 +75,7 @@ async function check(promise: string, work: () => void | Promise<void>): Promise
 
 function checkConfig(): void {
   assert.match(config.User, /^[1-9]\d*:[1-9]\d*$/u);
-  assert.deepEqual(config.Entrypoint, ['node', 'dist/main.js']);
+  assert.deepEqual(config.Entrypoint, ['/app/bin/mdx-gateway']);
   assert.deepEqual(config.Cmd, ['serve', '--config', '/etc/mdx-gateway/config.yaml']);
   assert.equal(config.StopSignal, 'SIGTERM');
   assert.deepEqual(Object.keys(config.Volumes), ['/var/lib/mdx-gateway']);

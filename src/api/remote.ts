@@ -96,7 +96,7 @@ export function createRemoteOperations(
       answer?.destroy();
       if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
       const known = error instanceof NotConnected ? 'nothing-done' : outcome;
-      throw new StorageUnavailable(known, reasonOf(error));
+      throw new StorageUnavailable(known, reasonOf(error, 'storage'));
     }
   }
 

@@ -60,3 +60,18 @@ export class StorageUnavailable extends ApiError {
     this.outcome = outcome;
   }
 }
+
+/** As OpenSSL names certificates of authorities that are not trusted (X509_V_ERR_…). */
+const UNTRUSTED =
+  /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;
+
+/**
+ * What an operator is to do about a server whose certificate is not trusted, where Node.js would name its own flags.
+ * @param code of the error of Node.js
+ * @param section of the configuration, which names the server
+ * @returns undefined for any other error
+ */
+export const unknownAuthority = (code: string, section: string) =>
+  UNTRUSTED.test(code)
+    ? `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${section}.ca`
+    : undefined;

@@ -1,17 +1,26 @@
 /** What an operator should know of a configuration that is not wrong. */
 
-import type { Config } from '../config/config.ts';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Config, ListenConfig } from '../config/config.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
 /** So many engines or projects are named, and so much of a long name is told (characters). */
 const MAX_NAMED = 5;
 const SHOWN = 40;
+/** So long before its end the certificate of the gateway is told of (ms): 14 days. */
+const ENDING = 14 * 24 * 60 * 60 * 1_000;
 
 /**
- * One sentence each, for the log and for `check`.
+ * One sentence each, for the log and for `check`. Reads the users file and the certificate of the gateway.
+ * @param now Unix time (ms)
  * @param waiting keys whose change waits for a restart
  */
-export function configWarnings(config: Config, waiting: readonly string[] = []): readonly string[] {
+export function configWarnings(
+  config: Config,
+  now: number,
+  waiting: readonly string[] = [],
+): readonly string[] {
   const { workers, cache, engine, limits, projects, storage, withdrawn } = config;
   const engines = [
     ['engine', engine] as const,
@@ -37,7 +46,37 @@ export function configWarnings(config: Config, waiting: readonly string[] = []):
       `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
     long.length > 0 &&
       `${listOf(long)}: a name of more than ${LONGEST_NAME} bytes; requests to such a project are refused, and what names one as its catalog is not cached`,
-  ].filter((warning) => warning !== false);
+    missingUsers(config),
+    endingCertificate(config.listen, now),
+  ].filter((warning) => typeof warning === 'string');
+}
+
+/** Users with rights who are in no line of the users file. */
+function missingUsers({ auth }: Config): string | undefined {
+  if (auth.provider !== 'file') return undefined;
+  const lines = read(auth.users, (text) => text.split(/\r?\n/));
+  const names = new Set(lines?.map((line) => line.split(':', 1)[0]));
+  const missing = (['admins', 'purgers'] as const).flatMap((key) =>
+    auth[key].filter((name) => !names.has(name)).map((name) => `${name} (auth.${key})`),
+  );
+  if (lines === undefined || missing.length === 0) return undefined;
+  return `auth.users: not in this file, so that they cannot log in: ${listOf(missing)}; letter case counts`;
+}
+
+function endingCertificate({ certificate }: ListenConfig, now: number): string | undefined {
+  const end = certificate && read(certificate, (pem) => new X509Certificate(pem).validToDate);
+  if (!end || end.getTime() >= now + ENDING) return undefined;
+  const isOver = end.getTime() < now;
+  return `listen.certificate: it ${isOver ? 'ended' : 'ends'} at ${end.toISOString()}; renew it, and send SIGHUP`;
+}
+
+/** Undefined for a file that was changed or taken away meanwhile: what needs it tells of that. */
+function read<T>(file: string, parse: (text: string) => T): T | undefined {
+  try {
+    return parse(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The first of them, and how many more there are. */

@@ -49,7 +49,7 @@ export function leadWorkers(
   const server = createServer({ pauseOnConnect: true, noDelay: true }, pool.give);
   /** Workers do not warn: all would say the same. */
   const warn = (messages: readonly string[]) => messages.forEach((message) => log.warn(message));
-  warn(configWarnings(initial));
+  warn(configWarnings(initial, parts.clock.wall()));
 
   return {
     /** Resolves to the base URL when all workers are ready. @throws with one line when they cannot start */
@@ -62,7 +62,7 @@ export function leadWorkers(
     /** @returns one line for each worker that keeps its current configuration */
     async reload(next: Config, nextText: string | undefined): Promise<readonly object[]> {
       const { config, waiting } = whatWaits(running, next);
-      warn(configWarnings(config, waiting));
+      warn(configWarnings(config, parts.clock.wall(), waiting));
       const renewed = await statesOf(config);
       const problems = await pool.reload(nextText);
       if (problems.length === 0) [running, engines] = [config, Promise.resolve(renewed)];

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { createKnownNames } from '../cache/projects.ts';
 import { createBodyAccount } from '../common/body-account.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { Config } from '../config/config.ts';
@@ -31,7 +32,7 @@ export async function tryConnections(config: Config, parts: Parts) {
 async function tryRedis(config: Config, parts: Parts) {
   const clearing = { clear: async () => [], asksAsCaller: () => false };
   const account = createBodyAccount(() => config.limits);
-  const cache = await createCache(config, parts, account, clearing);
+  const cache = await createCache(config, parts, account, clearing, createKnownNames(parts));
   const { state, why = 'it cannot be reached', mode } = cache.redis();
   await cache.close();
   if (state === 'off') return [state, 'cache.redis.url is empty'];

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
+import type { Emit } from '../common/events.ts';
+import { BYPASS_REASONS, HIT_SOURCES, REFUSAL_REASONS } from '../common/reasons.ts';
 import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
@@ -14,6 +16,8 @@ export interface DemoOptions {
   /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
   readonly gateway: { readonly url: string; readonly user: string; readonly password: string };
   readonly recordings: readonly Recording[];
+  /** Resolves when the gateway has inspected another answer from now on, and keeps it or does not. */
+  readonly nextInspected: () => Promise<void>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
   readonly once?: boolean | undefined;
   /** Aborted when the demo is to stop, whatever it is doing. */
@@ -24,7 +28,7 @@ export interface DemoOptions {
   readonly print: (text: string) => void;
 }
 
-const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'After purge', 'Cache-Status'];
+const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'Cache-Status', 'After purge'];
 /** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
 const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';
@@ -45,8 +49,12 @@ export async function showDemo(options: DemoOptions): Promise<void> {
   }
 }
 
-/** Asks every recorded question as a client over HTTP, twice, purges, asks once more, and prints the times as a table. */
-async function askEverything({ gateway, recordings, print, now, stopped: signal }: DemoOptions) {
+/**
+ * Asks every recorded question as a client over HTTP, once more when its answer is kept, and again after a purge. Prints the
+ * times as a table.
+ */
+async function askEverything(options: DemoOptions): Promise<void> {
+  const { gateway, recordings, nextInspected, print, now, stopped: signal } = options;
   const authorization = `Basic ${btoa(`${gateway.user}:${gateway.password}`)}`;
 
   /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
@@ -69,22 +77,56 @@ async function askEverything({ gateway, recordings, print, now, stopped: signal 
 
   print(
     `A gateway at ${gateway.url}, before an engine that replays ${recordings.length} recorded questions ` +
-      'as slowly as the real one answered them.\nAsking each twice …\n',
+      'as slowly as the real one answered them.\nAsking each, and again as soon as its answer is kept …\n',
   );
   const rows: string[][] = [];
+  /** All that Cache-Status said. */
+  const said = new Set<string>();
   for (const recording of recordings) {
-    const [first, second] = [await ask(recording), await ask(recording)];
+    const inspected = nextInspected();
+    const first = await ask(recording);
+    // A long answer goes on to its client before it is inspected as a whole.
+    if (first.from === MISS) await inspected;
+    const second = await ask(recording);
     const bytes = formatBytes(recording.answer.body.length);
     rows.push([recording.name, bytes, `${second.status}`, first.time, second.time, second.from]);
+    for (const { from } of [first, second]) said.add(from);
   }
   const purged = await fetch(`${gateway.url}${PURGE_PATH}`, { headers: { authorization }, signal });
   const text = await purged.text();
   if (purged.status !== 200) throw new Error(`The purge failed with ${purged.status}: ${text}`);
   print(`GET ${PURGE_PATH}: ${text.trim()}\nAsking each once more …\n\n`);
   for (const [index, recording] of recordings.entries()) {
-    rows[index]?.splice(-1, 0, (await ask(recording)).time);
+    const { time, from } = await ask(recording);
+    rows[index]?.push(time);
+    said.add(from);
   }
-  print(`${formatTable(TITLES, rows)}\n\n`);
+  const meanings = [...said].toSorted().map((words) => `  ${words}: ${meaningOf(words)}\n`);
+  print(`${formatTable(TITLES, rows)}
+
+The column Cache-Status is what the second answer says in that header. What it said in all answers:
+${meanings.join('')}
+`);
+}
+
+const MISS = 'fwd=miss';
+const DETAILS: Readonly<Record<string, string>> = {
+  ...BYPASS_REASONS,
+  ...REFUSAL_REASONS,
+  ...HIT_SOURCES,
+  stored: 'Its answer is kept.',
+};
+const OUTCOMES: Readonly<Record<string, string>> = {
+  hit: 'The gateway has the answer, and does not ask the engine.',
+  [MISS]: 'The gateway does not have the answer, and asks the engine.',
+  'fwd=bypass': 'The request goes to the engine, past the cache.',
+};
+
+/** @param words as {@link cameFrom} gives them */
+function meaningOf(words: string): string {
+  const [outcome = '', detail = ''] = words.split(', ');
+  const more = words === MISS ? 'A long one is kept a moment after its client has it.' : '';
+  return [OUTCOMES[outcome], DETAILS[detail] ?? more].join(' ').trim();
 }
 
 /** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
@@ -133,14 +175,23 @@ export async function runDemo(
   const recordings = await loadRecordings();
   const engine = await startReplayEngine(recordings, parts.sleep);
   ending.defer(engine.close);
-  const gateway = await startGateway(engine.url, port, parts);
+  let inspected = Promise.withResolvers<void>();
+  const gateway = await startGateway(engine.url, port, parts, ({ type }) => {
+    if (type === 'stored' || type === 'not-stored') inspected.resolve();
+  });
   ending.defer(gateway.close);
-  await showDemo({ ...shown, gateway, recordings, now: parts.clock.now });
+  const nextInspected = () => (inspected = Promise.withResolvers()).promise;
+  await showDemo({ ...shown, gateway, recordings, nextInspected, now: parts.clock.now });
   return 0;
 }
 
 /** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
-async function startGateway(engineUrl: string, port: number, parts: Omit<Parts, 'emit'>) {
+async function startGateway(
+  engineUrl: string,
+  port: number,
+  parts: Omit<Parts, 'emit'>,
+  listener: Emit,
+) {
   await using ending = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
   ending.defer(() => rm(folder, { recursive: true, force: true }));
@@ -153,7 +204,7 @@ async function startGateway(engineUrl: string, port: number, parts: Omit<Parts, 
   const engine = { url: engineUrl, kind: 'mondrian' };
   await writeFile(file, stringify({ listen, auth, engine }));
   const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
-  const gateway = await createGateway(config, parts, () => {});
+  const gateway = await createGateway(config, parts, listener);
   ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
   // Without a slash at its end.
   const url = await gateway.listen();

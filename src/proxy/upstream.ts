@@ -12,7 +12,7 @@ import {
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { GatewayError } from '../common/errors.ts';
+import { GatewayError, unknownAuthority } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
@@ -35,9 +35,25 @@ export class StaleConnection extends Error {
   }
 }
 
-/** What went wrong, without the word what was sent. */
-export function reasonOf(error: unknown): unknown {
-  return error instanceof NotConnected || error instanceof StaleConnection ? error.cause : error;
+/**
+ * What went wrong, without the word what was sent. Its message is for operators: it names the key to
+ * be set where Node.js would name its own flags, or OpenSSL.
+ * @param section of the configuration, which names the server
+ */
+export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine'): unknown {
+  const isWrapped = error instanceof NotConnected || error instanceof StaleConnection;
+  const reason = isWrapped ? error.cause : error;
+  if (!Error.isError(reason)) return reason;
+  const { code = '', message }: NodeJS.ErrnoException = reason;
+  let why = unknownAuthority(code, section) ?? '';
+  if (message.includes('wrong version number')) {
+    // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
+    why = `what answers there does not speak TLS; for plain HTTP ${section}.url begins with http://`;
+  } else if (message === '' && reason instanceof AggregateError) {
+    // Of a host with several addresses.
+    why = reason.errors.map((one: Error) => one.message).join('; ');
+  }
+  return why === '' ? reason : Object.assign(new Error(why), { code });
 }
 
 /** Whether a connection ended before the head of an answer was whole. */

@@ -1,4 +1,5 @@
 import { ReplyError } from 'ioredis';
+import { unknownAuthority } from '../common/errors.ts';
 import { ConnectionProblem, isDeadline } from './redis-connections.ts';
 
 /** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds. */
@@ -137,7 +138,12 @@ function readTrouble(error: unknown): Trouble | undefined {
     isDeadline(error);
   if (!isCause) return undefined;
   // A server that does not know a command says with which arguments it came, also of AUTH.
-  const why = String(message).replace(/,? with args beginning with: [^\n]*/gu, '');
+  const text = String(message).replace(/,? with args beginning with: [^\n]*/gu, '');
+  if (typeof code === 'string') {
+    return { why: unknownAuthority(code, 'cache.redis') ?? text, code };
+  }
+  // Not of a sentinel, whose password stands in its URL.
+  const hint = text.startsWith('NOAUTH') ? ' Set cache.redis.password.' : '';
   // Of what a server says the first word in capitals is the code (RESP).
-  return { why, code: typeof code === 'string' ? code : /\b[A-Z]{4,}\b(?= )/u.exec(why)?.[0] };
+  return { why: text + hint, code: /\b[A-Z]{4,}\b(?= )/u.exec(text)?.[0] };
 }

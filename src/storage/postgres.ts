@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { inTime } from '../common/clock.ts';
-import { StorageUnavailable } from '../common/errors.ts';
+import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import type { PostgresConfig } from '../config/config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
@@ -352,7 +352,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
   const { code = '', message } = (away ? error.cause : error) as DatabaseError;
-  const text = message.replaceAll(/\s+/g, ' ').trim();
+  const text = (unknownAuthority(code, 'storage') ?? message).replaceAll(/\s+/g, ' ').trim();
   const server = `PostgreSQL at ${host}:${port}`;
   // No right, or no schema in the search path.
   if (!away && /^(?:42501|3F000)$/.test(code)) {

@@ -82,6 +82,7 @@ test.each([
 test('what is built runs the demo, and copies a storage', async () => {
   const demo = await runMain(['demo', '--once'], { main }).ended;
   expect(demo).toMatchObject({ exit: 0, stderr: '' });
+  expect(demo.stdout).not.toContain('coalesced');
   const file = folder.write({ storage: { path: './gateway.sqlite' } });
   const copy = await runMain(['export-store', '--config', file], { main }).ended;
   expect([copy.exit, copy.stdout]).toEqual([0, expect.stringContaining('Admin')]);

@@ -11,8 +11,9 @@ import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 let gateway: TestGateway;
 let offender: Server;
-/** The page, with one operation open that reads, or one that clears the cache. */
+/** The page, with one operation open that reads, explain, or one that clears the cache. */
 let reading: Seen;
+let explaining: Seen;
 let clearing: Seen;
 /** A page that does what its policy forbids. */
 let offending: Seen;
@@ -26,8 +27,9 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => offender.listen(0, '127.0.0.1', resolve));
   const asAlice = gateway.url.replace('://', '://alice:alice@');
-  [reading, clearing, offending] = await Promise.all([
+  [reading, explaining, clearing, offending] = await Promise.all([
     browse(`${asAlice}/docs#/Roles/listRoles`),
+    browse(`${asAlice}/docs/#/Cache/explainXmla`),
     browse(`${asAlice}/docs/#/Cache/clearCache`),
     browse(`http://127.0.0.1:${(offender.address() as AddressInfo).port}/`),
   ]);
@@ -90,16 +92,31 @@ const idsOf = (page: string) =>
 const ids = operations.map(({ tags: [tag], operationId }) => `${tag}-${operationId}`).sort();
 
 test('a browser that knows nothing but the gateway shows every operation, and complains of nothing', () => {
-  for (const { page, console } of [reading, clearing]) {
+  for (const { page, console } of [reading, explaining, clearing]) {
     expect(console).toEqual([]);
     expect(idsOf(page)).toEqual(ids);
-    expect(page).toContain('class="opblock opblock-get is-open"');
+    expect(page).toMatch(/class="opblock opblock-(?:get|post) is-open"/);
   }
 });
 
-test('what only reads can be tried out on the page, and what clears the cache by GET cannot', () => {
+test('what only reads can be tried out on the page, and what clears the cache by GET cannot; it says why', () => {
   expect(reading.page).toContain('try-out__btn');
+  expect(explaining.page).toContain('try-out__btn');
   expect(clearing.page).not.toContain('try-out__btn');
+  expect(clearing.page).toContain('“Try it out” is there only where nothing changes');
+});
+
+test('nothing is filled in that asks for less than all roles, or for another request than the example', () => {
+  const filled = (page: string) =>
+    Object.fromEntries(
+      [...page.matchAll(/<input[^>]* placeholder="(\w+)"[^>]* value="([^"]*)"/g)].map(
+        ([, name = '', value]) => [name, value],
+      ),
+    );
+  expect(filled(reading.page)).toMatchObject({ RoleName: '', pageNum: '0' });
+  expect(filled(explaining.page)).toEqual({ project: '', user: '', SOAPAction: '' });
+  expect(explaining.page).toContain('MDSCHEMA_CUBES');
+  expect(explaining.page).not.toContain('example cannot be generated');
 });
 
 test('a browser that has something to complain of would be heard', () => {

@@ -3,7 +3,7 @@ import { compare } from 'bcrypt';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { faultAnswer } from '../support/answers.ts';
-import { configFolder, runMain, type ConfigFolder } from '../support/gateway-process.ts';
+import { configFolder, listening, runMain, type ConfigFolder } from '../support/gateway-process.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { sampled } from '../support/sizes.ts';
 import { sendXml, startStubEngine } from '../support/stub-engine.ts';
@@ -168,6 +168,21 @@ describe('the command line', () => {
     ]);
     await redis.close();
     await engine.close();
+  });
+
+  test('check, and the log at the start, tell of users with rights who cannot log in', async () => {
+    const file = folder.write({ auth: { purgers: ['loader'] } });
+    const warning = /^auth\.users: not in this file.*: loader \(auth\.purgers\);/;
+    const { exit, stderr } = await runMain(['check', '--config', file]).ended;
+    expect([exit, stderr.replace('mdx-gateway: warning: ', '')]).toEqual([
+      0,
+      expect.stringMatching(warning),
+    ]);
+    const running = runMain(['serve', '--config', file]);
+    await listening(running);
+    running.kill('SIGTERM');
+    await running.ended;
+    expect(running.log.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(warning));
   });
 
   test('check tells how many connections fit in the heap that Node.js was given', async () => {

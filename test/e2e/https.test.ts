@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { copyFileSync, readFileSync } from 'node:fs';
+import { createServer as createPlainServer } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import { join } from 'node:path';
 import type { AddressInfo } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
+import type { GatewayEvent } from '../../src/common/events.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { execute } from '../support/envelopes.ts';
@@ -58,6 +60,12 @@ async function startHttpsEngine(options: ServerOptions = {}) {
   };
 }
 
+/** What the log says of failures of the engine. */
+const failuresIn = (events: readonly GatewayEvent[]) =>
+  events.flatMap((event) =>
+    event.type === 'engine-failed' ? [(event.error as Error).message] : [],
+  );
+
 async function during(
   settings: Record<string, unknown>,
   use: (gateway: TestGateway) => Promise<void>,
@@ -81,20 +89,36 @@ describe.each(BODIES)('an engine behind HTTPS, for a request that is %s,', (_kin
     await engine.close();
   });
 
+  const selfSigned = () => ({ cert: stranger.pem, key: readFileSync(stranger.key) });
   test.each([
-    ['no authority', () => ({})],
-    ['another authority', () => ({ ca: stranger.certificate })],
-  ])('is not asked when %s is named', async (_what, tls) => {
-    const engine = await startHttpsEngine();
+    ['no authority is named', () => ({}), () => ({})],
+    ['another authority is named', () => ({ ca: stranger.certificate }), () => ({})],
+    ['it signed its certificate itself', () => ({}), selfSigned],
+  ])('is not asked when %s, and the operator is told of engine.ca', async (_what, tls, shown) => {
+    const engine = await startHttpsEngine(shown());
     await during({ engine: { url: engine.url, ...tls() } }, async ({ url, events }) => {
       const answer = await askXmla(url, body);
       expect([answer.status, shortStatus(answer)]).toEqual([502, 'gateway engine-unreachable']);
       expect(answer.text).toContain('<SOAP-ENV:Fault>');
       expect(answer.text).not.toMatch(/certificate/i);
-      expect(events).toContainEqual(expect.objectContaining({ type: 'engine-failed' }));
+      expect(failuresIn(events)).toEqual([expect.stringMatching(/authority.* as engine\.ca$/)]);
     });
     expect(engine.askers).toEqual([]);
     await engine.close();
+  });
+
+  test('that speaks plain HTTP there is told of as that', async () => {
+    const engine = createPlainServer((_request, response) => response.end());
+    engine.listen(0, '127.0.0.1');
+    await once(engine, 'listening');
+    const url = `https://127.0.0.1:${(engine.address() as AddressInfo).port}/xmla`;
+    await during({ engine: { url } }, async ({ url, events }) => {
+      expect((await askXmla(url, body)).status).toBe(502);
+      expect(failuresIn(events)).toEqual([
+        'what answers there does not speak TLS; for plain HTTP engine.url begins with http://',
+      ]);
+    });
+    engine.close();
   });
 
   test('is shown the certificate of the gateway', async () => {
@@ -139,7 +163,7 @@ describe('the gateway behind HTTPS', () => {
     await engine.close();
   });
 
-  test('takes a renewed certificate on SIGHUP, and keeps the old one when the new one is wrong', async () => {
+  test('takes a renewed certificate on SIGHUP, and keeps the old one when the new one is wrong, and tells when one ends', async () => {
     const folder = await configFolder();
     const certificate = join(folder.path, 'tls.pem');
     const key = join(folder.path, 'tls.key');
@@ -156,6 +180,10 @@ describe('the gateway behind HTTPS', () => {
     running.kill('SIGHUP');
     await until(() => running.log.some(({ msg }) => msg === 'configuration reloaded'));
     expect(await peerOf(url, authority.pem)).toBe('engine');
+    // These are made for two days.
+    expect(
+      running.log.filter(({ msg }) => `${msg}`.startsWith('listen.certificate: it ends')),
+    ).toHaveLength(2);
 
     install(gatewaysOwn, own);
     running.kill('SIGHUP');

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import { checkedFetch } from '../support/checked-requests.ts';
 import { startMondrian, type RunningEngine } from '../engine/mondrian.ts';
 import {
@@ -7,7 +8,9 @@ import {
   REFUSED_REQUESTS,
   type NamedRequest,
 } from '../engine/requests.ts';
-import { send, until } from '../support/http-client.ts';
+import { discover, execute } from '../support/envelopes.ts';
+import { configFolder, listening, runMain } from '../support/gateway-process.ts';
+import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import { sizes, strided } from '../support/sizes.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -36,7 +39,7 @@ const ask = ({ headers, body }: NamedRequest) =>
     body,
   });
 const askEngine = ({ headers, body }: NamedRequest) =>
-  send(engine.url, { method: 'POST', path: '/xmla', headers, body });
+  send(engine.url, { method: 'POST', path: new URL(engine.url).pathname, headers, body });
 
 const engineRequests = () => gateway.events.filter(({ type }) => type === 'engine-answered').length;
 
@@ -83,6 +86,41 @@ describe('a client sees what the engine would have sent', () => {
     );
   });
 });
+
+test(
+  'the shipped example for Mondrian fits this engine, and keeps answers of queries without a catalog',
+  async () => {
+    const example = readFileSync(
+      new URL('../../config/example-mondrian.yaml', import.meta.url),
+      'utf8',
+    );
+    const ports = {
+      'http://127.0.0.1:8080/': `${new URL(engine.url).origin}/`,
+      'port: 7080': 'port: 0',
+    };
+    const folder = await configFolder();
+    const text = Object.entries(ports).reduce((written, [port, other]) => {
+      expect(written).toContain(port);
+      return written.replace(port, other);
+    }, example);
+    const running = runMain(['serve', '--config', folder.writeText(text)]);
+    try {
+      const url = await listening(running);
+      for (const body of [
+        execute({ statement: 'SELECT FROM [Sales]' }),
+        discover({ requestType: 'DBSCHEMA_CATALOGS' }),
+      ]) {
+        const statuses = [await askXmla(url, body), await askXmla(url, body)].map(shortStatus);
+        expect(statuses).toEqual(['miss stored', 'hit']);
+      }
+    } finally {
+      running.kill('SIGTERM');
+      await running.ended;
+      folder.remove();
+    }
+  },
+  SLOW,
+);
 
 describe('what must not be cached reaches the engine every time', () => {
   test.each(

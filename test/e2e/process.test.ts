@@ -1,13 +1,27 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
+import {
+  cpSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { Agent } from 'node:http';
 import { connect, createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { buildGateway } from '../../bench/built-gateway.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import {
   configFolder,
   enginesAsked,
   listening,
+  runCommand,
   runMain,
   type ConfigFolder,
   type GatewayProcess,
@@ -137,6 +151,57 @@ describe('SIGTERM', () => {
     await until(() => messages(running).includes('shutting down'));
     rest.open();
     expect((await running.ended).exit).toBe(0);
+  });
+});
+
+describe('the documented start command', () => {
+  const root = join(import.meta.dirname, '../..');
+  const read = (path: string) => readFileSync(join(root, path), 'utf8');
+  const documents = ['README.md', ...globSync('docs/**/*.md', { cwd: root })];
+  /** Lines of code blocks that start the gateway, as they stand. */
+  const commands = documents.flatMap((path) =>
+    [
+      ...read(path).matchAll(/^ *((?:[\w./-]+\/)?(?:mdx-gateway|npx|npm|node)\b.* serve .*)$/gm),
+    ].map(([, command = '']) => command),
+  );
+  let built: string;
+  beforeAll(async () => {
+    built = mkdtempSync(join(tmpdir(), 'mdx-gateway-installed-'));
+    await buildGateway(root, built);
+    cpSync(join(root, 'bin'), join(built, 'bin'), { recursive: true });
+    renameSync((await configFolder()).path, join(built, 'config'));
+  });
+  afterAll(() => rmSync(built, { recursive: true, force: true }));
+
+  test('is one, which the image and the unit of systemd use as well', () => {
+    expect(commands).toEqual(['bin/mdx-gateway serve --config config/gateway.yaml']);
+    expect(read('Dockerfile')).toMatch(/^ENTRYPOINT \["\/app\/bin\/mdx-gateway"\]$/m);
+    expect(read('docs/OPERATIONS.md')).toMatch(/^ExecStart=\/\S+\/bin\/mdx-gateway serve /m);
+    expect(read('package.json')).not.toContain('"start"');
+  });
+
+  test('reloads at SIGHUP, and ends at SIGTERM and leaves its port', async () => {
+    const [command = ''] = commands;
+    const file = /--config (\S+)$/.exec(command)?.[1] ?? '';
+    const settings = (level: string) =>
+      stringify({ listen: { port: 0 }, engine: { url: engine.url }, log: { level } });
+    writeFileSync(join(built, file), settings('info'));
+    const running = runCommand(command.split(' '), { cwd: built });
+    started.push(running);
+    const url = await listening(running);
+    // Nothing stands between who signals and the gateway.
+    expect(running.log.find(({ msg }) => msg === 'listening')?.['pid']).toBe(running.pid);
+    running.kill('SIGHUP');
+    await until(() => messages(running).includes('configuration reloaded'));
+    running.kill('SIGTERM');
+    expect((await running.ended).exit).toBe(0);
+    expect(await connectionTo(url)).toBe('ECONNREFUSED');
+  });
+
+  test('says what to do before anything is built', async () => {
+    rmSync(join(built, 'dist'), { recursive: true });
+    const { exit, stderr } = await runCommand(['bin/mdx-gateway', '--help'], { cwd: built }).ended;
+    expect([exit, stderr]).toEqual([1, expect.stringMatching(/^mdx-gateway: .* npm run build\n$/)]);
   });
 });
 

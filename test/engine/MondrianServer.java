@@ -5,7 +5,10 @@ import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.servlet.ServletContextHandler;
 import org.eclipse.jetty.servlet.ServletHolder;
 
-/** Serves Mondrian over XMLA on loopback: MondrianServer PORT DATASOURCES_URL. Prints the port it got. */
+/**
+ * Serves Mondrian over XMLA on loopback, under the path that it has as mondrian.war: MondrianServer PORT DATASOURCES_URL.
+ * Prints the port it got.
+ */
 public final class MondrianServer {
   public static void main(String[] arguments) throws Exception {
     Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
@@ -13,7 +16,7 @@ public final class MondrianServer {
     xmla.setInitParameter("DataSourcesConfig", arguments[1]);
     xmla.setInitParameter("CharacterEncoding", "UTF-8");
     ServletContextHandler context = new ServletContextHandler();
-    context.addServlet(xmla, "/xmla");
+    context.addServlet(xmla, "/mondrian/xmla");
     server.setHandler(context);
     try {
       server.start();

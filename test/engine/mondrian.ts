@@ -10,7 +10,7 @@ import { discover } from './envelope.ts';
 import { ENGINE_CLASS_PATH, ensureEnginePackages } from './packages.ts';
 
 export interface RunningEngine {
-  /** Where the engine takes XMLA, e.g. `http://127.0.0.1:8080/xmla`. */
+  /** Where the engine takes XMLA, e.g. `http://127.0.0.1:8080/mondrian/xmla`. */
   readonly url: string;
   /** Stops the engine; a second call does nothing. */
   close(): Promise<void>;
@@ -121,7 +121,7 @@ export async function startMondrian(options: MondrianOptions = {}): Promise<Runn
 
   try {
     const port = await Promise.race([readPort(child), failure]);
-    const url = `http://127.0.0.1:${port}/xmla`;
+    const url = `http://127.0.0.1:${port}/mondrian/xmla`;
     child.stdout?.resume();
     await Promise.race([waitUntilItAnswers(url, failed.signal), failure]);
     return { url, close: () => stop(child) };

@@ -33,20 +33,27 @@ export const PROGRAM_ENVIRONMENT = {
   NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
 };
 
+interface ProcessOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
 /**
- * Runs the program as an operator would.
+ * Runs the program.
  * @param options.main the file that is run, where it is another one than that of this tree
  */
-export function runMain(
+export const runMain = (
   args: readonly string[],
-  options: {
-    input?: string;
-    env?: Readonly<Record<string, string>>;
-    cwd?: string;
-    main?: string | undefined;
-  } = {},
+  { main = MAIN, ...options }: ProcessOptions & { readonly main?: string | undefined } = {},
+): GatewayProcess => runCommand([process.execPath, main, ...args], options);
+
+/** Runs a command that starts the program, without a shell. */
+export function runCommand(
+  [command = '', ...args]: readonly string[],
+  options: ProcessOptions,
 ): GatewayProcess {
-  const child = spawn(process.execPath, [options.main ?? MAIN, ...args], {
+  const child = spawn(command, args, {
     cwd: options.cwd,
     env: { ...PROGRAM_ENVIRONMENT, ...options.env },
   });

@@ -4,17 +4,26 @@
 const description = new URL('/openapi.json', location.origin).href;
 
 /**
- * Only what reads can be tried out. A browser adds the credentials that it remembers, so a page that is there to
- * be read would change roles, or empty every cache by one wrong click; clearCache does that by GET too. XMLA needs
- * an envelope, and a GET there reaches the engine.
+ * Only what changes nothing can be tried out, as the page says. clearCache takes GET too. XMLA needs an envelope, and a
+ * GET there reaches the engine.
  */
 const readsOnly = () => ({
   statePlugins: {
     spec: {
       wrapSelectors: {
         allowTryItOutFor: () => (_state, path, method) =>
-          method === 'get' && !path.startsWith('/mdx/'),
+          path === '/admin/explain' || (method === 'get' && !path.startsWith('/mdx/')),
       },
+    },
+  },
+});
+
+/** Shows examples of XML as they are: Swagger UI would make others up from their schemas, which only say that they are text. */
+const writtenExamples = (system) => ({
+  fn: {
+    jsonSchema202012: {
+      ...system.fn.jsonSchema202012,
+      getXmlSampleSchema: (_schema, _config, example) => example,
     },
   },
 });
@@ -22,8 +31,8 @@ const readsOnly = () => ({
 SwaggerUIBundle({
   url: description,
   dom_id: '#docs',
-  plugins: [readsOnly],
-  supportedSubmitMethods: ['get'],
+  plugins: [readsOnly, writtenExamples],
+  supportedSubmitMethods: ['get', 'post'],
   validatorUrl: null,
   deepLinking: true,
   defaultModelsExpandDepth: 0,

@@ -1,8 +1,13 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { configWarnings } from '../../../src/compose/config-warnings.ts';
 import { load } from '../config/fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from '../config/pem-samples.ts';
 
-const warningsOf = (yaml: string) => configWarnings(load({ yaml }));
+const warningsOf = (yaml: string) => configWarnings(load({ yaml }), Date.now());
 
 const KYLIN = 'url: "http://a/mdx/xmla/{project}", kind: kylin';
 const REPEAT = 'cache: { purge: { repeat_after: 90s } }';
@@ -67,4 +72,64 @@ test('a key that was withdrawn is accepted whatever it says, and named once', ()
       'listen.hot_path: this key was withdrawn and has no effect',
     ]);
   }
+});
+
+/** The warnings of a configuration whose files are there when they are looked at again. */
+function warnedWith(files: Readonly<Record<string, string>>, yaml: string, now = Date.now()) {
+  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-warnings-'));
+  const placed = Object.entries(files).map(([name, text]) => [join(folder, name), text] as const);
+  try {
+    for (const [path, text] of placed) writeFileSync(path, text);
+    const there = yaml.replaceAll('./', `${folder}/`);
+    return configWarnings(load({ yaml: there, files: Object.fromEntries(placed) }), now);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+describe('users with rights', () => {
+  const USERS = '# loader:x\nADMIN:$2b$04$x\r\nWarehouse:$2b$04$y\n';
+  const warned = (auth: string) =>
+    warnedWith({ users: USERS }, `auth: { users: ./users, ${auth} }`);
+
+  test('who are in the users file are not warned of', () => {
+    expect(warned('purgers: [Warehouse]')).toEqual([]);
+  });
+
+  test('who are not in the users file, as they are spelt, are told in one line', () => {
+    expect(warned('admins: [ADMIN, root], purgers: [warehouse, loader]')).toEqual([
+      'auth.users: not in this file, so that they cannot log in: root (auth.admins), warehouse (auth.purgers), loader (auth.purgers); letter case counts',
+    ]);
+  });
+
+  test('whose logins the engine checks are not looked for', () => {
+    const engine = 'engine: { login: forward }';
+    expect(warnedWith({}, `auth: { provider: engine, purgers: [x] }\n${engine}`)).toEqual([]);
+  });
+});
+
+describe('the certificate of the gateway', () => {
+  const { validToDate } = new X509Certificate(CERTIFICATE);
+  const end = validToDate.getTime();
+  const day = 86_400_000;
+  const warned = (now: number) =>
+    warnedWith(
+      { 'own.pem': CERTIFICATE, 'own.key': PRIVATE_KEY },
+      'listen: { certificate: ./own.pem, key: ./own.key }',
+      now,
+    );
+
+  test.each([
+    ['is told when it is over', end + 1, 'ended'],
+    ['is told within 14 days of its end', end - 14 * day + 1, 'ends'],
+  ])('%s', (_what, now, word) => {
+    const at = validToDate.toISOString();
+    expect(warned(now)).toEqual([
+      `listen.certificate: it ${word} at ${at}; renew it, and send SIGHUP`,
+    ]);
+  });
+
+  test('is not told of before', () => {
+    expect(warned(end - 14 * day)).toEqual([]);
+  });
 });

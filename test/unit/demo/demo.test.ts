@@ -19,7 +19,7 @@ interface Seen {
 }
 
 /** A gateway that remembers what it was asked, and answers by `answer`; it hits from the second ask on. */
-async function fakeGateway(answer: (body: string) => string) {
+async function fakeGateway(answer: (body: string) => string, missed = 'fwd=miss; stored') {
   const seen: Seen[] = [];
   const known = new Set<string>();
   const server = createServer(async (request, response) => {
@@ -41,9 +41,7 @@ async function fakeGateway(answer: (body: string) => string) {
     }
     response.setHeader(
       'cache-status',
-      known.has(body)
-        ? 'mdx-gateway; hit; ttl=43199; detail=memory'
-        : 'mdx-gateway; fwd=miss; stored',
+      known.has(body) ? 'mdx-gateway; hit; ttl=43199; detail=memory' : `mdx-gateway; ${missed}`,
     );
     known.add(body);
     response.end(answer(body));
@@ -83,6 +81,9 @@ function printer(onPrint: (text: string) => void = () => {}): Printer {
 }
 
 const never = new AbortController().signal;
+const nextInspected = async () => {};
+/** Its times mean nothing. */
+const SHORT = { recordings: RECORDINGS, nextInspected, once: true, stopped: never, now: () => 0 };
 
 describe('the demo', () => {
   test('asks each question twice, purges, and asks once more, as a client with a login', async () => {
@@ -91,6 +92,7 @@ describe('the demo', () => {
     let time = 0;
     await showDemo({
       recordings: RECORDINGS,
+      nextInspected,
       gateway,
       once: true,
       stopped: never,
@@ -117,6 +119,7 @@ describe('the demo', () => {
     const times = [0, 1_240, 2_000, 2_002, 3_000, 3_300, 4_000, 4_001, 5_000, 6_200, 7_000, 7_310];
     await showDemo({
       recordings: RECORDINGS,
+      nextInspected,
       gateway,
       once: true,
       stopped: never,
@@ -133,10 +136,41 @@ describe('the demo', () => {
       '200',
       '1.24 s',
       '2.0 ms',
-      '1.20 s',
       'hit, memory',
+      '1.20 s',
     ]);
-    expect(rows[2]?.slice(4, 7)).toEqual(['300 ms', '1.0 ms', '310 ms']);
+    expect(rows[2]?.slice(4, 8)).toEqual(['300 ms', '1.0 ms', 'hit, memory', '310 ms']);
+  });
+
+  test('explains the words that it shows', async () => {
+    const { gateway } = await fakeGateway(rightAnswer);
+    const { print, text } = printer();
+    await showDemo({ ...SHORT, gateway, print });
+    expect(
+      text()
+        .split('\n')
+        .filter((line) => line.startsWith('  ')),
+    ).toEqual([
+      '  fwd=miss, stored: The gateway does not have the answer, and asks the engine. Its answer is kept.',
+      '  hit, memory: The gateway has the answer, and does not ask the engine. From the memory of this process.',
+    ]);
+  });
+
+  test('asks again only when a long answer was inspected', async () => {
+    const { seen, gateway } = await fakeGateway(rightAnswer, 'fwd=miss');
+    const begun: number[] = [];
+    await showDemo({
+      ...SHORT,
+      gateway,
+      print: () => {},
+      async nextInspected() {
+        begun.push(seen.length);
+        // Long after the answer.
+        while (seen.length === begun.at(-1)) await new Promise(setImmediate);
+        expect(seen).toHaveLength((begun.at(-1) ?? 0) + 1);
+      },
+    });
+    expect(begun).toEqual([0, 2]);
   });
 
   test('fails when an answer is not the engine’s', async () => {
@@ -144,6 +178,7 @@ describe('the demo', () => {
     await expect(
       showDemo({
         recordings: RECORDINGS,
+        nextInspected,
         gateway,
         once: true,
         stopped: never,
@@ -162,6 +197,7 @@ describe('the demo', () => {
     });
     await showDemo({
       recordings: RECORDINGS,
+      nextInspected,
       gateway,
       once: false,
       stopped: stopping.signal,
@@ -181,6 +217,7 @@ describe('the demo', () => {
     });
     await showDemo({
       recordings: RECORDINGS,
+      nextInspected,
       gateway,
       once: false,
       stopped: stopping.signal,

@@ -132,6 +132,21 @@ test.each([
     { why: 'WRONGPASS invalid username-password pair', code: 'WRONGPASS' },
   ],
   [
+    'a server that wants a password, with the key to be set',
+    new ReplyError('NOAUTH Authentication required.'),
+    { why: 'NOAUTH Authentication required. Set cache.redis.password.', code: 'NOAUTH' },
+  ],
+  [
+    'a certificate that is not trusted, with the key to be set',
+    Object.assign(new Error('try running Node.js with --use-system-ca'), {
+      code: 'DEPTH_ZERO_SELF_SIGNED_CERT',
+    }),
+    {
+      why: expect.stringMatching(/authority that is not known.* as cache\.redis\.ca$/),
+      code: 'DEPTH_ZERO_SELF_SIGNED_CERT',
+    },
+  ],
+  [
     'the addresses of a host',
     Object.assign(new AggregateError([REFUSED, REFUSED], ''), { code: 'ECONNREFUSED' }),
     REFUSED_TROUBLE,
