@@ -9,12 +9,17 @@ import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
-import { createExplainHandler, createPurgesHandler } from './http/admin.ts';
+import {
+  createExplainHandler,
+  createPurgesHandler,
+  createStatisticsHandlers,
+} from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
+import type { SharedStatistics } from './statistics/shared-statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
 /** The storage is asked at most so often (ms), however often /health/ready is. */
@@ -29,6 +34,7 @@ export interface PageParts extends ApiFront {
   readonly isServing: () => boolean;
   readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
   readonly metrics: Metrics;
+  readonly statistics: SharedStatistics;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
@@ -40,7 +46,7 @@ export interface PageParts extends ApiFront {
  * takes as long as half of a start.
  */
 export function createApp(config: Config, given: PageParts) {
-  const { xmla, login, permissions, states, cache, metrics, newId, emit } = given;
+  const { xmla, login, permissions, states, cache, metrics, statistics, newId, emit } = given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, given.clock, async () => ({
@@ -99,6 +105,10 @@ export function createApp(config: Config, given: PageParts) {
   app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
   const { purgeLog } = cache;
   app.all('/admin/purges', reads, createPurgesHandler({ login, permissions, purgeLog }));
+  const told = createStatisticsHandlers({ login, permissions, statistics });
+  app.all('/admin/statistics', reads, told.statistics);
+  app.all('/admin/requests', reads, told.requests);
+  app.all('/admin/entries', reads, told.entries);
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });

@@ -4,7 +4,7 @@ import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { type Parts, tellAll } from './compose/parts.ts';
+import { createIds, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { createGatewayServer } from './compose/server.ts';
@@ -12,14 +12,24 @@ import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { whatWaits } from './config/describe-config.ts';
 import { createMetrics } from './observability/metrics.ts';
+import {
+  createOwnFigures,
+  createSharedStatistics,
+  onlyProcess,
+} from './statistics/shared-statistics.ts';
+import { createStatistics } from './statistics/statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 import { metricsOfAll } from './workers/metrics.ts';
+import { processesOfAll } from './workers/statistics.ts';
+
+/** How often other gateways are told the statistics (ms). */
+const SHARED_EVERY = 30_000;
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 
 /**
  * The composition root: builds the whole gateway from its configuration.
- * @param listener is told of every event, beside the metrics
+ * @param listener is told of every event, beside the metrics and the statistics
  */
 export async function createGateway(
   initial: Config,
@@ -43,7 +53,9 @@ export async function createGateway(
   };
   const ownMetrics = createMetrics(names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const emit = tellAll([metrics.on, listener]);
+  const ownStatistics = createStatistics(given);
+  ownStatistics.configure(initial.statistics);
+  const emit = tellAll([metrics.on, ownStatistics.on, listener]);
   const parts: Parts = { ...given, emit };
 
   let current = initial;
@@ -53,6 +65,15 @@ export async function createGateway(
     asksAsCaller: () => runtime.engines.clearAsCaller,
   };
   const cache = await createCache(initial, parts, account, clearing, names);
+  const figures = createOwnFigures(ownStatistics, cache.listEntries);
+  const id = createIds(given)();
+  const statistics = createSharedStatistics({
+    id,
+    processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
+    own: figures,
+    store: cache.reports,
+    onError: (error) => emit({ type: 'redis-failed', operation: 'set', error }),
+  });
   const purges: Purges = {
     async purge(...order) {
       for (;;) {
@@ -68,7 +89,7 @@ export async function createGateway(
   const { purge, invalidate } = purging;
   const lasting = { names, account, parts, isServing: () => !closing };
   const buildRuntime = (config: Config) =>
-    createRuntime(config, { cache, storage, purge, invalidate, metrics, ...lasting });
+    createRuntime(config, { cache, storage, purge, invalidate, metrics, statistics, ...lasting });
 
   let storage: Storage | undefined;
   let runtime: Runtime;
@@ -83,6 +104,7 @@ export async function createGateway(
     throw error;
   }
   warn(configWarnings(initial, clock.wall()));
+  const sharing = setInterval(() => void statistics.share(), SHARED_EVERY).unref();
   const server = createGatewayServer(initial, runtime.handle, parts);
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
@@ -113,6 +135,7 @@ export async function createGateway(
     [current, runtime] = [config, renewed];
     cache.configure(config);
     names.configure(config);
+    ownStatistics.configure(config.statistics);
     warn(configWarnings(config, clock.wall(), waiting));
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
@@ -160,6 +183,7 @@ export async function createGateway(
       }
       await storage?.close();
       purging.close();
+      clearInterval(sharing);
       await cache.close();
     },
   };

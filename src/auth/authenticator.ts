@@ -265,14 +265,25 @@ export type Permissions = ReturnType<typeof createPermissions>;
 
 /** What a principal may do beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
-  { admins, purgers }: { readonly admins: readonly string[]; readonly purgers: readonly string[] },
+  {
+    admins,
+    viewers = [],
+    purgers,
+  }: {
+    readonly admins: readonly string[];
+    readonly viewers?: readonly string[];
+    readonly purgers: readonly string[];
+  },
   controlling: 'nobody' | 'purgers' | 'everybody',
 ) {
   const administering = new Set(admins);
+  const viewing = administering.union(new Set(viewers));
   const purging = administering.union(new Set(purgers));
   return {
     /** Also purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),
+    /** See what the gateway does, and for which users. */
+    mayView: ({ name }: Principal) => viewing.has(name),
     mayPurge: ({ name }: Principal) => purging.has(name),
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>

@@ -112,7 +112,7 @@ export function createQueryCache(
 
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
-    const inMemory = memory.get(key);
+    const inMemory = memory.get(key, true);
     const found = inMemory ?? brought;
     if (found === undefined || captured === undefined) return undefined;
     const left = timeLeft(found, ttl);

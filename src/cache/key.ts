@@ -103,7 +103,7 @@ const DIGEST = 8;
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
-/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. */
+/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. Behind them {@link queryDigest}. */
 export type PartDigests = string;
 
 /**
@@ -124,7 +124,7 @@ export function createPartDigests() {
     });
     before = { keySecret, texts, digests };
     // As one text: what was joined would keep a tree of texts alive.
-    return Buffer.from(digests.join(''), 'latin1').toString('latin1');
+    return Buffer.from(digests.join('') + digestOfTexts(texts), 'latin1').toString('latin1');
   };
 }
 
@@ -146,17 +146,26 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
 }
 
 const OF_WHO_AND_WHEN: ReadonlySet<KeyPartName> = new Set(['identity', 'session', 'epochs']);
-const OF_WHAT = KEY_PARTS.filter(([name]) => !OF_WHO_AND_WHEN.has(name));
+const IS_OF_WHAT = KEY_PARTS.map(([name]) => !OF_WHO_AND_WHEN.has(name));
+/** Characters. */
+const QUERY_DIGEST = 22;
 
 /**
  * Names what is asked, by any user at any time: 128 bits of the SHA-256 of all other parts, as 22 characters of base64url.
  * Not behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
  */
-export function queryDigest(parts: Omit<KeyParts, 'identity' | 'session'>): string {
-  const all = { ...parts, identity: '', session: null };
-  const values = OF_WHAT.map(([, value]) => value(all, withoutEpochs('')));
-  return hash('sha256', JSON.stringify(values), 'base64url').slice(0, 22);
+export const queryDigest = (parts: Omit<KeyParts, 'identity' | 'session'>): string =>
+  digestOfTexts(partTexts({ ...parts, identity: '', session: null }, withoutEpochs('')));
+
+/** The same, of texts that are there already. */
+function digestOfTexts(texts: PartTexts): string {
+  const ofWhat = texts.map((text) => text ?? 'null').filter((_text, i) => IS_OF_WHAT[i]);
+  return hash('sha256', `[${ofWhat.join(',')}]`, 'base64url').slice(0, QUERY_DIGEST);
 }
+
+/** {@link queryDigest} of the query of which these are digests; '' where they are not known. */
+export const queryDigestOf = (digests: PartDigests): string =>
+  digests.slice(KEY_PARTS.length * DIGEST);
 
 /** In a form that can be shown: equal for equal epochs, and of no other use. */
 export function describeEpochs({

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
-import type { PartDigests } from './key.ts';
+import { type PartDigests, queryDigestOf } from './key.ts';
 import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
 /** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
-const ENTRY_OVERHEAD = 904;
+const ENTRY_OVERHEAD = 936;
 
 interface Entry {
   readonly answer: StoredAnswer;
@@ -14,6 +14,8 @@ interface Entry {
   readonly until: number;
   readonly filledHere: boolean;
   readonly variant: GzipVariant | undefined;
+  /** How often it was used. */
+  hits: number;
 }
 
 /** How far the wall clocks of two gateways may differ (ms). */
@@ -53,6 +55,14 @@ export function createMemoryTier(options: {
   const left = ({ answer, until }: Entry) =>
     Math.min(until - clock.now(), remaining(answer, clock.wall()));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
+
+  const described = ([key, entry]: [string, Entry]) => ({
+    digest: queryDigestOf(entry.digests),
+    bytes: bytesOf(entry, key),
+    hits: entry.hits,
+    age: Math.round(Math.max(0, clock.wall() - entry.answer.requestedAt) / 1000),
+    rest: Math.round(Math.max(0, left(entry)) / 1000),
+  });
 
   /** In this order, a body that takes its own place is never counted twice, nor not at all. */
   function put(key: string, entry: Entry): void {
@@ -96,9 +106,11 @@ export function createMemoryTier(options: {
   }
 
   return {
-    get(key: string): StoredAnswer | undefined {
+    /** @param uses whether a client gets it, which is counted */
+    get(key: string, uses = false): StoredAnswer | undefined {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
+      if (uses) entry.hits += 1;
       if (left(entry) > 0) return entry.answer;
       entries.delete(key);
       return undefined;
@@ -114,7 +126,7 @@ export function createMemoryTier(options: {
       if (!isNewest && later && left(present) > 0) return;
       const until = clock.now() + remaining(answer, clock.wall());
       const filledHere = fill !== undefined;
-      put(key, { answer, digests, until, filledHere, variant: undefined });
+      put(key, { answer, digests, until, filledHere, variant: undefined, hits: 0 });
     },
     /** The compressed variant of this very answer. Begins to make it when there is none yet. */
     gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
@@ -140,6 +152,8 @@ export function createMemoryTier(options: {
     },
     /** The same of so many entries, the most recently used first. */
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
+    /** All, in no order that means anything: bytes as they count, seconds since the engine was asked and until it ends. */
+    list: () => ({ total: entries.size, each: entries.entries().map(described) }),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
     /** Entries that gave way to others, since the start. */

@@ -100,6 +100,10 @@ export async function createCache(
     memoryUsage: memory.usage,
     evictions: memory.evictions,
     holdBody: memory.hold,
+    /** Of the memory tier. */
+    listEntries: memory.list,
+    /** Those of all gateways that share a Redis; undefined without one. */
+    reports: backend.reports,
     flightUsage: flights.usage,
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: purgeTakes > 0 ? epochs.age : () => 0,

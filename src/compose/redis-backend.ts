@@ -59,7 +59,7 @@ export async function inRedis(
     keySecret,
     onError,
   });
-  const { values, places, purgeLines, sweepStore } = createRedisCache(common);
+  const { values, places, purgeLines, reports, sweepStore } = createRedisCache(common);
   const sweep = createSweep({ ...common, store: sweepStore });
   await connections.settled(START_WAIT);
   return {
@@ -68,6 +68,7 @@ export async function inRedis(
     // Through another replica, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,
     purgeLines,
+    reports,
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, places }),
     sweep,

@@ -22,13 +22,13 @@ import { createIds, type Parts } from './parts.ts';
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
 /**
- * Everything that a reload of the configuration builds anew; the server, the metrics and the cache stay.
+ * Everything that a reload of the configuration builds anew; the server, the metrics, the statistics and the cache stay.
  * @param house what it is built on, and what outlives it
  * @param house.storage undefined with the driver `http`, which forwards
  */
 export async function createRuntime(
   config: Config,
-  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics' | 'isServing'> &
+  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics' | 'statistics' | 'isServing'> &
     Pick<LineOptions, 'names' | 'account'> & { cache: Cache; purge: Purge; parts: Parts },
 ) {
   const { cache, storage, parts } = house;

@@ -49,6 +49,9 @@ const auth = section({
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
+  /** Users who may see what the gateway does: /admin/statistics, /admin/requests, /admin/entries and
+   * /admin/purges. No statements, and not /admin/explain. */
+  viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),
   /** For how long verified credentials are believed without hashing them again. 0 switches that off. */
@@ -245,6 +248,12 @@ const log = section({
   statements: key(kinds.choice('off', 'slow', 'all'), 'off'),
 });
 
+const statistics = section({
+  /** Whether the statements of queries are kept, which may hold personal data: at most 2,000 characters
+   * of each of the 2,000 queries that have statistics, in this process; users of auth.admins see them. */
+  text: key(onOrOff, 'off'),
+});
+
 /** The whole file. Its sections stand in the order in which the reference tells them. */
 export const schema = section({
   /** Where the gateway listens. */
@@ -269,6 +278,8 @@ export const schema = section({
   limits,
   /** What is logged. */
   log,
+  /** What is remembered of queries. */
+  statistics,
 });
 
 /** The file after it was read and checked key by key, before anything is inherited. */

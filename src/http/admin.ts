@@ -3,6 +3,12 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
+import {
+  type DigestSort,
+  type EntrySort,
+  type SharedStatistics,
+  SORTS,
+} from '../statistics/shared-statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
@@ -32,7 +38,7 @@ export function createExplainHandler(
   options: Admission & { explain: ExplainXmla; maxBody: number },
 ): RequestHandler {
   return async (request, response) => {
-    const administrator = await admit(request, options);
+    const administrator = await admit(request, options, 'auth.admins');
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     const { project, user } = readExplainQuery(request);
@@ -74,7 +80,7 @@ const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
 const LIMITS = { usual: 100, most: 1000 } as const;
 
 /**
- * `GET /admin/purges`, for administrators: the latest purges, the newest first.
+ * `GET /admin/purges`, for administrators and viewers: the latest purges, the newest first.
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
 export function createPurgesHandler(
@@ -82,13 +88,69 @@ export function createPurgesHandler(
 ): RequestHandler {
   return async (request, response) => {
     await admit(request, options);
-    const { limit = String(LIMITS.usual) } = readQuery(request, 'limit');
-    if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
-      throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
-    }
-    const { complete, purges } = await options.purgeLog.latest(Number(limit));
+    const limit = readLimit(readQuery(request, 'limit'));
+    const { complete, purges } = await options.purgeLog.latest(limit);
     sendPretty(response, { complete, purges: purges.map(purgeJson) });
   };
+}
+
+/**
+ * `GET /admin/statistics`, `/admin/requests` and `/admin/entries`, for administrators and viewers: a page of what the
+ * gateway remembers of queries, of the latest requests, and of the entries in memory.
+ * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `overloaded`
+ */
+export function createStatisticsHandlers(options: Admission & { statistics: SharedStatistics }) {
+  const { statistics } = options;
+  const handler =
+    (answer: (request: IncomingMessage, principal: Principal) => Promise<object>): RequestHandler =>
+    async (request, response) => {
+      const principal = await admit(request, options);
+      sendPretty(response, await answer(request, principal));
+    };
+  return {
+    statistics: handler((request, principal) => {
+      const query = readQuery(request, 'sort', ...PAGE);
+      const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
+      return statistics.statistics(page, options.permissions.mayAdminister(principal));
+    }),
+    requests: handler((request) => {
+      const { limit, offset, ...filter } = readQuery(request, ...FILTERS, ...PAGE);
+      return statistics.requests(filter, readPage({ limit, offset }));
+    }),
+    entries: handler((request) => {
+      const query = readQuery(request, 'sort', ...PAGE);
+      return statistics.entries({ ...readPage(query), sort: readSort(query, SORTS.entries) });
+    }),
+  };
+}
+
+const FILTERS = ['user', 'project', 'digest', 'outcome', 'id'] as const;
+const PAGE = ['limit', 'offset'] as const;
+/** As many requests as are remembered; what is sorted is sorted so far. */
+const LAST_OFFSET = 10_000;
+
+function readLimit({ limit = String(LIMITS.usual) }: { limit?: string | undefined }): number {
+  if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
+    throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
+  }
+  return Number(limit);
+}
+
+function readPage(query: Partial<Record<(typeof PAGE)[number], string | undefined>>) {
+  const { offset = '0' } = query;
+  if (!/^(?:0|[1-9]\d{0,4})$/.test(offset) || Number(offset) > LAST_OFFSET) {
+    throw refused(`offset must be a whole number from 0 to ${LAST_OFFSET}`);
+  }
+  return { limit: readLimit(query), offset: Number(offset) };
+}
+
+function readSort<S extends DigestSort | EntrySort>(
+  { sort }: { sort?: string },
+  sorts: readonly S[],
+) {
+  const found = sort === undefined ? sorts[0] : sorts.find((one) => one === sort);
+  if (found === undefined) throw refused(`sort must be one of ${sorts.join(', ')}`);
+  return found;
 }
 
 interface Admission {
@@ -96,11 +158,19 @@ interface Admission {
   permissions: Permissions;
 }
 
-async function admit(request: IncomingMessage, { login, permissions }: Admission) {
+/** @param only whether administrators alone are told */
+async function admit(
+  request: IncomingMessage,
+  { login, permissions }: Admission,
+  only?: 'auth.admins',
+) {
   const principal = await login(request);
   refuseDelegation(request.headers, '');
-  if (permissions.mayAdminister(principal)) return principal;
-  throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is not in auth.admins.`);
+  const { mayAdminister, mayView } = permissions;
+  if (only === undefined ? mayView(principal) : mayAdminister(principal)) return principal;
+  const lists =
+    only === undefined ? 'neither in auth.admins nor in auth.viewers' : `not in ${only}`;
+  throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is ${lists}.`);
 }
 
 const purgeJson = ({ id, at, ...record }: PurgeRecord) => ({ id, at: new Date(at), ...record });
@@ -113,7 +183,7 @@ function readQuery<Name extends string>(
   const given = Object.entries(queryParameters(request));
   const unknown = given.map(([name]) => name).filter((name) => !names.includes(name as Name));
   if (unknown.length > 0) {
-    const allowed = `${names.length === 1 ? 'is' : 'are'} ${names.join(' and ')}`;
+    const allowed = `${names.length === 1 ? 'is' : 'are'} ${names.join(', ').replace(/, (\S+)$/, ' and $1')}`;
     throw refused(`${unknown.join(', ')} is no query parameter here; allowed ${allowed}`);
   }
   const repeated = given.find(([, value]) => typeof value !== 'string');

@@ -4,6 +4,7 @@ import type { ValueTier } from '../cache/shared-entries.ts';
 import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
 import { inTime } from '../common/clock.ts';
 import type { Sealer } from '../common/sealing.ts';
+import type { ReportStore } from '../statistics/shared-statistics.ts';
 import { nodesOf, redisScript, type RedisConnections } from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';
 import type { RunAtRedis } from './redis-health.ts';
@@ -65,8 +66,27 @@ redis.call('LPUSH', KEYS[1], ARGV[1])
 return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
 `);
 
-/** What a line is sealed for. */
+/*
+ * KEYS  1 reports by id · 2 ids by the moment of their report (s)
+ * ARGV  1 id · 2 report · 3 life of a report (s)
+ */
+const setReport = redisScript(`
+local now = tonumber(redis.call('TIME')[1])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], 0, now - ARGV[3])) do
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('ZREM', KEYS[2], id)
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[3] * 1000)
+return redis.call('PEXPIRE', KEYS[2], ARGV[3] * 1000)
+`);
+/** A gateway that told nothing for so long is gone (s). */
+const REPORT_LIFE = 120;
+
+/** What lines and reports are sealed for. */
 const CONTEXT = 'purges';
+const REPORTS = 'statistics';
 /** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
@@ -89,6 +109,7 @@ export function createRedisCache(options: {
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
   const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
   const logKey = freshnessKey(namespace, 'purges');
+  const reportKeys = ['statistics', 'statistics:told'].map((rest) => freshnessKey(namespace, rest));
   const lockKey = `{${namespace}}:sweep`;
   let token = '';
 
@@ -152,6 +173,18 @@ export function createRedisCache(options: {
     },
   };
 
+  /** Sealed like the lines; what does not open is skipped. */
+  const reports: ReportStore = {
+    async set(id, report) {
+      const sealed = sealer.seal(Buffer.from(report), REPORTS);
+      await setReport(writer, reportKeys, [id, sealed, REPORT_LIFE]);
+    },
+    async all() {
+      const sealed = Object.values(await writer.hgetallBuffer(reportKeys[0] ?? ''));
+      return sealed.flatMap((one) => sealer.open(one, REPORTS)?.toString() ?? []);
+    },
+  };
+
   /** On the connection of the writer, in small steps. A sweep that fails says nothing of Redis that requests must know. */
   const sweepStore: SweepStore = {
     async lock() {
@@ -179,5 +212,5 @@ export function createRedisCache(options: {
     },
   };
 
-  return { values, places, purgeLines, sweepStore };
+  return { values, places, purgeLines, reports, sweepStore };
 }

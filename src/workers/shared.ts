@@ -9,6 +9,7 @@ import {
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
+import { createPrimaryStatistics } from './statistics.ts';
 
 /** What a worker asks the primary process for a query that waits (ms). */
 const READ_DEADLINE = 250;
@@ -32,7 +33,7 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
 /**
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
- * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics.
+ * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
  */
 export function createPrimary(options: {
@@ -52,6 +53,7 @@ export function createPrimary(options: {
   };
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics();
+  const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
@@ -65,9 +67,11 @@ export function createPrimary(options: {
       link.serve(ENGINES, { states: options.engineStates });
       link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
+      const leaveStatistics = joinStatistics(link);
       return () => {
         links.delete(link);
         leaveMetrics();
+        leaveStatistics();
       };
     },
   };

@@ -105,6 +105,26 @@ describe('workers without Redis', () => {
     expect(asked() - before).toBeLessThanOrEqual(1);
   });
 
+  test('tell the requests and figures of all of them', async () => {
+    const { url } = house;
+    // They came to both.
+    await askXmla(url, query);
+    const headers = { authorization: basic('ADMIN') };
+    const read = async (path: string) => {
+      const { status, text } = await send(url, { path, headers });
+      expect([path, status]).toEqual([path, 200]);
+      return JSON.parse(text) as { total: number; totals: { asks: number }; gateways: number };
+    };
+    // Whichever worker is asked, each request of both is there once.
+    const { total } = await read('/admin/requests?user=alice');
+    for (let turn = 0; turn < 6; turn += 1) {
+      expect((await read('/admin/requests?user=alice&limit=1')).total).toBe(total);
+      const { gateways, totals } = await read('/admin/statistics');
+      expect([gateways, totals.asks]).toEqual([1, total]);
+    }
+    expect(total).toBeGreaterThan(1);
+  });
+
   test('have one storage', async () => {
     const { url } = house;
     const headers = { authorization: basic('ADMIN'), 'content-type': 'application/json' };

@@ -50,7 +50,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   main: { values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'workers'] },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'observability', 'cache', 'workers'],
+    values: ['compose', 'config', 'observability', 'cache', 'statistics', 'workers'],
     types: ['storage'],
   },
   compose: {
@@ -72,17 +72,17 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     ],
     types: ['observability'],
   },
-  workers: { values: ['auth', 'freshness', 'observability'], types: ['cache'] },
+  workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
     values: ['http', 'api', 'config', 'observability'],
-    types: ['line', 'cache', 'storage'],
+    types: ['line', 'cache', 'statistics', 'storage'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
     types: ['freshness', 'config', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'cache'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'statistics'],
     types: ['config'],
   },
   api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'config'] },
@@ -90,7 +90,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   storage: { values: ['roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },
   sessions: { values: ['freshness', 'xmla'] },
-  redis: { values: ['freshness'], types: ['cache'] },
+  redis: { values: ['freshness'], types: ['cache', 'statistics'] },
   cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
   freshness: { values: [] },
   xmla: { values: ['xml'] },
@@ -100,6 +100,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   auth: { values: [] },
   cli: { values: ['auth', 'config', 'storage'], types: ['compose'] },
   common: { values: [] },
+  statistics: { values: [] },
   config: { values: [] },
   observability: { values: ['cache'], types: ['config'] },
 };

@@ -257,6 +257,7 @@ export function knownAnswers(options: {
     memory: {
       peek: never,
       peekRecent: never,
+      list: never,
       clear: never,
       hold: never,
       usage: never,

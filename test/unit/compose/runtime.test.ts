@@ -13,6 +13,7 @@ import type { Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
@@ -62,6 +63,7 @@ async function makeRuntime() {
       epochAge: cache.epochAge,
       owedPurges: () => 0,
     }),
+    statistics: statisticsOf(parts, cache.listEntries).shared,
     names,
     account,
     parts,

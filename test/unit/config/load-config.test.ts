@@ -23,6 +23,7 @@ const DEFAULTS = {
     provider: 'file',
     users: `${FOLDER}/users.htpasswd`,
     admins: ['ADMIN'],
+    viewers: [],
     purgers: [],
     verified_for: 60_000,
   },
@@ -78,6 +79,7 @@ const DEFAULTS = {
     head_timeout: 10_000,
   },
   log: { level: 'info', slow: 5_000, statements: 'off' },
+  statistics: { text: 'off' },
   withdrawn: [],
 };
 
@@ -120,7 +122,7 @@ test('every key can be written', () => {
 listen:
   { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback], hot_path: false }
 workers: 4
-auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], purgers: [load], verified_for: 0 }
+auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], viewers: [eve], purgers: [load], verified_for: 0 }
 engine:
   url: ["https://one.example/mdx/xmla/{project}", "https://two.example/mdx/xmla/{project}"]
   kind: kylin
@@ -161,6 +163,7 @@ storage:
   timeout: 5s
 limits: { body: 64KiB, dataset: 1MiB, concurrency: 1, per_user: 2, in_flight: 64MiB, queue: 0, names_per_user: 7, connections: 1000, head: 64KiB, head_timeout: 30s }
 log: { level: debug, slow: 1s, statements: slow }
+statistics: { text: on }
 `,
     files: {
       '/etc/passwords': '',
@@ -183,6 +186,7 @@ log: { level: debug, slow: 1s, statements: slow }
       provider: 'file',
       users: '/etc/passwords',
       admins: ['Anna', 'Bo b'],
+      viewers: ['eve'],
       purgers: ['load'],
       verified_for: 0,
     },
@@ -247,6 +251,7 @@ log: { level: debug, slow: 1s, statements: slow }
       head_timeout: 30_000,
     },
     log: { level: 'debug', slow: 1_000, statements: 'slow' },
+    statistics: { text: 'on' },
     withdrawn: ['listen.hot_path'],
   });
 });

@@ -319,7 +319,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: { __proto__: {} }', `cache.__proto__: unknown key; allowed: ${CACHE_KEYS}`],
   [
     'cahce: {}',
-    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log',
+    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log, statistics',
   ],
   [
     'projects: { A: { chache: off } }',
@@ -327,7 +327,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'store: { driver: sqlite }',
-    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log',
+    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log, statistics',
   ],
 ];
 
@@ -335,11 +335,11 @@ const NO_MAPPING: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: 12h', `cache: must be a mapping with keys of ${CACHE_KEYS} (got a text)`],
   [
     '- a',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log (got a list)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log, statistics (got a list)',
   ],
   [
     '42',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log (got a number)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log, statistics (got a number)',
   ],
 ];
 

@@ -7,6 +7,8 @@ import {
   describeParts,
   differingParts,
   partTexts,
+  queryDigest,
+  queryDigestOf,
   type KeyParts,
 } from '../../../../src/cache/key.ts';
 import { sizes } from '../../../support/sizes.ts';
@@ -50,12 +52,23 @@ describe('the digests of the parts of a key', () => {
     );
   });
 
+  test('hold the digest of the query', () => {
+    for (const parts of [
+      keyParts(),
+      execute,
+      keyParts({ project: 'Käse', identity: 'user:bob' }),
+    ]) {
+      expect(queryDigestOf(digestsOf(parts))).toBe(queryDigest(parts));
+    }
+    expect(queryDigestOf('')).toBe('');
+  });
+
   test('are as short whatever was asked, and are one byte for each character', () => {
     fc.assert(
       fc.property(fc.string({ unit: codePoint }), (identity) => {
         const digests = digestsOf(keyParts({ identity }), EPOCHS);
         expect(Buffer.from(digests, 'latin1').toString('latin1')).toBe(digests);
-        expect(digests).toHaveLength(120);
+        expect(digests).toHaveLength(142);
       }),
       { numRuns: sizes.propertyRuns },
     );

@@ -1,0 +1,288 @@
+import {
+  addSums,
+  type DigestFigures,
+  MAX_DIGESTS,
+  MAX_USERS,
+  NO_FIGURES,
+  noSums,
+  type RecentRequest,
+  type RequestFilter,
+  type Statistics,
+  type Sums,
+  tenths,
+} from './statistics.ts';
+
+/** So many digests are told to other gateways. */
+const SHARED_DIGESTS = 500;
+
+/** Of one process. */
+interface Report {
+  /** Its gateway; workers are one gateway. */
+  readonly gateway: string;
+  readonly totals: Sums;
+  readonly digests: readonly DigestFigures[];
+}
+
+/** An entry of the memory tier: bytes, seconds. */
+export interface EntryFacts {
+  readonly digest: string;
+  readonly bytes: number;
+  readonly hits: number;
+  readonly age: number;
+  readonly rest: number;
+}
+
+/** Port: the reports of gateways that share a Redis, each a text that is forgotten after a while. Rejects when it cannot be reached. */
+export interface ReportStore {
+  /** In the place of what stood there under the id. */
+  set(id: string, report: string): Promise<void>;
+  all(): Promise<readonly string[]>;
+}
+
+/** What one process tells the others of its gateway. */
+export type OwnFigures = ReturnType<typeof createOwnFigures>;
+type Told<M extends keyof OwnFigures> = ReturnType<OwnFigures[M]>;
+
+/** Port: all processes of this gateway. */
+export interface Processes {
+  /** What each that answered in time told. @throws when they cannot be asked */
+  ask<M extends keyof OwnFigures>(
+    method: M,
+    ...args: Parameters<OwnFigures[M]>
+  ): Promise<readonly Told<M>[]>;
+  /** Names the gateway. */
+  gateway(): Promise<string>;
+}
+
+/** By what digests can be sorted, the largest first. */
+const DIGEST_SORTS = {
+  cost: (row: DigestFigures) => row.asks * averageOf(row),
+  saved: (row: DigestFigures) => row.saved_ms,
+  uncached: (row: DigestFigures) => row.engine_ms,
+  asks: (row: DigestFigures) => row.asks,
+  engine: averageOf,
+  last: (row: DigestFigures) => row.last_asked,
+} as const;
+const ENTRY_SORTS = {
+  hits: (row: EntryFacts) => row.hits,
+  bytes: (row: EntryFacts) => row.bytes,
+  age: (row: EntryFacts) => row.age,
+  rest: (row: EntryFacts) => row.rest,
+} as const;
+export type DigestSort = keyof typeof DIGEST_SORTS;
+export type EntrySort = keyof typeof ENTRY_SORTS;
+/** The first is the usual one. */
+export const SORTS = {
+  digests: Object.keys(DIGEST_SORTS) as DigestSort[],
+  entries: Object.keys(ENTRY_SORTS) as EntrySort[],
+} as const;
+
+/** Which of the sorted rows are told. */
+export interface Page<Sort> {
+  readonly sort: Sort;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** @param entries those of the memory tier: how many, and each */
+export function createOwnFigures(
+  statistics: Pick<Statistics, 'figures' | 'requests' | 'named'>,
+  entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> },
+) {
+  return {
+    report: statistics.figures,
+    requests: statistics.requests,
+    /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
+    entries(sort: EntrySort, most: number) {
+      const { total, each } = entries();
+      const rows = largest(each, ENTRY_SORTS[sort], most);
+      const named = rows.map((row) => Object.assign(statistics.named(row.digest), row));
+      return { total, rows: named };
+    },
+  };
+}
+
+/** Of a gateway that is one process. */
+export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
+  ask: async (method, ...args) => [
+    (own[method] as (...given: typeof args) => Told<typeof method>)(...args),
+  ],
+  gateway: async () => gateway,
+});
+
+export type SharedStatistics = ReturnType<typeof createSharedStatistics>;
+/**
+ * What an operator is told: the figures of all processes of this gateway, and of the gateways that share a Redis.
+ * @param options.id names this process; random
+ * @param options.store undefined without Redis
+ */
+export function createSharedStatistics(options: {
+  processes: Processes;
+  own: Pick<OwnFigures, 'report'>;
+  id: string;
+  store: ReportStore | undefined;
+  onError: (error: unknown) => void;
+}) {
+  const { processes, own, id, store, onError } = options;
+
+  /** Undefined where they cannot be read. */
+  async function ofOthers(gateway: string): Promise<readonly Report[] | undefined> {
+    try {
+      const reports = ((await store?.all()) ?? []).flatMap((text) => readReport(text) ?? []);
+      return reports.filter((report) => report.gateway !== gateway);
+    } catch (error) {
+      onError(error);
+      return undefined;
+    }
+  }
+
+  return {
+    /** Tells other gateways the heaviest digests of this process. Never rejects. */
+    async share(): Promise<void> {
+      if (store === undefined) return;
+      try {
+        const { totals, digests } = own.report();
+        const heaviest = largest(digests, DIGEST_SORTS.cost, SHARED_DIGESTS);
+        // Statements stay in their gateway.
+        for (const row of heaviest) row.text = '';
+        const report: Report = { gateway: await processes.gateway(), totals, digests: heaviest };
+        await store.set(id, JSON.stringify(report));
+      } catch (error) {
+        onError(error);
+      }
+    },
+    /** @param withText whether statements are told, as far as they are kept. @throws as `Processes.ask` */
+    async statistics({ sort, limit, offset }: Page<DigestSort>, withText = false) {
+      const [told, gateway] = [await processes.ask('report'), await processes.gateway()];
+      const others = await ofOthers(gateway);
+      const reports = [
+        ...told.map(({ totals, digests }) => ({ gateway, totals, digests })),
+        ...(others ?? []),
+      ];
+      const merged = mergeReports(reports);
+      const rows = largest(merged.digests, DIGEST_SORTS[sort], offset + limit).slice(offset);
+      return {
+        gateways: new Set(reports.map((report) => report.gateway)).size,
+        complete: others !== undefined,
+        totals: totalsRow(merged.totals),
+        total: merged.digests.length,
+        digests: rows.map((row) => digestRow(row, withText)),
+      };
+    },
+    /** @throws as `Processes.ask` */
+    async requests(filter: RequestFilter, { limit, offset }: Omit<Page<never>, 'sort'>) {
+      const told = await processes.ask('requests', filter, offset + limit);
+      // Of one process they are in order, whatever its wall clock did.
+      const all = told.flatMap(({ requests }) => requests);
+      const sorted = told.length === 1 ? all : all.sort(byTime);
+      return { total: totalOf(told), requests: sorted.slice(offset, offset + limit) };
+    },
+    /** @throws as `Processes.ask` */
+    async entries({ sort, limit, offset }: Page<EntrySort>) {
+      const told = await processes.ask('entries', sort, offset + limit);
+      const rows = told.flatMap((one) => one.rows);
+      const sorted = largest(rows, ENTRY_SORTS[sort], offset + limit).slice(offset);
+      return { total: totalOf(told), entries: sorted };
+    },
+  };
+}
+
+const totalOf = (told: readonly { readonly total: number }[]) =>
+  told.reduce((sum, { total }) => sum + total, 0);
+const byTime = (a: RecentRequest, b: RecentRequest) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0);
+
+/** What the engine needs for it (ms), by what it needed when it was asked, or for what now is a hit. */
+function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): number {
+  if (engine_asks > 0) return engine_ms / engine_asks;
+  return hits > 0 ? saved_ms / hits : 0;
+}
+
+/** The first of them by a figure, the largest first. Of many not all are sorted. */
+export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number): T[] {
+  const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
+  let best: T[] = [];
+  for (const item of items) {
+    best.push(item);
+    if (best.length > 2 * most + MAX_DIGESTS) best = cut(best);
+  }
+  return cut(best);
+}
+
+/** Sums of sums, the largest maximum, and the latest of what was asked last. */
+function mergeReports(reports: readonly Report[]) {
+  const totals = noSums();
+  const digests = new Map<string, DigestFigures>();
+  for (const report of reports) {
+    addSums(totals, report.totals);
+    for (const row of report.digests) {
+      const known = digests.get(row.digest);
+      digests.set(row.digest, known === undefined ? row : both(known, row));
+    }
+  }
+  return { totals, digests: [...digests.values()] };
+}
+
+function both(one: DigestFigures, other: DigestFigures): DigestFigures {
+  const sum = { ...(other.last_asked > one.last_asked ? other : one), ...noSums() };
+  addSums(sum, one);
+  addSums(sum, other);
+  sum.engine_max_ms = Math.max(one.engine_max_ms, other.engine_max_ms);
+  sum.users = [...new Set([...one.users, ...other.users])].slice(0, MAX_USERS);
+  sum.since = Math.min(one.since, other.since);
+  sum.text = one.text || other.text;
+  return sum;
+}
+
+/** What fades is told to a tenth. */
+const totalsRow = ({ asks, hits, engine_ms, saved_ms, bytes }: Sums) => ({
+  asks: tenths(asks),
+  hits: tenths(hits),
+  uncached_ms: tenths(engine_ms),
+  saved_ms: tenths(saved_ms),
+  bytes: Math.round(bytes),
+});
+
+const digestRow = (row: DigestFigures, withText: boolean) => ({
+  digest: row.digest,
+  subject: row.subject,
+  project: row.project,
+  catalogs: row.catalogs,
+  cubes: row.cubes,
+  asks: tenths(row.asks),
+  hits: tenths(row.hits),
+  engine_ms: tenths(averageOf(row)),
+  engine_max_ms: tenths(row.engine_max_ms),
+  uncached_ms: tenths(row.engine_ms),
+  saved_ms: tenths(row.saved_ms),
+  bytes: Math.round(row.bytes / row.asks),
+  users: row.users.length,
+  last_asked: new Date(row.last_asked).toISOString(),
+  last_outcome: row.last_outcome,
+  last_reason: row.last_reason,
+  since: new Date(row.since).toISOString(),
+  ...(withText && row.text !== '' && { text: row.text }),
+});
+
+/** What a date can hold (ms). */
+const LATEST = 8.64e15;
+const isAmount = (value: unknown) => typeof value === 'number' && value >= 0 && value <= LATEST;
+
+/** Whether it has all that is in the pattern, of the same kinds. */
+const fits = (row: object, pattern: object): boolean =>
+  Object.entries(pattern).every(([name, like]) => {
+    const value: unknown = row[name as keyof typeof row];
+    if (typeof like === 'number') return isAmount(value);
+    return typeof value === typeof like && Array.isArray(value) === Array.isArray(like);
+  });
+
+/** Undefined when it is none: others may write to Redis. */
+function readReport(text: string): Report | undefined {
+  try {
+    const report = JSON.parse(text) as Report;
+    const { gateway, totals, digests } = report;
+    const areSound = fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
+    return typeof gateway === 'string' && areSound ? report : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,306 @@
+import type { Clock } from '../common/clock.ts';
+import type { Emit, GatewayEvent } from '../common/events.ts';
+
+/** Digests that have figures of their own, and requests that are remembered. */
+export const MAX_DIGESTS = 2_000;
+export const MAX_REQUESTS = 10_000;
+/** After so long half of a sum is left (ms). */
+const HALF_LIFE = 3 * 24 * 3_600_000;
+/** Users of a digest that are told apart. */
+export const MAX_USERS = 20;
+/** Where a digest needs room, the least of so many goes: what is asked often or costs much is never the least of them. */
+const SAMPLE = 8;
+/** Of names and of a statement, so much is kept (characters). */
+const LONGEST = 255;
+const LONGEST_STATEMENT = 2_000;
+
+type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
+
+/** Sums that fade by {@link HALF_LIFE}. Times in ms. */
+export interface Sums {
+  asks: number;
+  hits: number;
+  /** Asks that the engine answered, and what these took there. */
+  engine_asks: number;
+  engine_ms: number;
+  /** What the engine would have needed for the hits. */
+  saved_ms: number;
+  bytes: number;
+}
+
+const SUMS = ['asks', 'hits', 'engine_asks', 'engine_ms', 'saved_ms', 'bytes'] as const;
+export const noSums = (): Sums => ({
+  asks: 0,
+  hits: 0,
+  engine_asks: 0,
+  engine_ms: 0,
+  saved_ms: 0,
+  bytes: 0,
+});
+
+/** What the requests of one digest have in common; several names are one text. */
+interface Names {
+  digest: string;
+  subject: string;
+  project: string;
+  catalogs: string;
+  cubes: string;
+}
+
+/** What is known of one digest. Moments are ms of the wall clock. */
+export interface DigestFigures extends Sums, Names {
+  /** The longest that the engine needed. It does not fade. */
+  engine_max_ms: number;
+  /** At most {@link MAX_USERS}. */
+  users: string[];
+  /** Since when it is counted: one that made room for others begins anew. */
+  since: number;
+  last_asked: number;
+  last_outcome: string;
+  last_reason: string;
+  /** The statement; '' where it is not kept, and for a Discover. */
+  text: string;
+}
+
+/** As they begin. */
+export const NO_FIGURES: DigestFigures = {
+  digest: '',
+  subject: '',
+  project: '',
+  catalogs: '',
+  cubes: '',
+  ...noSums(),
+  engine_max_ms: 0,
+  users: [],
+  since: 0,
+  last_asked: 0,
+  last_outcome: '',
+  last_reason: '',
+  text: '',
+};
+
+/** One request, as it is remembered. */
+interface Recent extends Omit<Names, 'subject'> {
+  at: number;
+  id: string;
+  user: string;
+  address: string;
+  program: string;
+  outcome: string;
+  reason: string;
+  status: number;
+  bytes: number;
+  ms: number;
+  waited_ms: number;
+  engine_ms: number;
+  stored: boolean | null;
+}
+export type RecentRequest = ReturnType<typeof requestRow>;
+/** Of requests: each that is given must be equal. */
+export type RequestFilter = Readonly<
+  Partial<Record<'user' | 'project' | 'digest' | 'outcome' | 'id', string | undefined>>
+>;
+
+export type Statistics = ReturnType<typeof createStatistics>;
+/**
+ * What this process remembers of XMLA requests: figures of the digests that cost the engine most, and the latest requests.
+ * Both are bounded. A digest that is known costs a look into a map and some additions.
+ * @param parts.random in [0, 1)
+ */
+export function createStatistics(parts: { readonly clock: Clock; readonly random: () => number }) {
+  const { clock, random } = parts;
+  const digests = new Map<string, DigestFigures>();
+  /** The same, to choose among them. */
+  const rows: DigestFigures[] = [];
+  const totals = noSums();
+  const recent: Recent[] = [];
+  /** Where the next request is noted: in the place of the oldest. */
+  let next = 0;
+  let keepsText = false;
+  const own = createCopies();
+  const began = clock.now();
+  /** What is added now weighs that much more than what was added first, so that sums need not be changed to fade: for 8 years. */
+  const weightNow = () => 2 ** ((clock.now() - began) / HALF_LIFE);
+
+  const textOf = (names: readonly string[]) => own(names.join(', ').slice(0, LONGEST));
+  const namesOf = ({ digest, subject, project, catalogs, cubes }: Answered): Names => ({
+    digest,
+    subject: own(subject),
+    project: own(project.slice(0, LONGEST)),
+    catalogs: textOf(catalogs),
+    cubes: cubes === '?' ? cubes : textOf(cubes),
+  });
+
+  /** The place of a new digest in `rows`: behind the others, or that of the least of a sample. */
+  function room(): number {
+    if (rows.length < MAX_DIGESTS) return rows.length;
+    let least = 0;
+    let leastWorth = Infinity;
+    for (let i = 0; i < SAMPLE; i += 1) {
+      const at = Math.floor(random() * rows.length);
+      const worth = worthOf(rows[at] as DigestFigures);
+      if (worth >= leastWorth) continue;
+      [least, leastWorth] = [at, worth];
+    }
+    digests.delete((rows[least] as DigestFigures).digest);
+    return least;
+  }
+
+  function newRow(event: Answered, since: number): DigestFigures {
+    const row = { ...NO_FIGURES, ...namesOf(event), users: [], since };
+    rows[room()] = row;
+    digests.set(row.digest, row);
+    return row;
+  }
+
+  function note(event: Answered, names: Omit<Names, 'subject'>, at: number): void {
+    const { engine, outcome } = event;
+    const place = (recent[next] ??= {} as Recent);
+    next = (next + 1) % MAX_REQUESTS;
+    place.at = at;
+    place.id = event.id;
+    place.user = own(event.principal);
+    place.address = own(event.address);
+    place.program = event.program;
+    place.project = names.project;
+    place.catalogs = names.catalogs;
+    place.cubes = names.cubes;
+    place.digest = names.digest;
+    place.outcome = outcome.kind;
+    place.reason = outcome.detail ?? '';
+    place.status = event.status;
+    place.bytes = event.bytes;
+    place.ms = event.milliseconds;
+    place.waited_ms = engine?.waited ?? 0;
+    place.engine_ms = engine?.last ?? engine?.first ?? 0;
+    place.stored = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
+  }
+
+  const on: Emit = (event) => {
+    if (event.type !== 'xmla-answered') return;
+    const at = clock.wall();
+    if (event.digest === '') return note(event, namesOf(event), at);
+    const row = digests.get(event.digest) ?? newRow(event, at);
+    const weight = weightNow();
+    count(row, event, weight);
+    count(totals, event, weight);
+    const { engine, principal, outcome } = event;
+    row.engine_max_ms = Math.max(row.engine_max_ms, engine?.last ?? engine?.first ?? 0);
+    row.last_asked = at;
+    row.last_outcome = outcome.kind;
+    row.last_reason = outcome.detail ?? '';
+    if (keepsText && row.text === '')
+      row.text = copyOf(event.statement.slice(0, LONGEST_STATEMENT));
+    const { users } = row;
+    if (users.length < MAX_USERS && principal !== '' && !users.includes(principal)) {
+      users.push(own(principal));
+    }
+    note(event, row, at);
+  };
+
+  return {
+    /** Subscribes the statistics to the events. */
+    on,
+    /** @param settings.text whether statements are kept; with `off` they are forgotten */
+    configure(settings: { readonly text: 'on' | 'off' }): void {
+      keepsText = settings.text === 'on';
+      if (!keepsText) for (const row of rows) row.text = '';
+    },
+    /** As of now; what is told of users must not be changed. */
+    figures: () => {
+      const weight = weightNow();
+      return {
+        totals: faded(totals, weight),
+        digests: rows.map((row) => Object.assign({ ...row }, faded(row, weight))),
+      };
+    },
+    /** The names of a digest that is known; else they are empty. */
+    named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
+      const { project = '', catalogs = '', cubes = '' } = digests.get(digest) ?? {};
+      return { project, catalogs, cubes };
+    },
+    /** Those that the filter lets through, the newest first: how many, and the first `most`. */
+    requests(filter: RequestFilter, most: number) {
+      const asked = Object.entries(filter) as [keyof Recent, string | undefined][];
+      const requests: RecentRequest[] = [];
+      let total = 0;
+      for (let back = 1; back <= recent.length; back += 1) {
+        const one = recent[(next - back + recent.length) % recent.length] as Recent;
+        if (!asked.every(([name, value]) => value === undefined || one[name] === value)) continue;
+        total += 1;
+        if (requests.length < most) requests.push(requestRow(one));
+      }
+      return { total, requests };
+    },
+  };
+}
+
+/** What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. */
+const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number => engine_ms + saved_ms + asks;
+
+function count(sums: Sums, { outcome, engine, saved, bytes }: Answered, weight: number): void {
+  sums.asks += weight;
+  if (outcome.kind === 'hit') sums.hits += weight;
+  // A clock that was set back takes nothing away.
+  if (saved > 0) sums.saved_ms += weight * saved;
+  sums.bytes += weight * bytes;
+  if (engine === undefined) return;
+  sums.engine_asks += weight;
+  sums.engine_ms += weight * (engine.last ?? engine.first);
+}
+
+function faded(sums: Sums, weight: number): Sums {
+  const now = noSums();
+  for (const name of SUMS) now[name] = sums[name] / weight;
+  return now;
+}
+
+/** Adds sums to others. */
+export function addSums(to: Sums, sums: Sums): void {
+  for (const name of SUMS) to[name] += sums[name];
+}
+
+/** A part of a text keeps all of it in memory (V8); this does not. */
+const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');
+
+/** Texts that are found again, as most are. */
+const MAX_TEXTS = 1_000;
+
+/** Makes copies: a name may be a part of a body. */
+function createCopies(): (text: string) => string {
+  const copies = new Map<string, string>();
+  return function own(text) {
+    const known = copies.get(text);
+    if (known !== undefined) return known;
+    const copy = copyOf(text);
+    if (copies.size === MAX_TEXTS) copies.clear();
+    copies.set(copy, copy);
+    return copy;
+  };
+}
+
+/** As GET /admin/requests tells it. */
+function requestRow(one: Recent) {
+  const { address, program } = one;
+  return {
+    id: one.id,
+    at: new Date(one.at).toISOString(),
+    user: one.user,
+    client: program === '' ? address : `${address} ${program}`,
+    project: one.project,
+    catalogs: one.catalogs,
+    cubes: one.cubes,
+    digest: one.digest,
+    outcome: one.outcome,
+    reason: one.reason,
+    status: one.status,
+    bytes: one.bytes,
+    ms: tenths(one.ms),
+    waited_ms: tenths(one.waited_ms),
+    engine_ms: tenths(one.engine_ms),
+    stored: one.stored,
+  };
+}
+
+/** To a tenth. */
+export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

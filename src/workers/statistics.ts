@@ -1,0 +1,48 @@
+import { GatewayError } from '../common/errors.ts';
+import type { OwnFigures, Processes } from '../statistics/shared-statistics.ts';
+import type { Link } from './link.ts';
+
+/** The service at both ends: a worker tells its figures, the primary process those of all. */
+const STATISTICS = 'statistics';
+/** For the figures of a worker (ms): one that stalls must not keep the others waiting. */
+const TOLD_WITHIN = 500;
+const ALL_WITHIN = 2_000;
+type AtLink = Pick<Link, 'call' | 'serve'>;
+
+/**
+ * @param gateway names the gateway of these workers
+ * @returns serves one more worker; what it returns is to be called when that is gone
+ */
+export function createPrimaryStatistics(gateway: string): (link: AtLink) => () => void {
+  const links = new Set<AtLink>();
+
+  /** What those told that answered in time. */
+  async function ask(method: string, args: readonly unknown[]): Promise<readonly unknown[]> {
+    const asked = [...links].map((link) => link.call(STATISTICS, method, args, TOLD_WITHIN));
+    const told = await Promise.allSettled(asked);
+    return told.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  }
+
+  return (link) => {
+    links.add(link);
+    link.serve(STATISTICS, { ask, gateway: () => gateway });
+    return () => links.delete(link);
+  };
+}
+
+/** Tells the primary process the figures of this worker. @returns those of all workers; `overloaded` when they cannot be had */
+export function processesOfAll(link: AtLink, own: OwnFigures): Processes {
+  link.serve(STATISTICS, own);
+  const call = async (method: string, ...args: readonly unknown[]) => {
+    try {
+      return await link.call(STATISTICS, method, args, ALL_WITHIN);
+    } catch (cause) {
+      const message = 'The statistics of the other workers cannot be had now; try again.';
+      throw new GatewayError('overloaded', message, { retryAfter: 5, cause });
+    }
+  };
+  return {
+    ask: (async (method, ...args) => call('ask', method, args)) as Processes['ask'],
+    gateway: async () => (await call('gateway')) as string,
+  };
+}

@@ -1,0 +1,146 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import express from 'express';
+import supertest from 'supertest';
+import { errorMapper, onlyMethods } from '../../../src/app.ts';
+import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
+import { createStatisticsHandlers } from '../../../src/http/admin.ts';
+import { answered, asked, handClock, seeded, statisticsOf } from '../statistics/answered.ts';
+import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
+
+const { on, shared } = statisticsOf({ clock: handClock(), random: seeded(1) }, () => ({
+  total: 1,
+  each: [{ digest: 'd 1', bytes: 10, hits: 2, age: 5, rest: 7 }],
+}));
+const app = express();
+
+beforeAll(() => {
+  for (let i = 0; i < 150; i += 1) on(asked(100 + i, { id: String(i), digest: `d ${i}` }));
+  on(answered({ id: 'last', principal: 'bob', digest: '', catalogs: [], cubes: '?' }));
+  const told = createStatisticsHandlers({
+    login: async ({ headers: { authorization } }) => {
+      if (authorization === undefined) throw unauthenticated();
+      return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
+    },
+    permissions: createPermissions(
+      { admins: ['ADMIN'], viewers: ['eve'], purgers: ['bob'] },
+      'nobody',
+    ),
+    statistics: shared,
+  });
+  const reads = onlyMethods('GET', 'HEAD');
+  app.all('/admin/statistics', reads, told.statistics);
+  app.all('/admin/requests', reads, told.requests);
+  app.all('/admin/entries', reads, told.entries);
+  app.use(
+    errorMapper(
+      () => 'id',
+      () => {},
+    ),
+  );
+});
+/** Its answer must be one that the OpenAPI document describes. */
+async function ask(path: string, user = 'ADMIN') {
+  const request = supertest(app).get(path);
+  const answer = await (user === '' ? request : request.auth(user, 'x'));
+  const { status, headers, text } = answer;
+  await checkAgainstOpenApi('GET', path, { status, headers, body: Buffer.from(text) });
+  return { status, body: JSON.parse(text) as Record<string, unknown> };
+}
+
+const PATHS = ['/admin/statistics', '/admin/requests', '/admin/entries'] as const;
+
+describe.each(PATHS)('%s', (path) => {
+  test.each([
+    ['ADMIN', 200],
+    ['eve', 200],
+    ['bob', 403],
+    ['alice', 403],
+    ['', 401],
+  ])('answers %j with %d', async (user, expected) => {
+    const { status, body } = await ask(path, user);
+    expect(status).toBe(expected);
+    if (expected === 403) {
+      expect(body).toEqual({
+        error: 'forbidden',
+        message: expect.stringMatching(
+          new RegExp(
+            `^Nothing is told: ${user} is neither in auth.admins nor in auth.viewers\\.`,
+            'u',
+          ),
+        ),
+      });
+    }
+  });
+
+  test.each([
+    ['limit=0', 'limit must be a whole number from 1 to 1000'],
+    ['limit=1001', 'limit must be a whole number from 1 to 1000'],
+    ['offset=-1', 'offset must be a whole number from 0 to 10000'],
+    ['offset=10001', 'offset must be a whole number from 0 to 10000'],
+    ['offset=01', 'offset must be a whole number from 0 to 10000'],
+    ['offset=1&offset=2', 'offset is given more than once'],
+    ['limt=1', 'limt is no query parameter here; allowed are '],
+  ])('refuses %s, and says what is allowed', async (search, why) => {
+    const { status, body } = await ask(`${path}?${search}`);
+    expect([status, body['error'], body['message']]).toEqual([
+      400,
+      'bad-request',
+      expect.stringContaining(why),
+    ]);
+  });
+});
+
+test.each([
+  ['/admin/statistics', 'sort must be one of cost, saved, uncached, asks, engine, last'],
+  ['/admin/entries', 'sort must be one of hits, bytes, age, rest'],
+  ['/admin/requests', 'allowed are user, project, digest, outcome, id, limit and offset'],
+])('%s says by what it sorts', async (path, why) => {
+  const { status, body } = await ask(`${path}?sort=size`);
+  expect([status, body['message']]).toEqual([400, expect.stringContaining(why)]);
+});
+
+test('a page of requests has a hundred, the newest first, and the next page goes on', async () => {
+  const idsOf = async (search: string) => {
+    const { body } = await ask(`/admin/requests${search}`);
+    expect(Object.keys(body)).toEqual(['total', 'requests']);
+    expect(body['total']).toBe(151);
+    return (body['requests'] as { id: string }[]).map(({ id }) => id);
+  };
+  const first = await idsOf('');
+  expect([first.length, first[0], first[1]]).toEqual([100, 'last', '149']);
+  const second = await idsOf('?offset=100');
+  expect([second.length, second[0], second.at(-1)]).toEqual([51, '50', '0']);
+  expect(await idsOf('?limit=2&offset=1')).toEqual(['149', '148']);
+});
+
+test.each([
+  ['?id=7', 1],
+  ['?user=bob', 1],
+  ['?user=bob&outcome=miss', 0],
+  ['?digest=', 1],
+  ['?digest=d%203&project=Shop', 1],
+])('requests are found by %s', async (search, found) => {
+  const { body } = await ask(`/admin/requests${search}`);
+  expect([body['total'], (body['requests'] as unknown[]).length]).toEqual([found, found]);
+});
+
+test('digests and entries are paged and sorted', async () => {
+  const { body } = await ask('/admin/statistics?sort=engine&limit=2&offset=1');
+  expect(body).toMatchObject({ total: 150, digests: [{ digest: 'd 148' }, { digest: 'd 147' }] });
+  const { body: entries } = await ask('/admin/entries?sort=bytes');
+  expect(entries).toEqual({
+    total: 1,
+    entries: [
+      {
+        digest: 'd 1',
+        bytes: 10,
+        hits: 2,
+        age: 5,
+        rest: 7,
+        project: 'Shop',
+        catalogs: 'Sales',
+        cubes: 'Orders',
+      },
+    ],
+  });
+});

@@ -1,0 +1,208 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  type EntryFacts,
+  largest,
+  type ReportStore,
+} from '../../../src/statistics/shared-statistics.ts';
+import { answered, asked, handClock, seeded, statisticsOf } from './answered.ts';
+
+const PAGE = { limit: 10, offset: 0 } as const;
+
+/** What gateways share. */
+function memoryStore() {
+  const reports = new Map<string, string>();
+  const store: ReportStore = {
+    async set(id, report) {
+      reports.set(id, report);
+    },
+    all: async () => [...reports.values()],
+  };
+  return { reports, store };
+}
+
+function gateway(id: string, store?: ReportStore, errors: unknown[] = []) {
+  const clock = handClock();
+  const onError = (error: unknown) => void errors.push(error);
+  const parts = { clock, random: seeded(3) };
+  return { clock, ...statisticsOf(parts, undefined, { id, store, onError }) };
+}
+
+describe('the digests of one gateway', () => {
+  test('are told with averages, numbers to a tenth, and moments in ISO 8601', async () => {
+    const { on, shared } = gateway('a');
+    on(asked(300.04, { bytes: 50 }));
+    on(answered({ saved: 300.04, bytes: 100 }));
+    expect(await shared.statistics({ ...PAGE, sort: 'cost' })).toEqual({
+      gateways: 1,
+      complete: true,
+      totals: { asks: 2, hits: 1, uncached_ms: 300, saved_ms: 300, bytes: 150 },
+      total: 1,
+      digests: [
+        {
+          digest: 'd',
+          subject: 'Execute',
+          project: 'Shop',
+          catalogs: 'Sales',
+          cubes: 'Orders',
+          asks: 2,
+          hits: 1,
+          engine_ms: 300,
+          engine_max_ms: 300,
+          uncached_ms: 300,
+          saved_ms: 300,
+          bytes: 75,
+          users: 1,
+          last_asked: '2026-01-02T08:55:00.000Z',
+          last_outcome: 'hit',
+          last_reason: 'memory',
+          since: '2026-01-02T08:55:00.000Z',
+        },
+      ],
+    });
+  });
+
+  test.each([
+    ['cost', ['often', 'slow', 'refused']],
+    ['saved', ['often', 'slow', 'refused']],
+    ['uncached', ['slow', 'often', 'refused']],
+    ['asks', ['often', 'refused', 'slow']],
+    ['engine', ['slow', 'often', 'refused']],
+    ['last', ['refused', 'slow', 'often']],
+  ] as const)('are sorted by %s, and paged', async (sort, order) => {
+    const { on, shared, clock } = gateway('a');
+    on(asked(100, { digest: 'often' }));
+    for (let i = 0; i < 20; i += 1) on(answered({ digest: 'often', saved: 100 }));
+    clock.moved.wall += 1_000;
+    on(asked(1_000, { digest: 'slow' }));
+    clock.moved.wall += 1_000;
+    for (let i = 0; i < 2; i += 1) {
+      on(answered({ digest: 'refused', outcome: { kind: 'gateway', detail: 'overloaded' } }));
+    }
+    const digestsOf = async (page: { limit: number; offset: number }) => {
+      const { total, digests } = await shared.statistics({ ...page, sort });
+      expect(total).toBe(3);
+      return digests.map(({ digest }) => digest);
+    };
+    expect(await digestsOf(PAGE)).toEqual(order);
+    expect(await digestsOf({ limit: 1, offset: 1 })).toEqual(order.slice(1, 2));
+    expect(await digestsOf({ limit: 1, offset: 3 })).toEqual([]);
+  });
+});
+
+test('statements are told where they may be, and not to other gateways', async () => {
+  const { store, reports } = memoryStore();
+  const { on, shared, configure } = gateway('a', store);
+  configure({ text: 'on' });
+  on(asked(3));
+  const textOf = async (withText: boolean) =>
+    (await shared.statistics({ ...PAGE, sort: 'cost' }, withText)).digests[0]?.text;
+  expect([await textOf(false), await textOf(true)]).toEqual([undefined, 'SELECT']);
+  await shared.share();
+  expect(reports.get('a')).not.toContain('SELECT');
+  expect(await textOf(true)).toBe('SELECT');
+});
+
+describe('several gateways', () => {
+  test('have sums of sums, the largest maximum, and each user once', async () => {
+    const { store } = memoryStore();
+    const [one, other] = [gateway('a', store), gateway('b', store)];
+    one.on(asked(100));
+    one.on(asked(200, { principal: 'bob' }));
+    other.clock.moved.wall += 5_000;
+    other.on(asked(600));
+    other.on(answered({ saved: 600, digest: 'theirs' }));
+    await other.shared.share();
+    await other.shared.share();
+    const { gateways, totals, digests } = await one.shared.statistics({ ...PAGE, sort: 'asks' });
+    expect([gateways, totals.asks, totals.hits]).toEqual([2, 4, 1]);
+    expect(digests).toMatchObject([
+      {
+        digest: 'd',
+        asks: 3,
+        engine_ms: 300,
+        engine_max_ms: 600,
+        uncached_ms: 900,
+        users: 2,
+        last_asked: '2026-01-02T08:55:05.000Z',
+        since: '2026-01-02T08:55:00.000Z',
+      },
+      { digest: 'theirs', asks: 1, engine_ms: 600 },
+    ]);
+  });
+
+  test('tell their five hundred heaviest digests, and count their own once', async () => {
+    const { store, reports } = memoryStore();
+    const { on, shared } = gateway('a', store);
+    for (let i = 0; i < 600; i += 1) on(asked(1_000 + i, { digest: String(i) }));
+    await shared.share();
+    const told = JSON.parse(reports.get('a') ?? '') as { digests: { digest: string }[] };
+    expect(told.digests).toHaveLength(500);
+    expect([told.digests[0]?.digest, told.digests.at(-1)?.digest]).toEqual(['599', '100']);
+    const { gateways, totals } = await shared.statistics({ ...PAGE, sort: 'cost' });
+    expect([gateways, totals.asks]).toEqual([1, 600]);
+  });
+
+  test('say when those of others cannot be read or told', async () => {
+    const errors: unknown[] = [];
+    const broken = () => Promise.reject(new Error('away'));
+    const { on, shared } = gateway('a', { set: broken, all: broken }, errors);
+    on(asked(100));
+    await shared.share();
+    const told = await shared.statistics({ ...PAGE, sort: 'cost' });
+    expect(told).toMatchObject({ gateways: 1, complete: false, total: 1 });
+    expect(errors).toEqual([new Error('away'), new Error('away')]);
+  });
+
+  test('leave out what is no report', async () => {
+    const { store, reports } = memoryStore();
+    const [one, other] = [gateway('a', store), gateway('b', store)];
+    other.on(asked(600));
+    await other.shared.share();
+    const sound = reports.get('b') ?? '';
+    for (const wrong of [
+      '',
+      'null',
+      '{}',
+      sound.replace('"asks":1', '"asks":"1"'),
+      sound.replace('"asks":1', '"asks":-1'),
+      sound.replace('"users":["alice"]', '"users":{}'),
+      sound.replace('"subject":"Execute"', '"subject":1'),
+      sound.replace('"gateway":"b"', '"gateway":2'),
+      sound.replace(/"since":\d+/u, '"since":9e99'),
+    ]) {
+      reports.set('b', wrong);
+      const told = await one.shared.statistics({ ...PAGE, sort: 'cost' });
+      expect([wrong, told.gateways, told.total]).toEqual([wrong, 1, 0]);
+    }
+  });
+});
+
+describe('entries of the memory tier', () => {
+  test('have the names of their queries where these are known, sorted and paged', async () => {
+    const entry = { digest: 'd', bytes: 10, hits: 2, age: 5, rest: 7 };
+    const each: readonly EntryFacts[] = [
+      entry,
+      { ...entry, digest: 'unknown', bytes: 30 },
+      { ...entry, bytes: 20 },
+    ];
+    const parts = { clock: handClock(), random: seeded(1) };
+    const { on, shared } = statisticsOf(parts, () => ({ total: 3, each }));
+    on(asked(3));
+    expect(await shared.entries({ sort: 'bytes', limit: 2, offset: 0 })).toEqual({
+      total: 3,
+      entries: [
+        { ...each[1], project: '', catalogs: '', cubes: '' },
+        { ...each[2], project: 'Shop', catalogs: 'Sales', cubes: 'Orders' },
+      ],
+    });
+    const { entries } = await shared.entries({ sort: 'bytes', limit: 2, offset: 2 });
+    expect(entries.map(({ bytes }) => bytes)).toEqual([10]);
+  });
+});
+
+test('the largest of many are found without all being sorted', () => {
+  const random = seeded(5);
+  const numbers = Array.from({ length: 20_000 }, random);
+  const expected = numbers.toSorted((a, b) => b - a).slice(0, 7);
+  expect(largest(numbers, (one) => one, 7)).toEqual(expected);
+});
