@@ -46,6 +46,9 @@ async function metricTable(): Promise<string> {
     {
       memory: () => ({ entries: 0, bytes: 0 }),
       evictions: () => 0,
+      redisUp: () => undefined,
+      storageUp: async () => undefined,
+      certificateEnd: () => undefined,
       limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
       flights: () => ({ flights: 0, waiters: 0 }),
       engine: () => ({ atEngine: 0, waiting: 0 }),

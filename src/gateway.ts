@@ -3,7 +3,7 @@ import type { EngineClearing, Purges } from './cache/purge/purge.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
-import { configWarnings } from './compose/config-warnings.ts';
+import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
 import { createIds, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
@@ -49,6 +49,12 @@ export async function createGateway(
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
+    redisUp: () => {
+      const { state } = cache.redis();
+      return state === 'off' ? undefined : state === 'up';
+    },
+    storageUp: async () => storage?.reachable(),
+    certificateEnd: () => certificateEnd,
     version,
   };
   const ownMetrics = createMetrics(names, gauges, clock);
@@ -59,6 +65,7 @@ export async function createGateway(
   const parts: Parts = { ...given, emit };
 
   let current = initial;
+  let certificateEnd = endOfCertificate(initial.listen);
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
@@ -133,6 +140,7 @@ export async function createGateway(
       throw error;
     }
     [current, runtime] = [config, renewed];
+    certificateEnd = endOfCertificate(config.listen);
     cache.configure(config);
     names.configure(config);
     ownStatistics.configure(config.statistics);

@@ -63,11 +63,16 @@ function missingUsers({ auth }: Config): string | undefined {
   return `auth.users: not in this file, so that they cannot log in: ${listOf(missing)}; letter case counts`;
 }
 
-function endingCertificate({ certificate }: ListenConfig, now: number): string | undefined {
-  const end = certificate && read(certificate, (pem) => new X509Certificate(pem).validToDate);
-  if (!end || end.getTime() >= now + ENDING) return undefined;
-  const isOver = end.getTime() < now;
-  return `listen.certificate: it ${isOver ? 'ended' : 'ends'} at ${end.toISOString()}; renew it, and send SIGHUP`;
+/** When the own certificate of the gateway ends (Unix time, ms); undefined without one. */
+export function endOfCertificate({ certificate }: ListenConfig): number | undefined {
+  if (certificate === undefined) return undefined;
+  return read(certificate, (pem) => new X509Certificate(pem).validToDate.getTime());
+}
+
+function endingCertificate(listen: ListenConfig, now: number): string | undefined {
+  const end = endOfCertificate(listen);
+  if (end === undefined || end >= now + ENDING) return undefined;
+  return `listen.certificate: it ${end < now ? 'ended' : 'ends'} at ${new Date(end).toISOString()}; renew it, and send SIGHUP`;
 }
 
 /** Undefined for a file that was changed or taken away meanwhile: what needs it tells of that. */

@@ -19,6 +19,11 @@ export interface Gauges {
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
+  /** Undefined where there is none, or nothing is known of it. */
+  readonly redisUp: () => boolean | undefined;
+  readonly storageUp: () => Promise<boolean | undefined>;
+  /** When the gateway's own certificate ends (Unix time, ms). */
+  readonly certificateEnd: () => number | undefined;
   /** Of the program; undefined where it is not known. */
   readonly version?: string | undefined;
 }
@@ -110,6 +115,23 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       },
     });
 
+  /** Figures by labels, of which there may be none. Of several workers the least counts. */
+  const series = (
+    name: string,
+    help: string,
+    labelNames: string[],
+    read: () => Promise<readonly (readonly [Record<string, string>, number])[]>,
+  ) =>
+    new Gauge({
+      ...about(name, help),
+      labelNames,
+      aggregator: 'min',
+      async collect() {
+        const figures = await read();
+        this.reset();
+        for (const [labels, figure] of figures) this.set(labels, figure);
+      },
+    });
   /** A count that is kept elsewhere. */
   const total = (name: Name, read: () => number) =>
     new Counter({
@@ -172,12 +194,35 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     () => (epochAge() ?? 0) / 1000,
   );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
+  /** By its URL in the configuration, as it answered last. */
+  const engineStates = new Map<string, boolean>();
+  series(
+    'up',
+    'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
+    ['part', 'name'],
+    async () => {
+      const parts = { redis: gauges.redisUp(), storage: await gauges.storageUp() };
+      return [
+        ...[...engineStates].map(([name, up]) => [{ part: 'engine', name }, Number(up)] as const),
+        ...Object.entries(parts).flatMap(([part, up]) =>
+          up === undefined ? [] : [[{ part, name: '' }, Number(up)] as const],
+        ),
+      ];
+    },
+  );
+  series(
+    'certificate_end_seconds',
+    'When a certificate of the gateway ends (Unix time), by key.',
+    ['key'],
+    async () => {
+      const end = gauges.certificateEnd();
+      return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
+    },
+  );
   gauge('workers', 'Processes whose figures these are.', () => 1);
-  new Gauge({
-    ...about('build_info', 'Always 1; the label says which version it is.'),
-    labelNames: ['version'],
-    aggregator: 'max',
-  }).set({ version: gauges.version ?? '' }, 1);
+  series('build_info', 'Always 1; the label says which version it is.', ['version'], async () => [
+    [{ version: gauges.version ?? '' }, 1],
+  ]);
 
   /** What was answered since the counters were read: to find them by their labels each time takes 5 % of a hit. */
   const answered = new Map<string, Answered>();
@@ -230,6 +275,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     'redis-failed': ({ operation }) => redisFailures.inc({ operation }),
     'entry-rejected': ({ why }) => rejected.inc({ why }),
     swept: ({ unlinked }) => swept.inc(unlinked),
+    'engine-state': ({ url, state }) => engineStates.set(url, state === 'up'),
     'internal-error': () => errors.inc(),
   };
   return {

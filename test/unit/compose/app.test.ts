@@ -53,6 +53,9 @@ beforeAll(async () => {
   const metrics = createMetrics(names, {
     memory: cache.memoryUsage,
     evictions: () => 0,
+    redisUp: () => undefined,
+    storageUp: async () => undefined,
+    certificateEnd: () => undefined,
     limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
     flights: cache.flightUsage,
     engine: () => ({ atEngine: 0, waiting: 0 }),

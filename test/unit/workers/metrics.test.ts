@@ -8,6 +8,9 @@ function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
   return createMetrics(anyName, {
     memory: () => ({ entries: 1, bytes }),
     evictions: () => 0,
+    redisUp: () => undefined,
+    storageUp: async () => undefined,
+    certificateEnd: () => undefined,
     limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
     flights: () => ({ flights: 0, waiters: 0 }),
     engine: () => ({ atEngine: 0, waiting: 0 }),
