@@ -110,7 +110,7 @@ export class XmlaClient implements Client {
     this.#began = services.clock.now();
     this.facts = {
       type: 'xmla-answered',
-      id: requestId(given, services.newId),
+      id: given === undefined ? services.newId() : requestId(given, services.newId),
       principal: '',
       address: services.addressOf(request),
       program: this.wishes.program,
@@ -127,7 +127,7 @@ export class XmlaClient implements Client {
       milliseconds: 0,
       engine: undefined,
       saved: 0,
-      trace: traceOf(trace),
+      trace: trace === undefined ? '' : traceOf(trace),
       complete: false,
     };
   }

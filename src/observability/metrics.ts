@@ -74,6 +74,9 @@ type Handlers = {
   readonly [T in GatewayEvent['type']]?: (event: Extract<GatewayEvent, { type: T }>) => void;
 };
 
+/** So many series are counted before they are told: clients choose the names. */
+const MOST_ANSWERED = 1_000;
+
 /** Answers of one series; `saved` in milliseconds. */
 interface Answered {
   readonly outcome: string;
@@ -239,12 +242,14 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const handlers: Handlers = {
     'xmla-answered'(event) {
       const { kind, detail = '' } = event.outcome;
-      const project = labelOf(event.project || (event.catalogs[0] ?? ''));
-      const name = `${kind} ${detail} ${project}`;
-      let sum = answered.get(name);
+      const name = event.project || (event.catalogs[0] ?? '');
+      const key = `${kind} ${detail} ${name}`;
+      let sum = answered.get(key);
       if (sum === undefined) {
+        if (answered.size === MOST_ANSWERED) countAnswered();
+        const project = labelOf(name);
         sum = { outcome: kind, reason: detail, project, count: 0, bytes: 0, saved: 0 };
-        answered.set(name, sum);
+        answered.set(key, sum);
       }
       sum.count += 1;
       sum.bytes += event.bytes;

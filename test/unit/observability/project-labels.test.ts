@@ -83,6 +83,7 @@ test('projects beyond the two hundred that have labels are counted together', as
 test('a label that was not used for an hour is given to another project, and its counts are dropped', async () => {
   const { hit, page, clock } = setUp();
   for (let i = 0; i < 200; i += 1) hit(`p${i}`);
+  await page();
   clock.advance(HOUR - 1);
   hit('p0');
   hit('too early');
