@@ -28,11 +28,19 @@ const writtenExamples = (system) => ({
   },
 });
 
+/** An explanation is one of the Accept that comes with it, and is JSON in any case: that of no client is explained. */
+const withoutAccept = (request) => {
+  const { pathname } = new URL(request.url, location.origin);
+  if (pathname === '/admin/explain') request.headers.accept = '*/*';
+  return request;
+};
+
 SwaggerUIBundle({
   url: description,
   dom_id: '#docs',
   plugins: [readsOnly, writtenExamples],
   supportedSubmitMethods: ['get', 'post'],
+  requestInterceptor: withoutAccept,
   validatorUrl: null,
   deepLinking: true,
   defaultModelsExpandDepth: 0,

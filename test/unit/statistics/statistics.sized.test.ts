@@ -6,6 +6,7 @@ import {
   MAX_REQUESTS,
 } from '../../../src/statistics/statistics.ts';
 import { answered, asked, handClock, seeded } from './answered.ts';
+import { sampled } from '../../support/sizes.ts';
 
 const DAY = 24 * 3_600_000;
 
@@ -118,7 +119,7 @@ describe('of a million requests for 50,000 digests (Zipf 1.0)', () => {
     ['the higher the rarer they are', (rank) => 10 * Math.sqrt(rank)],
   ];
 
-  test.each(COSTS)(
+  test.each(sampled(COSTS))(
     'whose costs are %s, the heaviest stand in the table, counted right',
     (_name, cost) => {
       const random = seeded(7);
