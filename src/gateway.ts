@@ -53,7 +53,11 @@ export async function createGateway(
       const { state } = cache.redis();
       return state === 'off' ? undefined : state === 'up';
     },
-    storageUp: async () => storage?.reachable(),
+    // As it was at the reading before: a storage that hangs must not keep the metrics.
+    storageUp: async () => {
+      void storage?.reachable().then((up) => (storageUp = up));
+      return storageUp;
+    },
     certificateEnd: () => certificateEnd,
     version,
   };
@@ -65,6 +69,7 @@ export async function createGateway(
   const parts: Parts = { ...given, emit };
 
   let current = initial;
+  let storageUp: boolean | undefined;
   let certificateEnd = endOfCertificate(initial.listen);
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {

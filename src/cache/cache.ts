@@ -112,11 +112,12 @@ export function createQueryCache(
 
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
+    if (captured === undefined || !epochs.areCurrent(captured)) return undefined;
     const inMemory = memory.get(key, true);
     const found = inMemory ?? brought;
-    if (found === undefined || captured === undefined) return undefined;
+    if (found === undefined) return undefined;
     const left = timeLeft(found, ttl);
-    if (left <= 0 || !epochs.areCurrent(captured)) return undefined;
+    if (left <= 0) return undefined;
     if (inMemory === undefined) memory.set(key, found, digests());
     const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
     return { answer: found, source, ttl: left, age: ageOf(found) };

@@ -110,8 +110,10 @@ export function createMemoryTier(options: {
     get(key: string, uses = false): StoredAnswer | undefined {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
-      if (uses) entry.hits += 1;
-      if (left(entry) > 0) return entry.answer;
+      if (left(entry) > 0) {
+        if (uses) entry.hits += 1;
+        return entry.answer;
+      }
       entries.delete(key);
       return undefined;
     },

@@ -56,7 +56,7 @@ function missingUsers({ auth }: Config): string | undefined {
   if (auth.provider !== 'file') return undefined;
   const lines = read(auth.users, (text) => text.split(/\r?\n/));
   const names = new Set(lines?.map((line) => line.split(':', 1)[0]));
-  const missing = (['admins', 'purgers'] as const).flatMap((key) =>
+  const missing = (['admins', 'viewers', 'purgers'] as const).flatMap((key) =>
     auth[key].filter((name) => !names.has(name)).map((name) => `${name} (auth.${key})`),
   );
   if (lines === undefined || missing.length === 0) return undefined;

@@ -67,11 +67,11 @@ export function createProbe(options: {
   });
 
   return {
-    /** @param patient whether to wait up to five seconds though nothing is known yet. Never rejects */
+    /** Of one that is slow, as it was last. @param patient whether to wait up to five seconds. Never rejects */
     async state(patient: boolean): Promise<ReplicaState> {
-      if (patient || last !== undefined) return ask();
+      if (patient) return ask();
       const first = settledIn(ask(), FIRST, () => new Silence());
-      return first.catch(() => ({ url, ...down('it has not answered yet') }));
+      return first.catch(() => last ?? { url, ...down('it has not answered yet') });
     },
     close(): void {
       closing.abort();

@@ -177,7 +177,8 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
   }
 
   const on: Emit = (event) => {
-    if (event.type !== 'xmla-answered') return;
+    // Who has no login could wash out all others; the log has them.
+    if (event.type !== 'xmla-answered' || event.principal === '') return;
     const at = clock.wall();
     if (event.digest === '') return note(event, namesOf(event), at);
     const row = digests.get(event.digest) ?? newRow(event, at);
@@ -192,7 +193,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     if (keepsText && row.text === '')
       row.text = copyOf(event.statement.slice(0, LONGEST_STATEMENT));
     const { users } = row;
-    if (users.length < MAX_USERS && principal !== '' && !users.includes(principal)) {
+    if (users.length < MAX_USERS && !users.includes(principal)) {
       users.push(own(principal));
     }
     note(event, row, at);

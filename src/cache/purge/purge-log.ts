@@ -47,7 +47,9 @@ const LATEST = 8.64e15;
 /** Undefined when it is none: other versions of the gateway may have written it. */
 export function readPurgeRecord(line: string): PurgeRecord | undefined {
   try {
-    const said = JSON.parse(line) as PurgeRecord;
+    const read = JSON.parse(line) as PurgeRecord;
+    // Older versions say nothing of that.
+    const said = { ...read, known: (read.known as boolean | undefined) ?? true };
     const { id, principal, cause, scope, result } = said;
     const texts = [id, principal, scope === 'everything' ? scope : scope.project];
     const counts = [said.at, said.replicas, said.waited, said.engine_calls];

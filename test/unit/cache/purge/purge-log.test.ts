@@ -113,7 +113,7 @@ describe('a line of the log', () => {
     ['principal', null],
     ['replicas', '3'],
     ['waited', undefined],
-    ['known', undefined],
+    ['known', 1],
   ])('is none when its %s is %j', (field, value) => {
     const line = JSON.stringify({ ...purge(1), [field]: value });
     expect(readPurgeRecord(line)).toBeUndefined();
