@@ -2,7 +2,6 @@ import { expect } from '@jest/globals';
 import { API_REASONS, GATEWAY_REASONS } from '../../src/common/reasons.ts';
 import { send, type Answer, type Message } from '../support/http-client.ts';
 import { basic } from '../support/test-gateway.ts';
-import { withoutRequestId } from '../support/request-id.ts';
 
 const REASONS: Readonly<Record<string, readonly [status: number, meaning: string]>> = {
   ...GATEWAY_REASONS,
@@ -72,7 +71,7 @@ export function failureOf(answer: Answer): string {
 /** The text of a failure, without its code. */
 export function messageOf(answer: Answer): string {
   const { errorMesg } = JSON.parse(answer.text) as { errorMesg: string };
-  return withoutRequestId(errorMesg, answer.headers).replace(/^\[[a-z-]+\] /, '');
+  return errorMesg.replace(/^\[[a-z-]+\] /, '').replace(/ \(request [!-~]{1,128}\)$/, '');
 }
 
 /** In short what an answer says: `200` with its data, or the failure. */
