@@ -29,12 +29,14 @@ interface Connection {
   /** As it was accepted: below TLS. */
   readonly socket: Socket;
   readonly address: Address;
-  /** When it was opened, or its latest request began. */
+  /** When it was opened, or its latest request began (ms). */
   began: number;
+  /** Grows from each opening and each end of a request to the next. */
+  order: number;
   /** Where HTTP is spoken; none while TLS is negotiated. */
   http?: Socket;
-  /** To the latest request; null when it is over. None before the first one. */
-  response?: ServerResponse | null;
+  /** To the latest request; null when it is over. Undefined before the first one. */
+  response: ServerResponse | null | undefined;
   unfinished: number;
   /** An answered request that is still being sent. */
   unread?: IncomingMessage | undefined;
@@ -76,13 +78,12 @@ export function createConnections(
   const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
   const isSecure = 'setSecureContext' in server;
   const open = new Set<Connection>();
-  /** The longest unused first. */
-  const unused = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
   const addresses = new Map<unknown, Address>();
   let closing = false;
+  let order = 0;
   let untold = { ...NONE };
   let lastTold = -Infinity;
   const isYoung = ({ began }: Connection) => clock.now() - began < GRACE;
@@ -104,9 +105,17 @@ export function createConnections(
     const address = addresses.get(name) ?? { name, open: 0, unused: 0 };
     addresses.set(name, address);
     address.open += 1;
-    const connection: Connection = { socket, address, began: clock.now(), unfinished: 0 };
+    address.unused += 1;
+    order += 1;
+    const connection: Connection = {
+      socket,
+      address,
+      began: clock.now(),
+      order,
+      response: undefined,
+      unfinished: 0,
+    };
     open.add(connection);
-    setUnused(connection);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
     else start(connection, socket);
@@ -142,19 +151,10 @@ export function createConnections(
     };
   }
 
-  function setUnused(connection: Connection): void {
-    unused.add(connection);
-    connection.address.unused += 1;
-  }
-
-  function setUsed(connection: Connection): void {
-    if (unused.delete(connection)) connection.address.unused -= 1;
-  }
-
   function forget(connection: Connection): void {
     if (!open.delete(connection)) return;
-    setUsed(connection);
     const { address } = connection;
+    if (isUnused(connection)) address.unused -= 1;
     address.open -= 1;
     if (address.open === 0) addresses.delete(address.name);
   }
@@ -163,7 +163,7 @@ export function createConnections(
   function closeHeadless(address: Address): void {
     const most = Math.ceil(limit() * HEADS_OF_ONE);
     if (address.unused <= most) return;
-    const headless = [...unused].filter((one) => one.address === address && isHeadless(one));
+    const headless = [...open].filter((one) => one.address === address && isHeadless(one));
     for (const oldest of headless.slice(0, -most)) {
       if (isYoung(oldest)) return;
       close(oldest.socket, 'address');
@@ -173,9 +173,11 @@ export function createConnections(
 
   function findUnused(): Connection | undefined {
     let found: Connection | undefined;
-    for (const connection of unused) {
-      const { address } = connection;
-      if (address.unused <= (found?.address.unused ?? 0)) continue;
+    for (const connection of open) {
+      if (!isUnused(connection)) continue;
+      const { address, order: used } = connection;
+      const more = address.unused - (found?.address.unused ?? 0);
+      if (more < 0 || (more === 0 && used > (found?.order ?? 0))) continue;
       if (address.unused > 1 || !isHeadless(connection) || !isYoung(connection)) found = connection;
     }
     return found;
@@ -232,17 +234,21 @@ export function createConnections(
     if (connection.response !== this) return;
     connection.response = null;
     connection.unread = this.req.complete ? undefined : this.req;
-    if (open.has(connection)) setUnused(connection);
+    order += 1;
+    connection.order = order;
+    if (open.has(connection)) connection.address.unused += 1;
   }
 
   return {
-    /** False when its connection has had its last answer: then it must not be carried out (RFC 9112 §9.6). */
-    /** Told of each request as soon as its head is whole. */
+    /**
+     * Told of each request as soon as its head is whole. False when its connection has had its last answer: then the
+     * request must not be carried out (RFC 9112 §9.6).
+     */
     begin(request: IncomingMessage, response: ServerResponse): boolean {
       const connection = bySocket.get(request.socket);
       if (connection === undefined) return true;
       if (connection.hasLastAnswer) return false;
-      setUsed(connection);
+      if (isUnused(connection) && open.has(connection)) connection.address.unused -= 1;
       connection.response = response;
       connection.unfinished += 1;
       connection.began = clock.now();
@@ -265,6 +271,8 @@ export function createConnections(
 }
 
 const isHeadless = ({ response }: Connection): boolean => response === undefined;
+/** It waits for its first head, or for its next one. */
+const isUnused = ({ response }: Connection): boolean => response == null;
 const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;
 
 const endsOf = ({ localAddress, remoteAddress, remotePort }: Socket): string =>

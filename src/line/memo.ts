@@ -23,13 +23,13 @@ import {
 
 /** What was understood of requests that begin alike, and where their sessions live. */
 export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
-  /** Tells heads apart in the names of what is known under them. */
-  readonly id: number;
   readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
   readonly places: Places;
+  /** Of bodies that came under it. */
+  readonly layouts: Layouts;
 }
 
 /** What was understood of requests that are alike but for ids. */
@@ -67,29 +67,21 @@ export interface Handled {
 
 /** Longer bodies are not recognised, which would take long in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
-/** What all bodies may take together (bytes), and each: so many times its text, and as much beside it. */
-const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
 /**
- * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link templateOf}), so
+ * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link Layout}), so
  * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
   const { authenticator, sessions, roleSets, clock, config } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
-  const requests = new LRUCache<string, KnownRequest>({
-    maxSize: BODIES.maxBytes,
-    sizeCalculation: (_request, name) => name.length * BODIES.times + BODIES.overhead,
-  });
+  const requests = createKnownBodies<KnownRequest>();
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
     sizeCalculation: (_true, statement) => statement.length + PASSED_ONCE.overhead,
   });
-  let noted = 0;
-
-  const nameOf = ({ id }: KnownHead, { text }: Template) => `${id}:${text}`;
 
   /** Undefined where nothing may be noted under the head, also when it is seen for the first time. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
@@ -101,9 +93,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       known.login = login;
       return known;
     }
-    noted += 1;
     heads.note(request, {
-      id: noted,
       path: { kind: 'xmla', ...address },
       login,
       // Not all of it, which may hold credentials.
@@ -111,6 +101,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       settings: destination.settings,
       wishes: wishesOf(headers),
       places: placesIn(request.rawHeaders),
+      layouts: [],
     });
     return undefined;
   }
@@ -118,15 +109,13 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
   async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
     const { request, body, asked, destination } = handled;
     try {
-      const template = templateOf(body);
-      const before = template && requests.get(nameOf(head, template));
-      // A template that was proven before needs no proof again: none depends on where its answer is found.
+      const before = requests.find(head.layouts, body);
+      // A body that was proven before needs no proof again: none depends on where its answer is found.
       const read = (other: Buffer) =>
         understand(request.headers, other, destination, ownTurn, readers);
-      const proven = before ? template : await provenTemplate(body, asked, read);
-      if (proven !== undefined) {
-        requests.set(nameOf(head, proven), { asked: before?.asked ?? asked, answer });
-      }
+      const gaps = before ? before.layout : await provenGaps(body, asked, read);
+      if (gaps)
+        requests.keep(head.layouts, gaps, body, { asked: before?.value.asked ?? asked, answer });
     } catch (error) {
       options.emit({ type: 'internal-error', id: options.newId(), error });
     }
@@ -136,10 +125,9 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     /** What is known of the head of a request. */
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
-      const template = head && body.length <= MAX_BODY ? templateOf(body) : undefined;
-      if (head === undefined || template === undefined) return undefined;
-      const known = requests.get(nameOf(head, template));
-      return known && { head, sessionId: template.session, ...known };
+      if (head === undefined || body.length > MAX_BODY) return undefined;
+      const found = requests.find(head.layouts, body);
+      return found && { head, sessionId: found.session, ...found.value };
     },
     /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
@@ -197,7 +185,7 @@ function isPlain({ request, body, asked }: Handled): boolean {
 
 /**
  * What was understood of a request that was recognised, in its own session: the id stands in it in the same places as
- * in the one that it was learnt from, and nowhere else ({@link provenTemplate}).
+ * in the one that it was learnt from, and nowhere else ({@link provenGaps}).
  */
 export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
   const { request, session, sessionIds } = asked;
@@ -214,124 +202,180 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
   };
 }
 
-type Template = NonNullable<ReturnType<typeof templateOf>>;
-
-/** A place in a body whose content clients make anew for every request; a number may have more or fewer digits. */
+/**
+ * A place in a body whose content clients make anew for every request, and on which its answer does not depend: the id of
+ * its session, and the values of properties of the ignore-list. A place below 0 counts from the end of the body, so that
+ * one layout serves statements of all lengths.
+ */
 interface Gap {
-  readonly kind: 'session' | 'number' | 'id';
-  readonly from: number;
-  readonly to: number;
+  readonly at: number;
+  /** In bytes: what is longer stands in another layout. */
+  readonly length: number;
+}
+
+interface Gaps {
+  readonly session: Gap | undefined;
+  readonly ids: readonly Gap[];
+}
+
+/** The gaps that bodies of one client program have in common. */
+interface Layout extends Gaps {
+  /** Tells it apart from all others, those of other heads too. */
+  readonly id: number;
+}
+
+/** What is looked for first stands first. */
+export type Layouts = Layout[];
+
+/** Statements come with properties and without, in a session and without, and with ids of several lengths. */
+const MAX_LAYOUTS = 16;
+/** What all known bodies may take together (bytes), and each: so many times its text, and as much beside it. */
+const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
+/** The id of a layout, in front of a body. */
+const PREFIX = 6;
+
+export type KnownBodies<T extends object> = ReturnType<typeof createKnownBodies<T>>;
+
+/** What is known of bodies, byte by byte but for their gaps. */
+export function createKnownBodies<T extends object>() {
+  const bodies = new LRUCache<string, T>({
+    maxSize: BODIES.maxBytes,
+    sizeCalculation: (_value, name) => name.length * BODIES.times + BODIES.overhead,
+  });
+  const scratch = Buffer.alloc(PREFIX + MAX_BODY);
+  let lastId = 0;
+
+  /** The bytes as latin1, with zeros in the gaps; undefined where something stands in a gap that may not stand there. */
+  function nameOf(body: Buffer, { id, session, ids }: Layout): string | undefined {
+    const { length } = body;
+    scratch.writeUIntLE(id, 0, PREFIX);
+    scratch.set(body, PREFIX);
+    if (session !== undefined && !clear(session, length, IN_SESSION_GAP)) return undefined;
+    for (const gap of ids) if (!clear(gap, length, IN_IGNORED_GAP)) return undefined;
+    return scratch.toString('latin1', 0, PREFIX + length);
+  }
+
+  /** False where another letter stands in the gap, or the body is too short. */
+  function clear(gap: Gap, length: number, letters: Uint8Array): boolean {
+    const start = startOf(gap, length);
+    if (start < 0 || start + gap.length > length) return false;
+    const end = PREFIX + start + gap.length;
+    for (let i = PREFIX + start; i < end; i += 1) {
+      if (letters[scratch[i] ?? 0] !== 1) return false;
+      scratch[i] = 0;
+    }
+    return true;
+  }
+
+  return {
+    /** @param layouts those under which it may have been kept */
+    find(layouts: Layouts, body: Buffer) {
+      for (const layout of layouts) {
+        const name = nameOf(body, layout);
+        const value = name === undefined ? undefined : bodies.get(name);
+        if (value === undefined) continue;
+        return { layout, value, session: layout.session && textIn(body, layout.session) };
+      }
+      return undefined;
+    },
+    /** @param layouts gets that of the body, where it is new */
+    keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): void {
+      const { session, ids } = gaps;
+      let layout = layouts.find((one) =>
+        isDeepStrictEqual({ session, ids }, { session: one.session, ids: one.ids }),
+      );
+      if (layout === undefined) {
+        lastId += 1;
+        layout = { id: lastId, session, ids };
+        // One with fewer gaps fits more bodies, and is seldom theirs.
+        layouts.unshift(layout);
+        layouts.splice(MAX_LAYOUTS);
+        layouts.sort((one, other) => other.ids.length - one.ids.length);
+      }
+      const name = nameOf(body, layout);
+      if (name !== undefined) bodies.set(name, value);
+    },
+  };
+}
+
+const startOf = ({ at }: Gap, length: number): number => (at < 0 ? length + at : at);
+
+function textIn(body: Buffer, gap: Gap): string {
+  const from = startOf(gap, body.length);
+  return body.toString('latin1', from, from + gap.length);
 }
 
 /**
  * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
  * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
- * may stand anywhere: see {@link provenTemplate}.
+ * may stand anywhere: see {@link provenGaps}.
  */
-const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})(?=["'])/y;
-const IN_IGNORED_GAP = Uint8Array.from({ length: 256 }, (_, byte) =>
-  /[0-9A-Fa-f{}-]/.test(String.fromCharCode(byte)) ? 1 : 0,
+const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})["']/y;
+const IGNORED_GAP = new RegExp(
+  `>([0-9A-Fa-f{}-]{1,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  'g',
 );
-const NUMBER = /^[0-9]+$/;
-const LONGEST_NUMBER = 10;
-const SHORTEST_ID = 8;
-const LONGEST_ID = 128;
+const IN_SESSION_GAP = lettersOf(/[\w{}-]/);
+const IN_IGNORED_GAP = lettersOf(/[0-9A-Fa-f{}-]/);
+
+/** For each byte whether it is one of the letters. */
+function lettersOf(letters: RegExp): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) =>
+    letters.test(String.fromCharCode(byte)) ? 1 : 0,
+  );
+}
 
 /**
- * The statement, the longest part of a body, stands in front of the properties and is not searched. Undefined for what may
- * name two sessions.
+ * The gaps that a body seems to have. The statement, the longest part of it, stands in front of the properties and is not
+ * searched. Undefined for what may name two sessions.
  */
-function gapsIn(text: string): readonly Gap[] | undefined {
-  const gaps: Gap[] = [];
-  let behind = 0;
-  const session = text.indexOf('SessionId=');
-  SESSION_GAP.lastIndex = Math.max(0, session);
-  const id = session < 0 ? undefined : SESSION_GAP.exec(text)?.[1];
-  if (id !== undefined) {
-    behind = SESSION_GAP.lastIndex;
-    gaps.push({ kind: 'session', from: behind - id.length, to: behind });
-    if (text.includes('SessionId=', behind)) return undefined;
-  }
+export function gapsIn(body: Buffer): Gaps | undefined {
+  const text = body.toString('latin1');
+  const named = text.indexOf('SessionId=');
+  SESSION_GAP.lastIndex = Math.max(0, named);
+  const [whole = '', id] = (named < 0 ? undefined : SESSION_GAP.exec(text)) ?? [];
+  const behind = Math.max(0, named) + whole.length;
+  if (id !== undefined && text.includes('SessionId=', behind)) return undefined;
+  const session = id === undefined ? undefined : { at: behind - 1 - id.length, length: id.length };
   const properties = text.indexOf('PropertyList', behind);
-  if (properties < 0) return gaps;
-  for (let to = text.indexOf('</', properties); to > 0; to = text.indexOf('</', to + 2)) {
-    const from = gapBefore(text, to);
-    if (from === to || text[from - 1] !== '>') continue;
-    const isNumber = to - from <= LONGEST_NUMBER && NUMBER.test(text.slice(from, to));
-    if (!isNumber && to - from < SHORTEST_ID) continue;
-    const name = text.slice(to + 2, text.indexOf('>', to));
-    if (!IGNORED_PROPERTIES.has(name.slice(name.indexOf(':') + 1))) continue;
-    gaps.push({ kind: isNumber ? 'number' : 'id', from, to });
+  IGNORED_GAP.lastIndex = properties;
+  const ids: Gap[] = [];
+  for (let match; properties >= 0 && (match = IGNORED_GAP.exec(text));) {
+    const { length } = match[1] ?? '';
+    ids.push({ at: match.index + 1 - text.length, length });
   }
-  return gaps;
-}
-
-/** Where the letters begin that stand in front of a place and may stand in a gap. By hand: a pattern takes a tenth of a hit. */
-function gapBefore(text: string, to: number): number {
-  const least = to - LONGEST_ID;
-  let from = to;
-  while (from > least && IN_IGNORED_GAP[text.charCodeAt(from - 1)] === 1) from -= 1;
-  return from;
-}
-
-/**
- * A body without what clients make anew for every request and on which its answer does not depend: the id of its session,
- * and the values of properties of the ignore-list. Undefined where that cannot be told for certain.
- * @returns `text`: the bytes as latin1, in the place of each gap a zero, which no body has that can be read, and the
- *   length of what stood there (zero for a number, which may have more or fewer digits); `session`: what stands in the gap
- *   for the id of the session
- */
-export function templateOf(body: Buffer) {
-  const whole = body.toString('latin1');
-  // Which would be taken for a gap.
-  if (whole.includes('\0')) return undefined;
-  let text = '';
-  let behind = 0;
-  let session: string | undefined;
-  const gaps = gapsIn(whole);
-  if (gaps === undefined) return undefined;
-  for (const { kind, from, to } of gaps) {
-    if (kind === 'session') session = whole.slice(from, to);
-    const length = kind === 'number' ? 0 : to - from;
-    text += `${whole.slice(behind, from)}\0${String.fromCharCode(length)}`;
-    behind = to;
-  }
-  return { text: text + whole.slice(behind), session };
+  return { session, ids };
 }
 
 /** In these every byte of ASCII is its letter, wherever it stands. */
 const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
 /**
- * The template of a body, when it is proven that every body of that template asks the same in the session that stands in
- * its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells them apart,
- * so what holds for one pair of values holds for all of that length; numbers have one digit more in the other reading. What
- * only looks like a gap (in a statement, a comment, an attribute of another name) shows in the second reading.
+ * The gaps of a body, when it is proven that every body which differs in them alone asks the same in the session that
+ * stands in its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells
+ * letters apart that may stand in a gap, so what holds for one pair of values holds for all of that length. What only looks like a gap (in a
+ * statement, a comment, an attribute of another name) shows in the second reading.
  * @param asked what was understood of the body
  * @param read the full reading, under the same head
  */
-export async function provenTemplate(
+export async function provenGaps(
   body: Buffer,
   asked: UnderstoodRequest,
   read: (body: Buffer) => Promise<UnderstoodRequest>,
-): Promise<Template | undefined> {
-  const template = templateOf(body);
+): Promise<Gaps | undefined> {
+  const gaps = gapsIn(body);
   const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
-  if (template === undefined || !isRead || template.session !== sessionIdOf(asked))
-    return undefined;
-  const whole = body.toString('latin1');
-  let other = '';
-  let behind = 0;
-  for (const { kind, from, to } of gapsIn(whole) ?? []) {
-    const [letter, instead] = kind === 'number' ? '12' : 'ab';
-    const changed = Array.from(whole.slice(from, to), (one) => (one === letter ? instead : letter));
-    other += whole.slice(behind, from) + changed.join('') + (kind === 'number' ? '1' : '');
-    behind = to;
+  if (gaps === undefined || !isRead) return undefined;
+  const { session } = gaps;
+  const other = Buffer.from(body);
+  for (const gap of session === undefined ? gaps.ids : [session, ...gaps.ids]) {
+    const changed = textIn(body, gap).replaceAll(/./g, (letter) => (letter === '1' ? '2' : '1'));
+    other.write(changed, startOf(gap, body.length), 'latin1');
   }
-  const bytes = Buffer.from(other + whole.slice(behind), 'latin1');
-  const otherAsked = await read(bytes);
-  const isInGap = templateOf(bytes)?.session === sessionIdOf(otherAsked);
-  return isInGap && asksTheSame(asked, otherAsked) ? template : undefined;
+  const otherAsked = await read(other);
+  const inGap = (of: Buffer) => session && textIn(of, session);
+  const isInGap = sessionIdOf(asked) === inGap(body) && sessionIdOf(otherAsked) === inGap(other);
+  return isInGap && asksTheSame(asked, otherAsked) ? gaps : undefined;
 }
 
 function sessionIdOf({ session }: UnderstoodRequest): string | undefined {

@@ -112,7 +112,8 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
   const digests = new Map<string, DigestFigures>();
   /** The same, to choose among them. */
   const rows: DigestFigures[] = [];
-  const totals = noSums();
+  /** Of digests that gave way to others, and of what has none. */
+  const others = noSums();
   const recent: Recent[] = [];
   /** Where the next request is noted: in the place of the oldest. */
   let next = 0;
@@ -142,7 +143,9 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
       if (worth >= leastWorth) continue;
       [least, leastWorth] = [at, worth];
     }
-    digests.delete((rows[least] as DigestFigures).digest);
+    const gone = rows[least] as DigestFigures;
+    addSums(others, gone);
+    digests.delete(gone.digest);
     return least;
   }
 
@@ -180,11 +183,13 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     // Who has no login could wash out all others; the log has them.
     if (event.type !== 'xmla-answered' || event.principal === '') return;
     const at = clock.wall();
-    if (event.digest === '') return note(event, namesOf(event), at);
-    const row = digests.get(event.digest) ?? newRow(event, at);
     const weight = weightNow();
+    if (event.digest === '') {
+      count(others, event, weight);
+      return note(event, namesOf(event), at);
+    }
+    const row = digests.get(event.digest) ?? newRow(event, at);
     count(row, event, weight);
-    count(totals, event, weight);
     const { engine, principal, outcome } = event;
     row.engine_max_ms = Math.max(row.engine_max_ms, engine?.last ?? engine?.first ?? 0);
     row.last_asked = at;
@@ -210,10 +215,10 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     /** As of now; what is told of users must not be changed. */
     figures: () => {
       const weight = weightNow();
-      return {
-        totals: faded(totals, weight),
-        digests: rows.map((row) => Object.assign({ ...row }, faded(row, weight))),
-      };
+      const totals = faded(others, weight);
+      const each = rows.map((row) => Object.assign({ ...row }, faded(row, weight)));
+      for (const row of each) addSums(totals, row);
+      return { totals, digests: each };
     },
     /** The names of a digest that is known; else they are empty. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {

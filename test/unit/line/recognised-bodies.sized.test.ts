@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { asksTheSame, provenTemplate, templateOf } from '../../../src/line/memo.ts';
+import {
+  asksTheSame,
+  createKnownBodies,
+  type Layouts,
+  provenGaps,
+} from '../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';
 import { discover, execute } from '../../support/envelopes.ts';
 import { excelRequests } from '../../support/excel-session.ts';
@@ -72,18 +77,18 @@ function twice(name: string, value: string) {
 
 /** Bodies that were learnt, as the memo keeps them. */
 function knownBodies() {
-  const known = new Map<string, UnderstoodRequest>();
+  const known = createKnownBodies<UnderstoodRequest>();
+  const layouts: Layouts = [];
   return {
     /** Whether it could be learnt. */
     async learn(body: Buffer, asked: UnderstoodRequest): Promise<boolean> {
-      const proven = await provenTemplate(body, asked, read);
-      if (proven !== undefined) known.set(proven.text, asked);
-      return proven !== undefined;
+      const gaps = await provenGaps(body, asked, read);
+      if (gaps !== undefined) known.keep(layouts, gaps, body, asked);
+      return gaps !== undefined;
     },
     find(body: Buffer) {
-      const template = templateOf(body);
-      const asked = known.get(template?.text ?? '');
-      return asked && { asked, sessionId: template?.session };
+      const found = known.find(layouts, body);
+      return found && { asked: found.value, sessionId: found.session };
     },
   };
 }
@@ -161,7 +166,7 @@ describe('a body that is recognised', () => {
 describe('what only looks like an id is not taken for one', () => {
   test.each([...TRAPS])('%s', async (_name, body) => {
     const asked = await read(body);
-    const proven = asked.bypass === undefined ? await provenTemplate(body, asked, read) : undefined;
+    const proven = asked.bypass === undefined ? await provenGaps(body, asked, read) : undefined;
     expect(proven).toBeUndefined();
   });
 });
@@ -170,7 +175,7 @@ describe('what is learnt of one request', () => {
   test.each([
     ['other ids of its own', { ...IDS, DbpropMsmdActivityID: GUID.replaceAll('0', '1') }, SESSION],
     ['another session', IDS, SESSION.replaceAll('q', 'x')],
-    ['the id of another process', { ...IDS, ClientProcessID: '123456' }, SESSION],
+    ['the id of another process', { ...IDS, ClientProcessID: '1234' }, SESSION],
   ])('recognises the next one with %s', async (_name, properties, id) => {
     const ask = (ids: Record<string, string>, of: string) =>
       execute({
@@ -200,7 +205,7 @@ describe('what is learnt of one request', () => {
     const body = ask(OWN);
     const bodies = knownBodies();
     expect(await bodies.learn(body, await read(body))).toBe(true);
-    expect(bodies.find(ask({ ...OWN, ClientProcessID: '12' }))).toBeDefined();
+    expect(bodies.find(ask({ ...OWN, ClientProcessID: '1234' }))).toBeDefined();
     expect(bodies.find(ask(own))).toBeUndefined();
     expect(asksTheSame(await read(body), await read(ask(own)))).toBe(false);
   });

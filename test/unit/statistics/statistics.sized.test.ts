@@ -91,12 +91,12 @@ describe('the figures of a digest', () => {
     expect(figuresOf('d').text).toBe('');
   });
 
-  test('are not kept of a body that was not understood, which is among the requests', () => {
+  test('are not kept of a body that was not understood, which is among the requests and in the totals', () => {
     const { on, figures, requests } = create();
     on(answered({ digest: '', catalogs: [], cubes: '?' }));
     // Without a login it could wash out all others.
     on(answered({ principal: '' }));
-    expect(figures()).toMatchObject({ totals: { asks: 0 }, digests: [] });
+    expect(figures()).toMatchObject({ totals: { asks: 1 }, digests: [] });
     expect(requests({}, 10)).toMatchObject({ total: 1, requests: [{ digest: '', cubes: '?' }] });
   });
 

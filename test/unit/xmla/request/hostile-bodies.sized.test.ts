@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
-import { templateOf } from '../../../../src/line/memo.ts';
+import { gapsIn } from '../../../../src/line/memo.ts';
 import { KEY_PARTS } from '../../../../src/cache/key.ts';
 import type { KeyParts } from '../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
@@ -53,7 +53,7 @@ async function readAll(body: Buffer): Promise<void> {
   const reading = readRequest(body, TYPE);
   await sessionIdsInLong(body, TYPE, () => Promise.resolve());
   asksForOtherIdentity(body, TYPE, reading);
-  templateOf(body);
+  gapsIn(body);
   if (reading.kind !== 'understood') return;
   const { request } = reading;
   classify(request, { forwardedDiscovers: [] } as never);
