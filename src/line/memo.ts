@@ -234,8 +234,6 @@ const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as cons
 /** The id of a layout, in front of a body. */
 const PREFIX = 6;
 
-export type KnownBodies<T extends object> = ReturnType<typeof createKnownBodies<T>>;
-
 /** What is known of bodies, byte by byte but for their gaps. */
 export function createKnownBodies<T extends object>() {
   const bodies = new LRUCache<string, T>({
@@ -338,13 +336,11 @@ export function gapsIn(body: Buffer): Gaps | undefined {
   if (id !== undefined && text.includes('SessionId=', behind)) return undefined;
   const session = id === undefined ? undefined : { at: behind - 1 - id.length, length: id.length };
   const properties = text.indexOf('PropertyList', behind);
-  IGNORED_GAP.lastIndex = properties;
-  const ids: Gap[] = [];
-  for (let match; properties >= 0 && (match = IGNORED_GAP.exec(text));) {
-    const { length } = match[1] ?? '';
-    ids.push({ at: match.index + 1 - text.length, length });
-  }
-  return { session, ids };
+  const tail = properties < 0 ? '' : text.slice(properties);
+  const ids = tail
+    .matchAll(IGNORED_GAP)
+    .map(({ index, 1: id = '' }) => ({ at: index + 1 - tail.length, length: id.length }));
+  return { session, ids: [...ids] };
 }
 
 /** In these every byte of ASCII is its letter, wherever it stands. */
