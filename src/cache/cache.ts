@@ -72,7 +72,8 @@ export function createQueryCache(
   const partDigests = createPartDigests();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));
   const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
-  const ageOf = ({ requestedAt }: StoredAnswer) => Math.max(0, clock.wall() - requestedAt);
+  const ageOf = ({ requestedAt }: StoredAnswer, wall = clock.wall()) =>
+    Math.max(0, wall - requestedAt);
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
@@ -116,11 +117,12 @@ export function createQueryCache(
     const inMemory = memory.get(key, true);
     const found = inMemory ?? brought;
     if (found === undefined) return undefined;
-    const left = timeLeft(found, ttl);
+    const wall = clock.wall();
+    const left = timeLeft(found, ttl, wall);
     if (left <= 0) return undefined;
     if (inMemory === undefined) memory.set(key, found, digests());
     const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
-    return { answer: found, source, ttl: left, age: ageOf(found) };
+    return { answer: found, source, ttl: left, age: ageOf(found, wall) };
   }
 
   /**
@@ -240,8 +242,7 @@ export function createQueryCache(
   }
 
   /** Milliseconds, also when the ttl was shortened after the answer was stored. */
-  function timeLeft(answer: StoredAnswer, ttl: number): number {
-    const wall = clock.wall();
+  function timeLeft(answer: StoredAnswer, ttl: number, wall = clock.wall()): number {
     const shortened = answer.requestedAt + ttl - wall;
     return Math.min(remaining(answer, wall), shortened);
   }

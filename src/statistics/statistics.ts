@@ -80,7 +80,8 @@ export const NO_FIGURES: DigestFigures = {
 };
 
 /** One request, as it is remembered. */
-interface Recent extends Omit<Names, 'subject'> {
+interface Recent {
+  names: Names;
   at: number;
   id: string;
   user: string;
@@ -156,7 +157,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     return row;
   }
 
-  function note(event: Answered, names: Omit<Names, 'subject'>, at: number): void {
+  function note(event: Answered, names: Names, at: number): void {
     const { engine, outcome } = event;
     const place = (recent[next] ??= {} as Recent);
     next = (next + 1) % MAX_REQUESTS;
@@ -165,10 +166,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     place.user = own(event.principal);
     place.address = own(event.address);
     place.program = event.program;
-    place.project = names.project;
-    place.catalogs = names.catalogs;
-    place.cubes = names.cubes;
-    place.digest = names.digest;
+    place.names = names;
     place.outcome = outcome.kind;
     place.reason = outcome.detail ?? '';
     place.status = event.status;
@@ -227,12 +225,12 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
     requests(filter: RequestFilter, most: number) {
-      const asked = Object.entries(filter) as [keyof Recent, string | undefined][];
+      const { project, digest, ...own } = filter;
       const requests: RecentRequest[] = [];
       let total = 0;
       for (let back = 1; back <= recent.length; back += 1) {
         const one = recent[(next - back + recent.length) % recent.length] as Recent;
-        if (!asked.every(([name, value]) => value === undefined || one[name] === value)) continue;
+        if (!fits(one, own) || !fits(one.names, { project, digest })) continue;
         total += 1;
         if (requests.length < most) requests.push(requestRow(one));
       }
@@ -285,18 +283,28 @@ function createCopies(): (text: string) => string {
   };
 }
 
+/** Whether it is equal in all that is given. */
+function fits<T extends object>(
+  one: T,
+  wanted: { readonly [K in keyof T]?: string | undefined },
+): boolean {
+  for (const name in wanted)
+    if (wanted[name] !== undefined && one[name] !== wanted[name]) return false;
+  return true;
+}
+
 /** As GET /admin/requests tells it. */
 function requestRow(one: Recent) {
-  const { address, program } = one;
+  const { address, program, names } = one;
   return {
     id: one.id,
     at: new Date(one.at).toISOString(),
     user: one.user,
     client: program === '' ? address : `${address} ${program}`,
-    project: one.project,
-    catalogs: one.catalogs,
-    cubes: one.cubes,
-    digest: one.digest,
+    project: names.project,
+    catalogs: names.catalogs,
+    cubes: names.cubes,
+    digest: names.digest,
     outcome: one.outcome,
     reason: one.reason,
     status: one.status,
