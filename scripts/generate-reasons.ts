@@ -4,11 +4,11 @@
  * these; a test fails while they differ. What stands outside the markers is written by hand.
  */
 
-import { createBodyAccount } from '../src/common/body-account.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { API_ERROR_CODES } from './api-error-codes.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
 import * as reasons from '../src/common/reasons.ts';
+import { gauges } from '../test/support/gauges.ts';
 
 /** The tables of each page by the name in their markers. */
 async function tables(): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>> {
@@ -41,23 +41,7 @@ function wordTable(
 }
 
 async function metricTable(): Promise<string> {
-  const { registry } = createMetrics(
-    { find: () => undefined },
-    {
-      memory: () => ({ entries: 0, bytes: 0 }),
-      evictions: () => 0,
-      redisUp: () => undefined,
-      storageUp: async () => undefined,
-      certificateEnd: () => undefined,
-      limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-      flights: () => ({ flights: 0, waiters: 0 }),
-      engine: () => ({ atEngine: 0, waiting: 0 }),
-      bodies: createBodyAccount(() => ({ in_flight: 0, queue: 0 })).usage,
-      connections: () => ({ open: 0, limit: 0 }),
-      epochAge: () => undefined,
-      owedPurges: () => 0,
-    },
-  );
+  const { registry } = createMetrics({ find: () => undefined }, gauges());
   const own = registry
     .getMetricsAsArray()
     .filter(({ name }) => !/^mdx_gateway_(process|nodejs)_/.test(name));

@@ -49,14 +49,19 @@ export async function createGateway(
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
-    redisUp: () => {
-      const { state } = cache.redis();
-      return state === 'off' ? undefined : state === 'up';
-    },
-    // As it was at the reading before: a storage that hangs must not keep the metrics.
-    storageUp: async () => {
-      void storage?.reachable().then((up) => (storageUp = up));
-      return storageUp;
+    states: {
+      // Of several workers the primary process knows these.
+      engines: () => (primary === undefined ? runtime.knownEngines() : []),
+      ...(primary === undefined && { reloaded: () => reloaded }),
+      redisUp: () => {
+        const { state } = cache.redis();
+        return state === 'off' ? undefined : state === 'up';
+      },
+      // As it was at the reading before: a storage that hangs must not keep the metrics.
+      storageUp: async () => {
+        void storage?.reachable().then((up) => (storageUp = up));
+        return storageUp;
+      },
     },
     certificateEnd: () => certificateEnd,
     version,
@@ -70,6 +75,7 @@ export async function createGateway(
 
   let current = initial;
   let storageUp: boolean | undefined;
+  let reloaded = true;
   let certificateEnd = endOfCertificate(initial.listen);
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {
@@ -84,7 +90,7 @@ export async function createGateway(
     processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
     own: figures,
     store: cache.reports,
-    onError: (error) => emit({ type: 'redis-failed', operation: 'set', error }),
+    onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
   });
   const purges: Purges = {
     async purge(...order) {
@@ -151,6 +157,8 @@ export async function createGateway(
     ownStatistics.configure(config.statistics);
     warn(configWarnings(config, clock.wall(), waiting));
     runtimes.add(renewed);
+    // Not when the first client asks whether the gateway is ready.
+    if (primary === undefined) void renewed.askEngines();
     // Closed when the last request that uses it is over.
     void old
       .idle()
@@ -175,6 +183,8 @@ export async function createGateway(
       lastReload = reloaded.catch(() => {});
       return reloaded;
     },
+    /** Told how each reload ended, for the metrics: also of one whose file could not be read. */
+    reloaded: (well: boolean) => void (reloaded = well),
     /**
      * Takes no new connections, finishes what is under way, closes everything.
      * @param deadline milliseconds after which what is still under way is broken off

@@ -119,7 +119,7 @@ async function lead(source: ConfigFile): Promise<number> {
     // It will read what the file says then.
     if (reloadWaits) return;
     reloadWaits = true;
-    lastReload = lastReload.then(reload);
+    lastReload = lastReload.then(reload).catch(() => {});
   });
   const { url, served } = await starting;
   const { pid } = process;
@@ -147,16 +147,18 @@ async function lead(source: ConfigFile): Promise<number> {
   async function reload(): Promise<void> {
     reloadWaits = false;
     const failed = 'reload failed; keeping the current configuration';
+    const { served } = await starting;
     try {
-      const { served } = await starting;
       const next = await source.readAgain();
       if (stopping) throw new Error('the gateway is shutting down');
       const problems = (await served.reload(next.config, next.text)) ?? [];
       for (const problem of problems) log.error(problem, failed);
+      served.reloaded(problems.length === 0);
       if (problems.length > 0) return;
       configure(next.config.log);
       log.info('configuration reloaded');
     } catch (error) {
+      served.reloaded(false);
       log.error({ problem: messageOf(error) }, failed);
     }
   }

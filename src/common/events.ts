@@ -11,9 +11,9 @@ export type Outcome =
 /** For one request (ms). */
 export interface EngineTimes {
   readonly waited: number;
-  /** To the head of its answer. */
-  readonly first: number;
-  /** And to its end, if one came. */
+  /** From when it was asked to the head of its answer; undefined where none came. */
+  readonly first: number | undefined;
+  /** And to the end of the answer, or until it failed or was given up; undefined where it was not asked. */
   readonly last: number | undefined;
 }
 
@@ -74,7 +74,7 @@ export type GatewayEvent =
       readonly status: number;
       readonly bytes: number;
       readonly milliseconds: number;
-      /** Where the engine answered. */
+      /** Where the engine was to be asked. */
       readonly engine: EngineTimes | undefined;
       /** For a hit: what the engine needed for this answer when it was asked. */
       readonly saved: number;
@@ -145,6 +145,7 @@ export type GatewayEvent =
         | 'sessions'
         | 'flights'
         | 'purges'
+        | 'reports'
         | 'sweep';
       readonly error: unknown;
     }

@@ -36,14 +36,19 @@ export function createEngineStates(
       const byKey = new Map(await Promise.all(answers));
       const isUp = ({ config }: Pick<(typeof engines)[number], 'config'>) =>
         config.url.some((url) => byKey.get(keyOf(config, url))?.state === 'up');
-      const byUrl = new Map<string, ReplicaState>();
-      for (const one of byKey.values()) {
-        if (byUrl.get(one.url)?.state !== 'down') byUrl.set(one.url, one);
-      }
-      return { ready: engines.every(isUp), replicas: [...byUrl.values()] };
+      return { ready: engines.every(isUp), replicas: onePerUrl(byKey.values()) };
     },
+    /** As they were found last, each URL once; those that were not asked yet are left out. Asks nothing. */
+    known: () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? [])),
     close(): void {
       for (const [, probe] of probes) probe.close();
     },
   };
+}
+
+/** What is down in one way of asking is down. */
+function onePerUrl(states: Iterable<ReplicaState>): readonly ReplicaState[] {
+  const byUrl = new Map<string, ReplicaState>();
+  for (const one of states) if (byUrl.get(one.url)?.state !== 'down') byUrl.set(one.url, one);
+  return [...byUrl.values()];
 }

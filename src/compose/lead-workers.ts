@@ -1,9 +1,11 @@
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import type { ReadConfig } from '../config/load-config.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { whatWaits } from '../config/describe-config.ts';
 import type { Log } from '../observability/log.ts';
+import { registerStates } from '../observability/metrics.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
@@ -26,15 +28,20 @@ export function leadWorkers(
   // Loaded beside the start of the workers: what speaks to an engine takes as long as half of a start.
   const statesOf = async (config: Config) =>
     (await import('./engine-states.ts')).createEngineStates(config, parts);
-  const askEngines = async () => (await engines).states();
+  let running = initial;
+  let engines: Awaited<ReturnType<typeof statesOf>> | undefined;
+  let reloaded = true;
+  const loading = statesOf(initial).then((built) => (engines = built));
+  const askEngines = async () => (engines ?? (await loading)).states();
+  const metrics = new Registry();
+  registerStates(metrics, { engines: () => engines?.known() ?? [], reloaded: () => reloaded });
   const primary = createPrimary({
     clock: parts.clock,
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
+    metrics,
   });
-  let running = initial;
-  let engines = statesOf(initial);
   let url = '';
   const pool = createWorkerPool({
     workers: initial.workers,
@@ -54,7 +61,7 @@ export function leadWorkers(
   return {
     /** Resolves to the base URL when all workers are ready. @throws with one line when they cannot start */
     async listen(): Promise<string> {
-      await Promise.all([pool.start(), engines]);
+      await Promise.all([pool.start(), loading]);
       return (url = await listenOn(server, initial.listen));
     },
     /** Asks each replica of the engines, for all workers. Never rejects. */
@@ -65,13 +72,23 @@ export function leadWorkers(
       warn(configWarnings(config, parts.clock.wall(), waiting));
       const renewed = await statesOf(config);
       const problems = await pool.reload(nextText);
-      if (problems.length === 0) [running, engines] = [config, Promise.resolve(renewed)];
+      if (problems.length > 0) {
+        renewed.close();
+        return problems;
+      }
+      engines?.close();
+      [running, engines] = [config, renewed];
+      // Not when the first client asks whether the gateway is ready.
+      void renewed.states();
       return problems;
     },
+    /** Told how each reload ended, for the metrics: also of one whose file could not be read. */
+    reloaded: (well: boolean) => void (reloaded = well),
     /** Resolves when no worker is left. @param deadline milliseconds after which what is under way is broken off */
     async close(deadline: number): Promise<void> {
       server.close();
       await pool.stop(deadline + SHUTDOWN_MARGIN);
+      engines?.close();
     },
   };
 }

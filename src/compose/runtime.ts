@@ -98,6 +98,7 @@ export async function createRuntime(
     app: async () => (await loaded()).app,
     engines,
     askEngines,
+    knownEngines: engineStates.known,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */

@@ -31,6 +31,9 @@ import {
  */
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
+/** Of a request to the engine, in this order: the last one only when an answer comes. */
+export type EngineStep = 'waits' | 'asked' | 'answers';
+
 /** Sees an answer that is passed through, with its content coding removed. */
 export interface AnswerWatch {
   /** Whether the client must not have the last 16 KiB before the watch has agreed to the end. */
@@ -54,8 +57,8 @@ export interface PassThroughClient {
   readonly signal: AbortSignal;
   /** Begins the answer with the headers that the engine sent, less those that are not the client's. */
   open(head: AnswerHead): void;
-  /** Told when the engine answers: when it was to be asked, and when it was (ms, monotonic). */
-  engineAnswered(asked: number, began: number): void;
+  /** Told when it begins to wait for the engine, when the engine is asked, and when it answers. */
+  engineStep(step: EngineStep): void;
   /** Counts bytes of the answer's body. */
   sent(bytes: number): void;
   /** The answer is over. */
@@ -102,6 +105,7 @@ export function createHttpEngine(options: {
    * Sends a cacheable request.
    * @param unwanted aborted when no client is left that wants the answer: it leaves the queue then;
    *   one that was sent goes on until `signal`
+   * @param told of each step
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
    *   reason of `unwanted`
    */
@@ -111,11 +115,14 @@ export function createHttpEngine(options: {
     body: Buffer,
     signal: AbortSignal,
     unwanted = () => signal,
+    told: (step: EngineStep) => void = () => {},
   ): Promise<EngineAnswer> {
     const { user, label: project = addressee.project ?? '' } = addressee;
+    told('waits');
     const leave = admission.enter(user) ?? (await admission.admit(user, unwanted()));
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
+    told('asked');
     const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const [name, value] of Object.entries(asked)) {
@@ -135,6 +142,7 @@ export function createHttpEngine(options: {
         const path = replica.target(addressee.project, addressee.query);
         return replica.queries.send({ path, headers, body, signal, timeout, connectLimit });
       });
+      told('answers');
       const head = acceptedHead(answer);
       answer.once('close', () => {
         const errored: NodeJS.ErrnoException | null = answer.errored;
@@ -166,7 +174,7 @@ export function createHttpEngine(options: {
     const { request, signal } = client;
     const { label: project = addressee.project ?? '' } = addressee;
     const watch = plainWatch && guardWatch(plainWatch);
-    const asked = clock.now();
+    client.engineStep('waits');
     let leave: () => void;
     try {
       leave = await admission.admit(addressee.user, signal);
@@ -175,6 +183,7 @@ export function createHttpEngine(options: {
       return client.fail(error);
     }
     const began = clock.now();
+    client.engineStep('asked');
     try {
       const headers = requestHeaders(
         request.headers,
@@ -187,7 +196,7 @@ export function createHttpEngine(options: {
         const forwarded = { method: request.method, path, headers, body };
         return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
       });
-      client.engineAnswered(asked, began);
+      client.engineStep('answers');
       await relay(answer, acceptedHead(answer), client, watch);
     } catch (error) {
       const isRefused = error instanceof WatchRefusal;

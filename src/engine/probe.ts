@@ -73,6 +73,8 @@ export function createProbe(options: {
       const first = settledIn(ask(), FIRST, () => new Silence());
       return first.catch(() => last ?? { url, ...down('it has not answered yet') });
     },
+    /** As it was found last; undefined where it was not asked yet. */
+    last: () => last,
     close(): void {
       closing.abort();
       replicas.close();

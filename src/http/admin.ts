@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Outcome } from '../common/events.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import {
   type DigestSort,
@@ -115,6 +116,10 @@ export function createStatisticsHandlers(options: Admission & { statistics: Shar
     }),
     requests: handler((request) => {
       const { limit, offset, ...filter } = readQuery(request, ...FILTERS, ...PAGE);
+      const { outcome } = filter;
+      if (outcome !== undefined && !OUTCOMES.has(outcome)) {
+        throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
+      }
       return statistics.requests(filter, readPage({ limit, offset }));
     }),
     entries: handler((request) => {
@@ -124,6 +129,12 @@ export function createStatisticsHandlers(options: Admission & { statistics: Shar
   };
 }
 
+const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
+  'hit',
+  'miss',
+  'bypass',
+  'gateway',
+]);
 const FILTERS = ['user', 'project', 'digest', 'outcome', 'id'] as const;
 const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */

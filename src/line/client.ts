@@ -10,8 +10,8 @@ import {
   withSession,
 } from '../cache/stored-answer.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { GatewayEvent, Outcome } from '../common/events.ts';
-import type { PassThroughClient } from '../engine/http-engine.ts';
+import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
+import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import {
   acceptsGzip,
@@ -71,6 +71,17 @@ function placeOf(name: string, rawHeaders: readonly string[]): number {
 
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 
+/** When each step towards the engine was made, and when its answer was over. */
+type EngineSteps = { waits: number } & { [Step in EngineStep | 'ended']?: number };
+
+/** @param now when the request is over */
+function engineTimes(steps: EngineSteps, now: number): EngineTimes {
+  const { waits, asked, answers, ended = now } = steps;
+  if (asked === undefined) return { waited: now - waits, first: undefined, last: undefined };
+  const first = answers === undefined ? undefined : answers - asked;
+  return { waited: asked - waits, first, last: ended - asked };
+}
+
 /** What clients share. */
 type ClientServices = Pick<LineOptions, 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'emit'>;
 
@@ -89,7 +100,8 @@ export class XmlaClient implements Client {
   readonly wishes: Wishes;
   readonly #services: ClientServices;
   readonly #began: number;
-  #engineBegan = 0;
+  /** Undefined where no engine was needed. */
+  #steps: EngineSteps | undefined;
   #gone: AbortController | undefined;
   readonly #whenOver: (() => void)[] = [];
   #told = false;
@@ -174,11 +186,10 @@ export class XmlaClient implements Client {
     this.facts.cubes = named.cubes.certain ? named.cubes.cubes : '?';
   }
 
-  /** @param asked and `began`: when the engine was to be asked, and when it was handed the first byte */
-  engineAnswered(asked: number, began: number): void {
-    this.#engineBegan = began;
-    const first = this.#services.clock.now() - began;
-    this.facts.engine = { waited: began - asked, first, last: undefined };
+  engineStep(step: EngineStep | 'ended'): void {
+    const now = this.#services.clock.now();
+    if (step === 'waits' || this.#steps === undefined) this.#steps = { waits: now };
+    this.#steps[step] = now;
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -220,9 +231,7 @@ export class XmlaClient implements Client {
   }
 
   end(): void {
-    const { engine } = this.facts;
-    const last = this.#services.clock.now() - this.#engineBegan;
-    if (engine !== undefined) this.facts.engine = { ...engine, last };
+    if (this.#steps !== undefined) this.engineStep('ended');
     if (this.isGone) return;
     this.response.end();
     this.#watchStall();
@@ -262,7 +271,7 @@ export class XmlaClient implements Client {
       response: this.response,
       signal: this.signal,
       open: (head) => this.open(head, outcome, undefined),
-      engineAnswered: (...times) => this.engineAnswered(...times),
+      engineStep: (step) => this.engineStep(step),
       sent: (count) => void (this.facts.bytes += count),
       end: () => this.end(),
       fail: (error) => this.fail(error),
@@ -306,7 +315,9 @@ export class XmlaClient implements Client {
     if (response.headersSent) facts.status = response.statusCode;
     facts.subject = facts.subject.slice(0, LONGEST_TOLD);
     facts.why = facts.why.slice(0, LONGEST_TOLD);
-    facts.milliseconds = this.#services.clock.now() - this.#began;
+    const now = this.#services.clock.now();
+    facts.milliseconds = now - this.#began;
+    if (this.#steps !== undefined) facts.engine = engineTimes(this.#steps, now);
     facts.complete = complete;
     this.#services.emit(facts);
   }

@@ -3,6 +3,7 @@ import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
+import type { EngineStep } from '../engine/http-engine.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -22,14 +23,14 @@ interface QuerySource {
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
   /** Told what the engine took; undefined where it is not asked. */
-  readonly client?: Pick<XmlaClient, 'engineAnswered' | 'facts'>;
+  readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
 }
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
 export function createQueryOf(options: LineOptions) {
-  const { sessions, names, clock, config } = options;
+  const { sessions, names, config } = options;
 
   /** Whose answers a query may be given, as the key says that (`cache.share`). */
   async function identity(share: CacheShare, { name }: Principal): Promise<string> {
@@ -89,12 +90,11 @@ export function createQueryOf(options: LineOptions) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const { replica: only } = session?.record ?? {};
         const to = { ...addressee, query: parts.query, replica: only, label: inRequest[0] };
-        const since = clock.now();
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
-        const answer = await engine.ask(to, headers, body, signal, unwanted);
+        const told = (step: EngineStep) => client?.engineStep(step);
+        const answer = await engine.ask(to, headers, body, signal, unwanted, told);
         replica = answer.replica;
-        client?.engineAnswered(since, answer.began.now);
         return answer;
       },
     };

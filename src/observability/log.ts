@@ -114,7 +114,6 @@ function requestLine(
     ...rest
   } = event;
   const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && isSlow));
-  const last = engine?.last ?? engine?.first;
   return {
     ...rest,
     ...outcome,
@@ -122,8 +121,8 @@ function requestLine(
     ms: Math.round(milliseconds),
     ...(engine && {
       waited_ms: Math.round(engine.waited),
-      engine_first_ms: Math.round(engine.first),
-      engine_ms: Math.round(last ?? 0),
+      engine_first_ms: engine.first && Math.round(engine.first),
+      engine_ms: engine.last && Math.round(engine.last),
     }),
     ...(isSlow && { slow: true }),
     ...(why !== '' && { why }),

@@ -4,7 +4,7 @@ import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts'
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { GatewayEvent } from '../common/events.ts';
+import type { GatewayEvent, ReplicaState } from '../common/events.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -19,13 +19,21 @@ export interface Gauges {
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
-  /** Undefined where there is none, or nothing is known of it. */
-  readonly redisUp: () => boolean | undefined;
-  readonly storageUp: () => Promise<boolean | undefined>;
+  readonly states: States;
   /** When the gateway's own certificate ends (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
   /** Of the program; undefined where it is not known. */
   readonly version?: string | undefined;
+}
+
+/** What is left out is not told. */
+export interface States {
+  /** The engines of the configuration in force, as they answered last; nothing is asked for this. */
+  readonly engines: () => readonly ReplicaState[];
+  readonly redisUp?: () => boolean | undefined;
+  readonly storageUp?: () => Promise<boolean | undefined>;
+  /** Whether the last reload of the configuration did what it should. */
+  readonly reloaded?: () => boolean;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -95,11 +103,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
 
-  const about = (name: string, help: string) => ({
-    name: `mdx_gateway_${name}`,
-    help,
-    registers: [registry],
-  });
+  const about = aboutIn(registry);
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>
     new Counter<L>({ ...about(name, HELP[name]), labelNames, collect: countAnswered });
   const histogram = (name: Name, buckets: number[], ...labelNames: string[]) =>
@@ -118,23 +122,6 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       },
     });
 
-  /** Figures by labels, of which there may be none. Of several workers the least counts. */
-  const series = (
-    name: string,
-    help: string,
-    labelNames: string[],
-    read: () => Promise<readonly (readonly [Record<string, string>, number])[]>,
-  ) =>
-    new Gauge({
-      ...about(name, help),
-      labelNames,
-      aggregator: 'min',
-      async collect() {
-        const figures = await read();
-        this.reset();
-        for (const [labels, figure] of figures) this.set(labels, figure);
-      },
-    });
   /** A count that is kept elsewhere. */
   const total = (name: Name, read: () => number) =>
     new Counter({
@@ -197,22 +184,8 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     () => (epochAge() ?? 0) / 1000,
   );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
-  /** By its URL in the configuration, as it answered last. */
-  const engineStates = new Map<string, boolean>();
-  series(
-    'up',
-    'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
-    ['part', 'name'],
-    async () => {
-      const parts = { redis: gauges.redisUp(), storage: await gauges.storageUp() };
-      return [
-        ...[...engineStates].map(([name, up]) => [{ part: 'engine', name }, Number(up)] as const),
-        ...Object.entries(parts).flatMap(([part, up]) =>
-          up === undefined ? [] : [[{ part, name: '' }, Number(up)] as const],
-        ),
-      ];
-    },
-  );
+  registerStates(registry, gauges.states);
+  const series = seriesIn(registry);
   series(
     'certificate_end_seconds',
     'When a certificate of the gateway ends (Unix time), by key.',
@@ -287,7 +260,6 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     'redis-failed': ({ operation }) => redisFailures.inc({ operation }),
     'entry-rejected': ({ why }) => rejected.inc({ why }),
     swept: ({ unlinked }) => swept.inc(unlinked),
-    'engine-state': ({ url, state }) => engineStates.set(url, state === 'up'),
     'internal-error': () => errors.inc(),
   };
   return {
@@ -297,6 +269,58 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     /** The text that Prometheus reads. Rejects when it cannot be had now. */
     page: (): Promise<string> => registry.metrics(),
   };
+}
+
+const aboutIn = (registry: Registry) => (name: string, help: string) => ({
+  name: `mdx_gateway_${name}`,
+  help,
+  registers: [registry],
+});
+
+/** Makes figures by labels, of which there may be none. Of several workers the least counts. */
+function seriesIn(registry: Registry) {
+  return (
+    name: string,
+    help: string,
+    labelNames: string[],
+    read: () => Promise<readonly (readonly [Record<string, string>, number])[]>,
+  ) =>
+    new Gauge({
+      ...aboutIn(registry)(name, help),
+      labelNames,
+      aggregator: 'min',
+      async collect() {
+        const figures = await read();
+        this.reset();
+        for (const [labels, figure] of figures) this.set(labels, figure);
+      },
+    });
+}
+
+const upOf = (part: string, name: string, up: boolean | undefined) =>
+  up === undefined ? [] : [[{ part, name }, Number(up)] as const];
+
+/** Of several workers the primary process knows the engines and the reloads, and each worker the rest. */
+export function registerStates(registry: Registry, states: States): void {
+  const { engines, redisUp, storageUp, reloaded } = states;
+  const series = seriesIn(registry);
+  series(
+    'up',
+    'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
+    ['part', 'name'],
+    async () => [
+      ...engines().flatMap(({ url, state }) => upOf('engine', url, state === 'up')),
+      ...upOf('redis', '', redisUp?.()),
+      ...upOf('storage', '', await storageUp?.()),
+    ],
+  );
+  if (reloaded === undefined) return;
+  series(
+    'config_last_reload_successful',
+    'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
+    [],
+    async () => [[{}, Number(reloaded())]],
+  );
 }
 
 /**

@@ -45,11 +45,11 @@ type Told<M extends keyof OwnFigures> = ReturnType<OwnFigures[M]>;
 
 /** Port: all processes of this gateway. */
 export interface Processes {
-  /** What each that answered in time told. @throws when they cannot be asked */
+  /** What each that answered in time told, and whether all did. @throws when none can be asked */
   ask<M extends keyof OwnFigures>(
     method: M,
     ...args: Parameters<OwnFigures[M]>
-  ): Promise<readonly Told<M>[]>;
+  ): Promise<{ readonly told: readonly Told<M>[]; readonly complete: boolean }>;
   /** Names the gateway. */
   gateway(): Promise<string>;
 }
@@ -104,9 +104,10 @@ export function createOwnFigures(
 
 /** Of a gateway that is one process. */
 export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
-  ask: async (method, ...args) => [
-    (own[method] as (...given: typeof args) => Told<typeof method>)(...args),
-  ],
+  ask: async (method, ...args) => ({
+    told: [(own[method] as (...given: typeof args) => Told<typeof method>)(...args)],
+    complete: true,
+  }),
   gateway: async () => gateway,
 });
 
@@ -153,7 +154,8 @@ export function createSharedStatistics(options: {
     },
     /** @param withText whether statements are told, as far as they are kept. @throws as `Processes.ask` */
     async statistics({ sort, limit, offset }: Page<DigestSort>, withText = false) {
-      const [told, gateway] = [await processes.ask('report'), await processes.gateway()];
+      const { told, complete } = await processes.ask('report');
+      const gateway = await processes.gateway();
       const others = await ofOthers(gateway);
       const reports = [
         ...told.map(({ totals, digests }) => ({ gateway, totals, digests })),
@@ -163,7 +165,7 @@ export function createSharedStatistics(options: {
       const rows = largest(merged.digests, DIGEST_SORTS[sort], offset + limit).slice(offset);
       return {
         gateways: new Set(reports.map((report) => report.gateway)).size,
-        complete: others !== undefined,
+        complete: complete && others !== undefined,
         totals: totalsRow(merged.totals),
         total: merged.digests.length,
         digests: rows.map((row) => digestRow(row, withText)),
@@ -171,18 +173,18 @@ export function createSharedStatistics(options: {
     },
     /** @throws as `Processes.ask` */
     async requests(filter: RequestFilter, { limit, offset }: Omit<Page<never>, 'sort'>) {
-      const told = await processes.ask('requests', filter, offset + limit);
+      const { told, complete } = await processes.ask('requests', filter, offset + limit);
       // Of one process they are in order, whatever its wall clock did.
       const all = told.flatMap(({ requests }) => requests);
       const sorted = told.length === 1 ? all : all.sort(byTime);
-      return { total: totalOf(told), requests: sorted.slice(offset, offset + limit) };
+      return { total: totalOf(told), complete, requests: sorted.slice(offset, offset + limit) };
     },
     /** @throws as `Processes.ask` */
     async entries({ sort, limit, offset }: Page<EntrySort>) {
-      const told = await processes.ask('entries', sort, offset + limit);
+      const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);
       const sorted = largest(rows, ENTRY_SORTS[sort], offset + limit).slice(offset);
-      return { total: totalOf(told), entries: sorted };
+      return { total: totalOf(told), complete, entries: sorted };
     },
   };
 }

@@ -20,7 +20,7 @@ type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
 export interface Sums {
   asks: number;
   hits: number;
-  /** Asks that the engine answered, and what these took there. */
+  /** Asks that reached the engine, and what these took there. */
   engine_asks: number;
   engine_ms: number;
   /** What the engine would have needed for the hits. */
@@ -173,7 +173,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     place.bytes = event.bytes;
     place.ms = event.milliseconds;
     place.waited_ms = engine?.waited ?? 0;
-    place.engine_ms = engine?.last ?? engine?.first ?? 0;
+    place.engine_ms = engine?.last ?? 0;
     place.stored = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
   }
 
@@ -189,7 +189,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     const row = digests.get(event.digest) ?? newRow(event, at);
     count(row, event, weight);
     const { engine, principal, outcome } = event;
-    row.engine_max_ms = Math.max(row.engine_max_ms, engine?.last ?? engine?.first ?? 0);
+    row.engine_max_ms = Math.max(row.engine_max_ms, engine?.last ?? 0);
     row.last_asked = at;
     row.last_outcome = outcome.kind;
     row.last_reason = outcome.detail ?? '';
@@ -248,9 +248,9 @@ function count(sums: Sums, { outcome, engine, saved, bytes }: Answered, weight: 
   // A clock that was set back takes nothing away.
   if (saved > 0) sums.saved_ms += weight * saved;
   sums.bytes += weight * bytes;
-  if (engine === undefined) return;
+  if (engine?.last === undefined) return;
   sums.engine_asks += weight;
-  sums.engine_ms += weight * (engine.last ?? engine.first);
+  sums.engine_ms += weight * engine.last;
 }
 
 function faded(sums: Sums, weight: number): Sums {

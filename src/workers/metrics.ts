@@ -13,9 +13,12 @@ type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 /**
  * The metrics of all workers. Counters and histograms are sums over all that ever told theirs, so that they never go
  * back; gauges are of those that answered.
+ * @param own what the primary process knows by itself
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
-export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => () => void {
+export function createPrimaryMetrics(
+  own: Registry,
+): (link: Pick<Link, 'call' | 'serve'>) => () => void {
   const latest = new Map<Pick<Link, 'call'>, Report>();
   /** What those counted that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);
@@ -37,7 +40,7 @@ export function createPrimaryMetrics(): (link: Pick<Link, 'call' | 'serve'>) => 
     const reports = [...latest].map(([link, report]) =>
       answered.has(link) ? report : counted(report),
     );
-    return sumOf([...reports, await gone]).metrics();
+    return sumOf([...reports, await reportOf(own), await gone]).metrics();
   }
 
   // Concurrent callers share a page: it costs all workers.

@@ -1,3 +1,4 @@
+import type { Registry } from 'prom-client';
 import { type AskLeave, createLoginThrottle } from '../auth/login-throttle.ts';
 import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import type { Clock } from '../common/clock.ts';
@@ -41,6 +42,7 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
   engineStates: () => Promise<unknown>;
+  metrics: Registry;
 }) {
   const purges: string[] = [];
   const freshness = {
@@ -52,7 +54,7 @@ export function createPrimary(options: {
     },
   };
   const throttle = createLoginThrottle(options);
-  const joinMetrics = createPrimaryMetrics();
+  const joinMetrics = createPrimaryMetrics(options.metrics);
   const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
   const tellAll = (method: string) => (said: unknown) => {

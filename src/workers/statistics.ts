@@ -16,11 +16,12 @@ type AtLink = Pick<Link, 'call' | 'serve'>;
 export function createPrimaryStatistics(gateway: string): (link: AtLink) => () => void {
   const links = new Set<AtLink>();
 
-  /** What those told that answered in time. */
-  async function ask(method: string, args: readonly unknown[]): Promise<readonly unknown[]> {
+  async function ask(method: string, args: readonly unknown[]) {
     const asked = [...links].map((link) => link.call(STATISTICS, method, args, TOLD_WITHIN));
-    const told = await Promise.allSettled(asked);
-    return told.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const ended = await Promise.allSettled(asked);
+    const told = ended.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    if (told.length === 0) throw new Error('no worker answered in time');
+    return { told, complete: told.length === asked.length };
   }
 
   return (link) => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send } from '../support/http-client.ts';
+import { withoutRequestId } from '../support/request-id.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -42,7 +43,11 @@ describe('what was asked', () => {
       const { headers } = await askXmla(gateway.url, QUERY);
       const id = String(headers['x-request-id']);
       const { body } = await read(`/admin/requests?id=${id}`);
-      expect(body).toEqual({ total: 1, requests: [expect.objectContaining({ id, status: 200 })] });
+      expect(body).toEqual({
+        total: 1,
+        complete: true,
+        requests: [expect.objectContaining({ id, status: 200 })],
+      });
     }
     const { body } = await read('/admin/requests');
     const [hit, , miss] = body.requests;
@@ -60,6 +65,7 @@ describe('what was asked', () => {
     expect(row['engine_ms']).toBeGreaterThan(0);
     expect((await read('/admin/entries')).body).toEqual({
       total: 1,
+      complete: true,
       entries: [
         {
           digest: row['digest'],
@@ -73,6 +79,18 @@ describe('what was asked', () => {
         },
       ],
     });
+  });
+
+  test('is filtered by outcomes that there are, and by no other word', async () => {
+    expect((await read('/admin/requests?outcome=miss')).body.total).toBe(1);
+    const answer = await send(gateway.url, {
+      path: '/admin/requests?outcome=missed',
+      headers: { authorization: basic('bob') },
+    });
+    expect(answer.status).toBe(400);
+    expect(withoutRequestId(answer.text, answer.headers)).toContain(
+      'The query is refused: outcome must be one of hit, miss, bypass, gateway.',
+    );
   });
 
   test('is told to viewers, until a reload says otherwise, and no more than that', async () => {

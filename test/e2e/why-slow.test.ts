@@ -14,7 +14,8 @@ beforeAll(async () => {
   const answer = sendXml(mddatasetAnswer());
   engine = await startStubEngine(async (response, request) => {
     if (request.body.toString().includes('Bob')) await BOBS.opened;
-    return answer(response, request);
+    if (request.body.toString().includes('Broken')) response.destroy();
+    else await answer(response, request);
   });
   gateway = await startTestGateway({
     engine: { url: engine.url },
@@ -63,5 +64,17 @@ test('why Alice was slow is told by one line of the log and one row of /admin/re
   for (const told of [line, row]) {
     expect(Number(told?.['waited_ms'])).toBeGreaterThanOrEqual(250);
     expect(Number(told?.['engine_ms'])).toBeLessThan(Number(told?.['waited_ms']));
+  }
+});
+
+test('what a request waited and what the engine took is told of those that it failed as well, by either way', async () => {
+  for (const statement of ['SELECT FROM [Broken]', 'DRILLTHROUGH SELECT FROM [Broken]']) {
+    const { headers } = await askXmla(gateway.url, execute({ statement }), { user: 'alice' });
+    const id = String(headers['x-request-id']);
+    const told = gateway.events.find((event) => event.type === 'xmla-answered' && event.id === id);
+    expect(told).toMatchObject({
+      outcome: { kind: 'gateway', detail: 'engine-unreachable' },
+      engine: { waited: expect.any(Number), first: undefined, last: expect.any(Number) },
+    });
   }
 });

@@ -55,6 +55,29 @@ test('GET /metrics shows the figures of all workers, whichever of them is asked'
   }
 });
 
+test('GET /metrics shows whether each engine answers, and whether the last reload went well, as the primary process knows it', async () => {
+  const { running } = house;
+  const states = async () =>
+    (await pageOfAll()).split('\n').filter((line) => /^mdx_gateway_(up\{|config_)/.test(line));
+  const up = `mdx_gateway_up{part="engine",name="${engine.url}"} 1`;
+  await until(() => running.log.some(({ msg }) => msg === 'engine-state'));
+  expect(await states()).toEqual(
+    expect.arrayContaining([up, 'mdx_gateway_config_last_reload_successful 1']),
+  );
+  house.write({ workers: WORKERS, engine: { url: 'nonsense' } });
+  running.kill('SIGHUP');
+  await until(() => running.log.some(({ level }) => level === 'error'));
+  expect(await states()).toEqual(
+    expect.arrayContaining([up, 'mdx_gateway_config_last_reload_successful 0']),
+  );
+  house.write({ workers: WORKERS, engine: { url: engine.url } });
+  running.kill('SIGHUP');
+  await until(() => running.log.some(({ msg }) => msg === 'configuration reloaded'));
+  expect(await states()).toEqual(
+    expect.arrayContaining([up, 'mdx_gateway_config_last_reload_successful 1']),
+  );
+});
+
 test('who guesses a password has no more tries at several workers than at one', async () => {
   const { url } = house;
   const begun = performance.now();

@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client';
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
 import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
@@ -35,6 +36,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     newToken,
     orphanLease,
     engineStates: async () => undefined,
+    metrics: new Registry(),
   });
   return {
     clock,

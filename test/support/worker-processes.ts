@@ -86,6 +86,7 @@ export async function serveForAll(settings: Record<string, unknown>) {
     running,
     url,
     workers: childrenOf(running.pid),
+    write: own.write,
     async close() {
       running.kill('SIGTERM');
       await running.ended;

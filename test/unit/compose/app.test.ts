@@ -19,6 +19,7 @@ import { createKnownNames } from '../../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+import { gauges } from '../../support/gauges.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -50,20 +51,7 @@ beforeAll(async () => {
   const names = createKnownNames(parts);
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
-  const metrics = createMetrics(names, {
-    memory: cache.memoryUsage,
-    evictions: () => 0,
-    redisUp: () => undefined,
-    storageUp: async () => undefined,
-    certificateEnd: () => undefined,
-    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-    flights: cache.flightUsage,
-    engine: () => ({ atEngine: 0, waiting: 0 }),
-    bodies: account.usage,
-    connections: () => ({ open: 0, limit: 0 }),
-    epochAge: cache.epochAge,
-    owedPurges: () => 0,
-  });
+  const metrics = createMetrics(names, gauges({ memory: cache.memoryUsage }));
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {

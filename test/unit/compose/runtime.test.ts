@@ -17,6 +17,7 @@ import { statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
+import { gauges } from '../../support/gauges.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -52,20 +53,7 @@ async function makeRuntime() {
     storage,
     purge: cache.purges.purge,
     invalidate: async () => true,
-    metrics: createMetrics(names, {
-      memory: cache.memoryUsage,
-      evictions: () => 0,
-      redisUp: () => undefined,
-      storageUp: async () => undefined,
-      certificateEnd: () => undefined,
-      limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-      flights: cache.flightUsage,
-      engine: () => ({ atEngine: 0, waiting: 0 }),
-      bodies: account.usage,
-      connections: () => ({ open: 0, limit: 0 }),
-      epochAge: cache.epochAge,
-      owedPurges: () => 0,
-    }),
+    metrics: createMetrics(names, gauges({ memory: cache.memoryUsage })),
     statistics: statisticsOf(parts, cache.listEntries).shared,
     names,
     account,

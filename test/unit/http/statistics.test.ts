@@ -102,7 +102,7 @@ test.each([
 test('a page of requests has a hundred, the newest first, and the next page goes on', async () => {
   const idsOf = async (search: string) => {
     const { body } = await ask(`/admin/requests${search}`);
-    expect(Object.keys(body)).toEqual(['total', 'requests']);
+    expect(Object.keys(body)).toEqual(['total', 'complete', 'requests']);
     expect(body['total']).toBe(151);
     return (body['requests'] as { id: string }[]).map(({ id }) => id);
   };
@@ -130,6 +130,7 @@ test('digests and entries are paged and sorted', async () => {
   const { body: entries } = await ask('/admin/entries?sort=bytes');
   expect(entries).toEqual({
     total: 1,
+    complete: true,
     entries: [
       {
         digest: 'd 1',

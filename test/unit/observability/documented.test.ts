@@ -9,7 +9,8 @@ import {
   HIT_SOURCES,
   REFUSAL_REASONS,
 } from '../../../src/common/reasons.ts';
-import { anyName, bodyAccount } from '../cache/fakes.ts';
+import { anyName } from '../cache/fakes.ts';
+import { gauges } from '../../support/gauges.ts';
 
 const pageOf = (path: string) =>
   readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
@@ -44,20 +45,7 @@ describe('docs/OBSERVABILITY.md', () => {
   });
 
   test('tells every metric of the gateway with its labels and help', async () => {
-    const { registry } = createMetrics(anyName, {
-      memory: () => ({ entries: 0, bytes: 0 }),
-      evictions: () => 0,
-      redisUp: () => undefined,
-      storageUp: async () => undefined,
-      certificateEnd: () => undefined,
-      limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-      flights: () => ({ flights: 0, waiters: 0 }),
-      engine: () => ({ atEngine: 0, waiting: 0 }),
-      bodies: bodyAccount().usage,
-      connections: () => ({ open: 0, limit: 0 }),
-      epochAge: () => undefined,
-      owedPurges: () => 0,
-    });
+    const { registry } = createMetrics(anyName, gauges());
     const helps = [...(await registry.metrics()).matchAll(/^# HELP (\S+) (.*)$/gm)]
       .map(([, name, help]) => [name, help])
       .filter(([name]) => !/^mdx_gateway_(process|nodejs)_/.test(name ?? ''));

@@ -3,27 +3,14 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createKnownNames, type KnownNames } from '../../../src/cache/projects.ts';
 import { load } from '../config/fake-files.ts';
-import { anyName, bodyAccount, handClock, quiet } from '../cache/fakes.ts';
+import { anyName, handClock, quiet } from '../cache/fakes.ts';
+import { gauges } from '../../support/gauges.ts';
 
 const HOUR = 3_600_000;
 
 function setUp(names: Pick<KnownNames, 'find'> = anyName) {
   const clock = handClock();
-  const gauges = {
-    memory: () => ({ entries: 0, bytes: 0 }),
-    evictions: () => 0,
-    redisUp: () => undefined,
-    storageUp: async () => undefined,
-    certificateEnd: () => undefined,
-    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-    flights: () => ({ flights: 0, waiters: 0 }),
-    engine: () => ({ atEngine: 0, waiting: 0 }),
-    bodies: bodyAccount().usage,
-    connections: () => ({ open: 0, limit: 0 }),
-    epochAge: () => undefined,
-    owedPurges: () => 0,
-  };
-  const { on, registry } = createMetrics(names, gauges, clock);
+  const { on, registry } = createMetrics(names, gauges(), clock);
   return {
     clock,
     hit: (project: string) => on(hitOf(project)),

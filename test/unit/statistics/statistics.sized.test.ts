@@ -186,7 +186,7 @@ describe('the latest requests', () => {
         program: 'MSOLAP',
         catalogs: ['Sales', 'Stock'],
         cubes: '?',
-        engine: { waited: 0.123, first: 3, last: undefined },
+        engine: { waited: 0.123, first: 2, last: 3 },
       }),
     );
     expect(requests({}, 10)).toEqual({

@@ -1,31 +1,26 @@
+import { Registry } from 'prom-client';
 import { describe, expect, test } from '@jest/globals';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, metricsOfAll } from '../../../src/workers/metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { anyName, bodyAccount, quiet } from '../cache/fakes.ts';
+import { anyName, quiet } from '../cache/fakes.ts';
+import { gauges } from '../../support/gauges.ts';
 
 function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
-  return createMetrics(anyName, {
-    memory: () => ({ entries: 1, bytes }),
-    evictions: () => 0,
-    redisUp: () => undefined,
-    storageUp: async () => undefined,
-    certificateEnd: () => undefined,
-    limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
-    flights: () => ({ flights: 0, waiters: 0 }),
-    engine: () => ({ atEngine: 0, waiting: 0 }),
-    bodies: bodyAccount().usage,
-    connections: () => ({ open: 0, limit: 0 }),
-    epochAge: () => epochAge,
-    owedPurges: () => 0,
-  });
+  return createMetrics(
+    anyName,
+    gauges({
+      memory: () => ({ entries: 1, bytes }),
+      epochAge: () => epochAge,
+    }),
+  );
 }
 
 /** Longer than any test, and as long as is waited for who stands still (ms). */
 const [LONG, BRIEF] = [60_000, 20];
 
 function crew() {
-  const attach = createPrimaryMetrics();
+  const attach = createPrimaryMetrics(new Registry());
   return {
     join(held: Parameters<typeof ownMetrics>[0] = {}) {
       const pair = linkPair(LONG);

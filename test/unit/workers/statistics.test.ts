@@ -37,6 +37,21 @@ test('each worker tells the figures and the requests of all', async () => {
   }
 });
 
+test('one that does not answer in time is left out, and every page says so', async () => {
+  const [one, other] = create(2);
+  one?.on(asked(100));
+  other?.on(asked(300));
+  other?.pair.toWorker.lose();
+  if (other !== undefined) other.pair.within = 20;
+  for (const told of [
+    await one?.shared.statistics({ ...PAGE, sort: 'cost' }),
+    await one?.shared.requests({}, PAGE),
+    await one?.shared.entries({ ...PAGE, sort: 'hits' }),
+  ]) {
+    expect(told).toMatchObject({ complete: false });
+  }
+});
+
 test('one that is gone is left out, and without the primary process nothing is told', async () => {
   const [one, other] = create(2);
   one?.on(asked(100));
