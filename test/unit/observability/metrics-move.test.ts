@@ -1,0 +1,140 @@
+import { expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import { createMetrics, type Gauges } from '../../../src/observability/metrics.ts';
+import { gauges } from '../../support/gauges.ts';
+import { anyName } from '../cache/fakes.ts';
+import { answered } from '../statistics/answered.ts';
+
+const purged: GatewayEvent = {
+  type: 'purged',
+  id: 'id',
+  scope: 'everything',
+  principal: 'ADMIN',
+  cause: 'clear-cache',
+  result: 'cleared',
+  known: true,
+  replicas: 1,
+  waited: 0,
+  engine_calls: 0,
+  milliseconds: 20,
+};
+const api: GatewayEvent = {
+  type: 'api-answered',
+  id: 'id',
+  principal: 'ADMIN',
+  operation: 'listRoles',
+  subject: '',
+  changes: false,
+  status: 200,
+  reason: undefined,
+  error: undefined,
+  milliseconds: 3,
+};
+
+/** What happens, and the metrics that move then. */
+const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
+  [
+    answered({ saved: 700, complete: false }),
+    [
+      'xmla_requests_total',
+      'xmla_answer_bytes_total',
+      'xmla_incomplete_total',
+      'xmla_seconds',
+      'engine_seconds_saved_total',
+    ],
+  ],
+  [api, ['api_requests_total', 'api_seconds']],
+  [{ type: 'engine-answered', project: 'Shop', milliseconds: 300 }, ['engine_seconds_total']],
+  [
+    { type: 'engine-failed', project: 'Shop', reason: 'engine-timeout', error: undefined },
+    ['engine_failures_total'],
+  ],
+  [{ type: 'stored', project: 'Shop', bytes: 100 }, ['stored_total', 'stored_bytes_total']],
+  [{ type: 'not-stored', project: 'Shop', reason: 'fault' }, ['not_stored_total']],
+  [{ type: 'shared-flight', end: 'led' }, ['shared_flights_total']],
+  [purged, ['purges_total', 'purge_seconds']],
+  [{ type: 'connection-closed', why: 'limit' }, ['connections_closed_total']],
+  [
+    { type: 'login-refused', reason: 'rejected', user: undefined, address: '10.0.0.7' },
+    ['logins_refused_total'],
+  ],
+  [{ type: 'redis-failed', operation: 'get', error: undefined }, ['redis_failures_total']],
+  [{ type: 'entry-rejected', why: 'seal' }, ['entries_rejected_total']],
+  [{ type: 'swept', scanned: 9, unlinked: 2 }, ['entries_swept_total']],
+  [{ type: 'internal-error', id: 'id', error: undefined }, ['internal_errors_total']],
+];
+
+/** What is held otherwise, and the metrics that move then. */
+const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
+  [{ memory: () => ({ entries: 3, bytes: 30 }) }, ['memory_entries', 'memory_bytes']],
+  [{ evictions: () => 7 }, ['memory_evictions_total']],
+  [
+    { limits: () => ({ memory: 9, concurrency: 8, queue: 7 }) },
+    ['memory_limit_bytes', 'engine_requests_limit', 'engine_queue_limit'],
+  ],
+  [{ flights: () => ({ flights: 2, waiters: 5 }) }, ['flights', 'flight_waiters']],
+  [{ engine: () => ({ atEngine: 2, waiting: 5 }) }, ['engine_requests', 'engine_queue']],
+  [
+    {
+      bodies: () => ({
+        bytes: { request: 1, fill: 2, value: 3, sending: 4 },
+        limit: 90,
+        waiting: 6,
+      }),
+    },
+    ['in_flight_bytes', 'in_flight_limit_bytes', 'in_flight_queue'],
+  ],
+  [{ connections: () => ({ open: 4, limit: 9 }) }, ['connections', 'connections_limit']],
+  [{ epochAge: () => 700 }, ['epoch_age_seconds']],
+  [{ owedPurges: () => 1 }, ['purges_owed']],
+  [
+    { states: { engines: () => [], redisUp: () => true, reloaded: () => false } },
+    ['up', 'config_last_reload_successful'],
+  ],
+  [{ certificateEnd: () => 1_800_000_000_000 }, ['certificate_end_seconds']],
+  [{ version: '1.2.3' }, ['build_info']],
+];
+/** It says how many processes were asked, each of which says 1. */
+const OF_ALL_WORKERS = 'workers';
+
+/** The samples of each metric of the gateway, but for those of Node.js and its process. */
+async function samples(page: () => Promise<string>): Promise<ReadonlyMap<string, string>> {
+  const [, ...metrics] = (await page()).split('# HELP mdx_gateway_');
+  return new Map(
+    metrics.map((text) => [text.slice(0, text.indexOf(' ')), text.split('\n').slice(2).join('\n')]),
+  );
+}
+
+function movedBetween(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>) {
+  return [...after]
+    .filter(([name, text]) => !/^(?:nodejs|process)_/.test(name) && text !== before.get(name))
+    .map(([name]) => name);
+}
+
+test.each(COUNTED)(
+  'when this is told, what counts it moves and nothing else: %j',
+  async (event, moved) => {
+    const { on, page } = createMetrics(anyName, gauges());
+    const before = await samples(page);
+    on(event);
+    expect(movedBetween(before, await samples(page)).toSorted()).toEqual(moved.toSorted());
+  },
+);
+
+test.each(HELD)(
+  'what is held otherwise is told otherwise, and nothing else is (%#)',
+  async (changes, moved) => {
+    const before = await samples(createMetrics(anyName, gauges()).page);
+    const after = await samples(createMetrics(anyName, gauges(changes)).page);
+    expect(movedBetween(before, after).toSorted()).toEqual(moved.toSorted());
+  },
+);
+
+test('every documented metric is among them', () => {
+  const page = readFileSync(new URL('../../../docs/OBSERVABILITY.md', import.meta.url), 'utf8');
+  const [, table = ''] = /<!-- begin metrics -->(.*)<!-- end metrics -->/s.exec(page) ?? [];
+  const documented = [...table.matchAll(/`mdx_gateway_(\w+)`/g)].map(([, name]) => name);
+  const moved = [...COUNTED, ...HELD].flatMap(([, names]) => names);
+  expect([...moved, OF_ALL_WORKERS].toSorted()).toEqual(documented.toSorted());
+});
