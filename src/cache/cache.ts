@@ -4,7 +4,7 @@ import { GatewayError } from '../common/errors.ts';
 import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
-import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
+import type { CapturedEpochs, Epochs, KeyEpochs } from '../freshness/freshness.ts';
 import { createFills } from './fill.ts';
 import { createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
@@ -105,7 +105,7 @@ export function createQueryCache(
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
-  function nameOf(keyParts: KeyParts, captured: CapturedEpochs) {
+  function nameOf(keyParts: KeyParts, captured: KeyEpochs) {
     const texts = partTexts(keyParts, captured);
     const key = queryKey(keyParts, captured, texts);
     return { key, digests: () => partDigests(captured, texts) };

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
-import type { CapturedEpochs } from '../freshness/freshness.ts';
+import type { KeyEpochs } from '../freshness/freshness.ts';
 import type { Scope } from './projects.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
@@ -32,7 +32,7 @@ export interface KeyParts {
 }
 
 /** What the key takes of a part; undefined where requests of this method have no such part. */
-type Part = readonly [name: string, value: (parts: KeyParts, epochs: CapturedEpochs) => unknown];
+type Part = readonly [name: string, value: (parts: KeyParts, epochs: KeyEpochs) => unknown];
 
 const ofExecute =
   (value: (request: ExecuteRequest) => unknown) =>
@@ -73,12 +73,12 @@ export type KeyPartName = (typeof KEY_PARTS)[number][0];
 /** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
 export type PartTexts = readonly (string | undefined)[];
 
-export function partTexts(parts: KeyParts, epochs: CapturedEpochs): PartTexts {
+export function partTexts(parts: KeyParts, epochs: KeyEpochs): PartTexts {
   return KEY_PARTS.map(([, value]) => JSON.stringify(value(parts, epochs)) as string | undefined);
 }
 
 /** Stands for the epochs in the key of what does not depend on them. */
-export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
+export const withoutEpochs = (keySecret: string): KeyEpochs => ({
   scopes: [],
   tokens: [],
   keySecret,
@@ -91,7 +91,7 @@ export const withoutEpochs = (keySecret: string): CapturedEpochs => ({
  */
 export function queryKey(
   parts: KeyParts,
-  epochs: CapturedEpochs,
+  epochs: KeyEpochs,
   texts: PartTexts = partTexts(parts, epochs),
 ): string {
   const encoded = [KEY_VERSION, ...texts.map((text) => text ?? 'null')].join(',');
@@ -113,7 +113,7 @@ export type PartDigests = string;
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
 
-  return ({ keySecret }: CapturedEpochs, texts: PartTexts): PartDigests => {
+  return ({ keySecret }: KeyEpochs, texts: PartTexts): PartDigests => {
     const known = before?.keySecret === keySecret ? before : undefined;
     const digests = KEY_PARTS.map(([name], i) => {
       const text = texts[i];
@@ -172,7 +172,7 @@ export function describeEpochs({
   scopes,
   tokens,
   keySecret,
-}: CapturedEpochs): readonly { readonly scope: Scope; readonly token: string }[] {
+}: KeyEpochs): readonly { readonly scope: Scope; readonly token: string }[] {
   const tokenOf = (i: number) => asBase64(digest(keySecret, 'token', JSON.stringify(tokens[i])));
   return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }

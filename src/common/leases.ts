@@ -18,11 +18,13 @@ export function leaseHolds(start: LeaseStart, length: number, clock: Clock): boo
 /** How often a question is sent again whose reply a renewal, or its slowness, made worthless. */
 const MAX_READS = 4;
 
-interface Entry<V> {
-  value: V;
+/** A value under its lease. As long as its name is kept it is the same object; then it holds never again. */
+export interface Leased<V> {
+  readonly value: V;
   /** Undefined: it may not be used. */
-  since: Lease | undefined;
+  readonly since: Lease | undefined;
 }
+type Entry<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
 
 /**
  * What a gateway has read of a store that others change too, and for how long it may use it: for at most a lease after
@@ -38,14 +40,22 @@ export function createLeaseCache<V>(options: {
   onError: (error: unknown) => void;
 }) {
   const { clock, lease, ownerOf } = options;
-  const entries = createOwnedTable<Entry<V>>(options.max);
+  const entries = createOwnedTable<Entry<V>>(options.max, undefined, (entry) => {
+    entry.since = undefined;
+  });
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
 
-  const holds = ({ since }: Entry<V>) =>
+  const holds = ({ since }: Leased<V>) =>
     since !== undefined && leaseHolds(since, since.length, clock);
+
+  /** If it may be used at this very moment. */
+  function leased(name: string): Leased<V> | undefined {
+    const entry = entries.get(name);
+    return entry !== undefined && holds(entry) ? entry : undefined;
+  }
 
   /** Sees whether what a question is about was renewed while it was under way. */
   function watch(names: readonly string[]) {
@@ -98,16 +108,20 @@ export function createLeaseCache<V>(options: {
       reads.set(key, { watch: watching, result });
       return result;
     },
+    leased,
     /** If it may be used at this very moment. */
-    held(name: string): V | undefined {
-      const entry = entries.get(name);
-      return entry !== undefined && holds(entry) ? entry.value : undefined;
-    },
+    held: (name: string): V | undefined => leased(name)?.value,
+    /** Whether what was leased may be used at this very moment, with the value that it has now. */
+    holds,
     /** Of whatever age: never for what a request is answered with. */
     last: (name: string) => entries.get(name)?.value,
     /** @param since taken before the store was asked; undefined for what may not be used */
-    keep: (name: string, value: V, since: Lease | undefined) =>
-      entries.set(name, ownerOf(value), { value, since }),
+    keep(name: string, value: V, since: Lease | undefined): void {
+      const entry = entries.get(name);
+      if (entry === undefined || ownerOf(entry.value) !== ownerOf(value)) {
+        entries.set(name, ownerOf(value), { value, since });
+      } else [entry.value, entry.since] = [value, since];
+    },
     /** Changes a value, not for how long it may be used. */
     amend(name: string, change: (value: V) => V): void {
       const entry = entries.get(name);

@@ -4,10 +4,12 @@ import { LRUCache } from 'lru-cache';
  * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where
  * that has more than a quarter of the table; else of all. So no owner drops what others use. A value may have no owner.
  * @param max of all sizes, or of the number where `sizeOf`, the bytes of a value with its name, is left out
+ * @param dropped told of each value that is there no more
  */
 export function createOwnedTable<V>(
   max: number,
   sizeOf: (name: string, value: V) => number = () => 1,
+  dropped: (value: V) => void = () => {},
 ) {
   type Names = LRUCache<string, number>;
   interface Kept {
@@ -21,9 +23,10 @@ export function createOwnedTable<V>(
   const all = new LRUCache<string, Kept>({
     maxSize: max,
     sizeCalculation: ({ size }) => size,
-    disposeAfter({ owner, names }, name) {
+    disposeAfter({ value, owner, names }, name) {
       names?.delete(name);
       if (names?.size === 0) owners.delete(owner);
+      dropped(value);
     },
   });
 

@@ -1,13 +1,19 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache } from '../common/leases.ts';
+import { createLeaseCache, type Leased } from '../common/leases.ts';
 import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 
-/** The tokens under which a look-up or a fill runs, taken before the engine is asked. */
-export interface CapturedEpochs {
+/** The tokens that a key is made with. */
+export interface KeyEpochs {
   readonly scopes: readonly CacheScope[];
   readonly tokens: readonly string[];
   readonly keySecret: string;
+}
+
+/** Those under which a look-up or a fill runs, taken before the engine is asked. */
+export interface CapturedEpochs extends KeyEpochs {
+  /** What the tokens were read from, which says whether they are in force. */
+  readonly leases: readonly Leased<string>[];
 }
 
 export interface Renewal {
@@ -70,8 +76,9 @@ export function createEpochs(options: {
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
     if (keySecret === undefined || isPending(scopes)) return undefined;
-    const tokens = scopes.map((scope) => known.held(scope)).filter((one) => one !== undefined);
-    return tokens.length < scopes.length ? undefined : { scopes, tokens, keySecret };
+    const leases = scopes.flatMap((scope) => known.leased(scope) ?? []);
+    if (leases.length < scopes.length) return undefined;
+    return { scopes, tokens: leases.map(({ value }) => value), keySecret, leases };
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
@@ -131,9 +138,9 @@ export function createEpochs(options: {
         },
       );
     },
-    areCurrent({ scopes, tokens, keySecret: captured }: CapturedEpochs): boolean {
+    areCurrent({ scopes, tokens, keySecret: captured, leases }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
-      return scopes.every((scope, i) => known.held(scope) === tokens[i]);
+      return leases.every((one, i) => one.value === tokens[i] && known.holds(one));
     },
     /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import * as fc from 'fast-check';
 import { createLeaseCache, leaseHolds, leaseStart } from '../../src/common/leases.ts';
 import { handClock } from './cache/fakes.ts';
 
@@ -17,6 +18,41 @@ test('what may be used is never older than its lease, however slow the look at i
     const age = cache.age() ?? 0;
     if (age >= LEASE) throw new Error(`an age of ${age} ms`);
   }
+});
+
+test('what was leased holds only as long as it is what is kept under its name, whatever happened since', () => {
+  const step = fc.record({
+    name: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+    does: fc.constantFrom('keep', 'keep unusable', 'forget', 'forget all', 'drop', 'wait'),
+    value: fc.constantFrom('alice 1', 'alice 2', 'bob 1'),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
+      const clock = handClock();
+      const cache = createLeaseCache<string>({
+        lease: () => LEASE,
+        // One owner may have two: the third drops the one used least recently.
+        max: 8,
+        ownerOf: (value) => value.split(' ')[0] ?? '',
+        onError: () => {},
+        clock,
+      });
+      const leases: (readonly [string, NonNullable<ReturnType<typeof cache.leased>>])[] = [];
+      for (const { name, does, value } of steps) {
+        if (does === 'keep') cache.keep(name, value, cache.begin());
+        if (does === 'keep unusable') cache.keep(name, value, undefined);
+        if (does === 'forget') cache.forget([name]);
+        if (does === 'forget all') cache.forget('all');
+        if (does === 'drop') cache.drop(name);
+        if (does === 'wait') clock.advance(LEASE / 3);
+        const leased = cache.leased(name);
+        if (leased !== undefined) leases.push([name, leased]);
+        for (const [of, one] of leases) {
+          if (cache.holds(one) && cache.leased(of) !== one) throw new Error(`${of}: ${one.value}`);
+        }
+      }
+    }),
+  );
 });
 
 describe('a lease', () => {

@@ -15,7 +15,7 @@ const TTL = 1_000;
 const AGE = 100;
 const KNOWN: KnownKey = {
   key: 'k',
-  captured: { scopes: ['everything'], tokens: ['t'], keySecret: 's' },
+  captured: { scopes: ['everything'], tokens: ['t'], keySecret: 's', leases: [] },
   ttl: TTL,
   digests: 'digests',
 };

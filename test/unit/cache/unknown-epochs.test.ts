@@ -140,7 +140,12 @@ test('epochs that change at every look leave a query without the cache, but with
   let looks = 0;
   const restless: Epochs = {
     ...unknownEpochs(clock),
-    held: (scopes) => ({ scopes, tokens: scopes.map(String), keySecret: `secret ${(looks += 1)}` }),
+    held: (scopes) => ({
+      scopes,
+      tokens: scopes.map(String),
+      keySecret: `secret ${(looks += 1)}`,
+      leases: [],
+    }),
     areCurrent: () => false,
   };
   const { answer, memory } = replica({ clock, epochs: restless });

@@ -17,7 +17,7 @@ const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const QUERY = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'FoodMart' } });
 const KEY: KnownKey = {
   key: 'k',
-  captured: { scopes: [], tokens: [], keySecret: '' },
+  captured: { scopes: [], tokens: [], keySecret: '', leases: [] },
   ttl: 1_000,
   digests: '',
 };

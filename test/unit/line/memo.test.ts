@@ -24,7 +24,7 @@ const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
 const FOUND: KnownKey = {
   key: 'k',
-  captured: { scopes: [], tokens: [], keySecret: '' },
+  captured: { scopes: [], tokens: [], keySecret: '', leases: [] },
   ttl: 1_000,
   digests: '',
 };

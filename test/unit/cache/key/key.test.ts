@@ -1,14 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { queryDigest, queryKey, type KeyParts } from '../../../../src/cache/key.ts';
-import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
+import type { KeyEpochs } from '../../../../src/freshness/freshness.ts';
 import type { Scope } from '../../../../src/cache/projects.ts';
 import type { XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { keyParts } from '../fakes.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
-const EPOCHS: CapturedEpochs = {
+const EPOCHS: KeyEpochs = {
   scopes: ['everything', 'project:a'],
   tokens: ['one', 'two'],
   keySecret: 'secret',
@@ -92,7 +92,7 @@ const anyParts: fc.Arbitrary<KeyParts> = fc.record({
   session: textOrNull,
   request,
 });
-const anyEpochs: fc.Arbitrary<CapturedEpochs> = fc
+const anyEpochs: fc.Arbitrary<KeyEpochs> = fc
   .array(
     fc.tuple(
       anyText.map((name): Scope => `project:${name}`),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { CapturedEpochs } from '../../../../src/freshness/freshness.ts';
+import type { KeyEpochs } from '../../../../src/freshness/freshness.ts';
 import {
   createPartDigests,
   describeEpochs,
@@ -15,7 +15,7 @@ import { sizes } from '../../../support/sizes.ts';
 import { keyParts } from '../fakes.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
-const EPOCHS: CapturedEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
+const EPOCHS: KeyEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
 
 const partDigests = createPartDigests();
 const digestsOf = (parts: KeyParts, epochs = EPOCHS) =>
