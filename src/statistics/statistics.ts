@@ -79,24 +79,7 @@ export const NO_FIGURES: DigestFigures = {
   text: '',
 };
 
-/** One request, as it is remembered. */
-interface Recent {
-  names: Names;
-  at: number;
-  id: string;
-  user: string;
-  address: string;
-  program: string;
-  outcome: string;
-  reason: string;
-  status: number;
-  bytes: number;
-  ms: number;
-  waited_ms: number;
-  engine_ms: number;
-  stored: boolean | null;
-}
-export type RecentRequest = ReturnType<typeof requestRow>;
+export type RecentRequest = ReturnType<ReturnType<typeof createRecent>['row']>;
 /** Of requests: each that is given must be equal. */
 export type RequestFilter = Readonly<
   Partial<Record<'user' | 'project' | 'digest' | 'outcome' | 'id', string | undefined>>
@@ -115,11 +98,9 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
   const rows: DigestFigures[] = [];
   /** Of digests that gave way to others, and of what has none. */
   const others = noSums();
-  const recent: Recent[] = [];
-  /** Where the next request is noted: in the place of the oldest. */
-  let next = 0;
   let keepsText = false;
   const own = createCopies();
+  const recent = createRecent(own);
   const began = clock.now();
   /** What is added now weighs that much more than what was added first, so that sums need not be changed to fade: for 8 years. */
   const weightNow = () => 2 ** ((clock.now() - began) / HALF_LIFE);
@@ -147,6 +128,8 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     const gone = rows[least] as DigestFigures;
     addSums(others, gone);
     digests.delete(gone.digest);
+    // Some of the latest requests may refer to its names.
+    [gone.text, gone.users] = ['', []];
     return least;
   }
 
@@ -157,26 +140,6 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     return row;
   }
 
-  function note(event: Answered, names: Names, at: number): void {
-    const { engine, outcome } = event;
-    const place = (recent[next] ??= {} as Recent);
-    next = (next + 1) % MAX_REQUESTS;
-    place.at = at;
-    place.id = event.id;
-    place.user = own(event.principal);
-    place.address = own(event.address);
-    place.program = event.program;
-    place.names = names;
-    place.outcome = outcome.kind;
-    place.reason = outcome.detail ?? '';
-    place.status = event.status;
-    place.bytes = event.bytes;
-    place.ms = event.milliseconds;
-    place.waited_ms = engine?.waited ?? 0;
-    place.engine_ms = engine?.last ?? 0;
-    place.stored = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
-  }
-
   const on: Emit = (event) => {
     // Who has no login could wash out all others; the log has them.
     if (event.type !== 'xmla-answered' || event.principal === '') return;
@@ -184,7 +147,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     const weight = weightNow();
     if (event.digest === '') {
       count(others, event, weight);
-      return note(event, namesOf(event), at);
+      return recent.note(event, namesOf(event), at);
     }
     const row = digests.get(event.digest) ?? newRow(event, at);
     count(row, event, weight);
@@ -199,7 +162,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     if (users.length < MAX_USERS && !users.includes(principal)) {
       users.push(own(principal));
     }
-    note(event, row, at);
+    recent.note(event, row, at);
   };
 
   return {
@@ -225,14 +188,12 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
     requests(filter: RequestFilter, most: number) {
-      const { project, digest, ...own } = filter;
       const requests: RecentRequest[] = [];
       let total = 0;
-      for (let back = 1; back <= recent.length; back += 1) {
-        const one = recent[(next - back + recent.length) % recent.length] as Recent;
-        if (!fits(one, own) || !fits(one.names, { project, digest })) continue;
+      for (const at of recent.places()) {
+        if (!recent.fits(at, filter)) continue;
         total += 1;
-        if (requests.length < most) requests.push(requestRow(one));
+        if (requests.length < most) requests.push(recent.row(at));
       }
       return { total, requests };
     },
@@ -283,36 +244,80 @@ function createCopies(): (text: string) => string {
   };
 }
 
-/** Whether it is equal in all that is given. */
-function fits<T extends object>(
-  one: T,
-  wanted: { readonly [K in keyof T]?: string | undefined },
-): boolean {
-  for (const name in wanted)
-    if (wanted[name] !== undefined && one[name] !== wanted[name]) return false;
-  return true;
-}
+/**
+ * The latest requests, in columns: one row of objects after the other would be new to the processor's caches at each
+ * request. @param own makes copies of texts
+ */
+function createRecent(own: (text: string) => string) {
+  const texts = () => Array.from({ length: MAX_REQUESTS }, () => '');
+  const numbers = () => new Float64Array(MAX_REQUESTS);
+  const [ids, users, addresses, programs] = [texts(), texts(), texts(), texts()];
+  const [outcomes, reasons] = [texts(), texts()];
+  const [times, statuses, bytes] = [numbers(), numbers(), numbers()];
+  const [took, waited, atEngine] = [numbers(), numbers(), numbers()];
+  const stored: (boolean | null)[] = Array.from({ length: MAX_REQUESTS }, () => null);
+  const names: Names[] = Array.from({ length: MAX_REQUESTS }, () => NO_FIGURES);
+  let count = 0;
 
-/** As GET /admin/requests tells it. */
-function requestRow(one: Recent) {
-  const { address, program, names } = one;
   return {
-    id: one.id,
-    at: new Date(one.at).toISOString(),
-    user: one.user,
-    client: program === '' ? address : `${address} ${program}`,
-    project: names.project,
-    catalogs: names.catalogs,
-    cubes: names.cubes,
-    digest: names.digest,
-    outcome: one.outcome,
-    reason: one.reason,
-    status: one.status,
-    bytes: one.bytes,
-    ms: tenths(one.ms),
-    waited_ms: tenths(one.waited_ms),
-    engine_ms: tenths(one.engine_ms),
-    stored: one.stored,
+    note(event: Answered, of: Names, time: number): void {
+      const { engine, outcome } = event;
+      // In the place of the oldest.
+      const at = count % MAX_REQUESTS;
+      count += 1;
+      ids[at] = event.id;
+      users[at] = own(event.principal);
+      addresses[at] = own(event.address);
+      programs[at] = event.program;
+      outcomes[at] = outcome.kind;
+      reasons[at] = outcome.detail ?? '';
+      times[at] = time;
+      statuses[at] = event.status;
+      bytes[at] = event.bytes;
+      took[at] = event.milliseconds;
+      waited[at] = engine?.waited ?? 0;
+      atEngine[at] = engine?.last ?? 0;
+      stored[at] = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
+      names[at] = of;
+    },
+    /** Where they are, the newest first. */
+    *places(): Generator<number> {
+      const oldest = Math.max(0, count - MAX_REQUESTS);
+      for (let one = count - 1; one >= oldest; one -= 1) yield one % MAX_REQUESTS;
+    },
+    fits(at: number, { user, project, digest, outcome, id }: RequestFilter): boolean {
+      const { project: ofProject = '', digest: ofDigest = '' } = names[at] ?? {};
+      return (
+        (user ?? users[at]) === users[at] &&
+        (project ?? ofProject) === ofProject &&
+        (digest ?? ofDigest) === ofDigest &&
+        (outcome ?? outcomes[at]) === outcomes[at] &&
+        (id ?? ids[at]) === ids[at]
+      );
+    },
+    /** As GET /admin/requests tells it. */
+    row(at: number) {
+      const { project, catalogs, cubes, digest } = names[at] ?? NO_FIGURES;
+      const client = [addresses[at] ?? '', programs[at] ?? ''];
+      return {
+        id: ids[at] ?? '',
+        at: new Date(times[at] ?? 0).toISOString(),
+        user: users[at] ?? '',
+        client: client.filter((text) => text !== '').join(' '),
+        project,
+        catalogs,
+        cubes,
+        digest,
+        outcome: outcomes[at] ?? '',
+        reason: reasons[at] ?? '',
+        status: statuses[at] ?? 0,
+        bytes: bytes[at] ?? 0,
+        ms: tenths(took[at] ?? 0),
+        waited_ms: tenths(waited[at] ?? 0),
+        engine_ms: tenths(atEngine[at] ?? 0),
+        stored: stored[at] ?? null,
+      };
+    },
   };
 }
 
