@@ -190,6 +190,7 @@ describe('entries of the memory tier', () => {
     on(asked(3));
     expect(await shared.entries({ sort: 'bytes', limit: 2, offset: 0 })).toEqual({
       total: 3,
+      complete: true,
       entries: [
         { ...each[1], project: '', catalogs: '', cubes: '' },
         { ...each[2], project: 'Shop', catalogs: 'Sales', cubes: 'Orders' },
