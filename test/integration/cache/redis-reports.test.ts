@@ -6,6 +6,7 @@ import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import '../../support/patient-redis.ts';
 
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { asked, handClock, seeded, statisticsOf } from '../../unit/statistics/answered.ts';
 import { house, type House, unguarded } from './redis-house.ts';
 
 let redis: RedisServer;
@@ -63,4 +64,29 @@ test('with a key they lie there sealed, and others cannot put one there', async 
   await reportsOf().set('b', 'forged');
   expect(await sealed.all()).toEqual(['figures of alice']);
   expect((await reportsOf().all()).join()).not.toContain('alice');
+});
+
+test('each of two gateways tells the figures of both, under the same digests', async () => {
+  const [one, other] = ['a', 'b'].map((id) =>
+    statisticsOf({ clock: handClock(), random: seeded(1) }, undefined, {
+      id,
+      store: reportsOf(createSealer('x'.repeat(32))),
+    }),
+  );
+  one?.on(asked(100));
+  other?.on(asked(300));
+  other?.on(asked(50, { digest: 'theirs' }));
+  await Promise.all([one?.shared.share(), other?.shared.share()]);
+  for (const gateway of [one, other]) {
+    const page = { sort: 'cost', limit: 10, offset: 0 } as const;
+    expect(await gateway?.shared.statistics(page)).toMatchObject({
+      gateways: 2,
+      complete: true,
+      totals: { asks: 3, uncached_ms: 450 },
+      digests: [
+        { digest: 'd', asks: 2, engine_ms: 200, engine_max_ms: 300 },
+        { digest: 'theirs', asks: 1, engine_ms: 50 },
+      ],
+    });
+  }
 });
