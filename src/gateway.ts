@@ -106,8 +106,11 @@ export async function createGateway(
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
   const lasting = { names, account, parts, isServing: () => !closing };
-  const buildRuntime = (config: Config) =>
-    createRuntime(config, { cache, storage, purge, invalidate, metrics, statistics, ...lasting });
+  const buildRuntime = (config: Config, before?: Runtime) => {
+    const known = before?.knownEngines() ?? [];
+    const built = { cache, storage, purge, invalidate, metrics, statistics };
+    return createRuntime(config, { ...built, ...lasting, known });
+  };
 
   let storage: Storage | undefined;
   let runtime: Runtime;
@@ -141,7 +144,7 @@ export async function createGateway(
   async function changeTo(next: Config): Promise<void> {
     const { config, waiting } = whatWaits(current, next);
     const old = runtime;
-    const renewed = await buildRuntime(config);
+    const renewed = await buildRuntime(config, old);
     try {
       cache.renewCertificates();
       storage?.renewCertificates();
@@ -157,8 +160,6 @@ export async function createGateway(
     ownStatistics.configure(config.statistics);
     warn(configWarnings(config, clock.wall(), waiting));
     runtimes.add(renewed);
-    // Not when the first client asks whether the gateway is ready.
-    if (primary === undefined) void renewed.askEngines();
     // Closed when the last request that uses it is over.
     void old
       .idle()

@@ -3,7 +3,7 @@ import { createVerifiedCredentials } from '../../src/auth/authenticator.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import { ENGINE_KINDS } from '../../src/common/engine-kinds.ts';
 import { decodeEntry, encodeEntry } from '../../src/cache/shared-entries.ts';
-import { queryKey, type KeyParts } from '../../src/cache/key.ts';
+import { askedOf, queryKey, type KeyParts } from '../../src/cache/key.ts';
 import { cutSession } from '../../src/cache/answer-sessions.ts';
 import { withSession } from '../../src/cache/stored-answer.ts';
 import type { StoredAnswer } from '../../src/cache/stored-answer.ts';
@@ -33,17 +33,16 @@ const reading = read();
 if (reading.kind !== 'understood') throw new Error('the request is not understood');
 const { request } = reading;
 
-const parts: KeyParts = {
+const asked = askedOf({
   engine: 'http://127.0.0.1:8080/xmla mondrian none',
   project: null,
   query: [],
-  identity: 'user:ANALYST',
   userAgentClass: 'mdx-gateway',
   accept: null,
   contentType: 'text/xml',
-  session: 'a profile',
   request,
-};
+});
+const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };
 const captured: Parameters<typeof queryKey>[1] = {
   scopes: ['everything', 'project:foodmart'],
   tokens: ['a'.repeat(22), 'b'.repeat(22)],

@@ -108,7 +108,7 @@ export function createQueryCache(
   function nameOf(keyParts: KeyParts, captured: KeyEpochs) {
     const texts = partTexts(keyParts, captured);
     const key = queryKey(keyParts, captured, texts);
-    return { key, digests: () => partDigests(captured, texts) };
+    return { key, digests: () => partDigests(captured, texts, keyParts.asked.digest) };
   }
 
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */

@@ -79,7 +79,7 @@ export function createFills(
     async function relay({ head, body, began }: EngineAnswer): Promise<void> {
       const { errorsAsData, successHeader } = query.engineTraits;
       const contentType = head.headers['content-type'];
-      const { method } = query.parts.request;
+      const { method } = query.parts.asked;
       const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
       // What a fresh answer takes the place of would be found in memory until it is kept.
       const how = { announced: Number(head.headers['content-length'] ?? 0), atOnce: query.fresh };

@@ -9,53 +9,70 @@ import type { Scope } from './projects.ts';
 const KEY_VERSION = 5;
 
 /**
- * All that reaches the engine with a cacheable request and can change its answer: what is neither
- * here nor stripped on the way is a security bug.
+ * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
+ * change its answer: what is neither here nor stripped on the way is a security bug.
  */
-export interface KeyParts {
+export interface AskedParts {
   /** Which engine is asked: its URL template and how the gateway logs in there. */
   readonly engine: string;
   /** The project of the request path, decoded once, exactly as spelt; null when the path names none. */
   readonly project: string | null;
   /** The query parameters that are forwarded, in the order in which they are. */
   readonly query: readonly string[];
-  /** Whose answers these are: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone` (design: sharing). */
-  readonly identity: string;
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /** What the session adds (its profile, how it is named), never its id; null without a session. */
-  readonly session: string | null;
   readonly request: XmlaRequest;
 }
 
-/** What the key takes of a part; undefined where requests of this method have no such part. */
-type Part = readonly [name: string, value: (parts: KeyParts, epochs: KeyEpochs) => unknown];
+/** The same as the key takes it, made once for each request. It holds no id of a session. */
+export interface Asked extends Pick<AskedParts, 'query'> {
+  readonly method: XmlaRequest['method'];
+  readonly texts: PartTexts;
+  /**
+   * Names what is asked, by any user at any time: 128 bits of the SHA-256 of `texts`, as 22 characters of base64url. Not
+   * behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
+   */
+  readonly digest: string;
+}
 
-const ofExecute =
-  (value: (request: ExecuteRequest) => unknown) =>
-  ({ request }: KeyParts) =>
-    request.method === 'Execute' ? value(request) : undefined;
-const ofDiscover =
-  (value: (request: DiscoverRequest) => unknown) =>
-  ({ request }: KeyParts) =>
-    request.method === 'Discover' ? value(request) : undefined;
+export interface KeyParts {
+  readonly asked: Asked;
+  /** Whose answers these are: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone` (design: sharing). */
+  readonly identity: string;
+  /** What the session adds (its profile, how it is named), never its id; null without a session. */
+  readonly session: string | null;
+}
+
+/** What the key takes of a part; undefined where requests of this method have no such part. */
+type Part = readonly [
+  name: string,
+  value:
+    | { readonly asked: (parts: AskedParts) => unknown }
+    | { readonly by: (parts: KeyParts, epochs: KeyEpochs) => unknown },
+];
+
+const ofAsked = (asked: (parts: AskedParts) => unknown) => ({ asked });
+const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
+  ofAsked(({ request }) => (request.method === 'Execute' ? value(request) : undefined));
+const ofDiscover = (value: (request: DiscoverRequest) => unknown) =>
+  ofAsked(({ request }) => (request.method === 'Discover' ? value(request) : undefined));
 
 /** By the names under which they are explained. Those that are there tell Discover from Execute. */
 export const KEY_PARTS = [
-  ['engine', ({ engine }) => engine],
-  ['project', ({ project }) => project],
-  ['query', ({ query }) => query],
-  ['identity', ({ identity }) => identity],
-  ['user-agent', ({ userAgentClass }) => userAgentClass],
-  ['accept', ({ accept }) => accept],
-  ['content-type', ({ contentType }) => contentType],
-  ['session', ({ session }) => session],
+  ['engine', ofAsked(({ engine }) => engine)],
+  ['project', ofAsked(({ project }) => project)],
+  ['query', ofAsked(({ query }) => query)],
+  ['identity', { by: ({ identity }) => identity }],
+  ['user-agent', ofAsked(({ userAgentClass }) => userAgentClass)],
+  ['accept', ofAsked(({ accept }) => accept)],
+  ['content-type', ofAsked(({ contentType }) => contentType)],
+  ['session', { by: ({ session }) => session }],
   [
     'headers',
-    ({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content]),
+    ofAsked(({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content])),
   ],
   ['statement', ofExecute((request) => normalizeStatement(request.statement))],
   ['request-type', ofDiscover((request) => request.requestType)],
@@ -64,17 +81,34 @@ export const KEY_PARTS = [
     ofDiscover((r) => r.restrictions.map((one) => [one.name, one.form, one.values])),
   ],
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
-  ['properties', ({ request }) => keyedProperties(request.properties)],
-  ['epochs', (_parts, { scopes, tokens }) => [scopes, tokens]],
+  ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
+  ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
+const IS_ASKED = KEY_PARTS.map(([, value]) => 'asked' in value);
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
 /** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
 export type PartTexts = readonly (string | undefined)[];
 
-export function partTexts(parts: KeyParts, epochs: KeyEpochs): PartTexts {
-  return KEY_PARTS.map(([, value]) => JSON.stringify(value(parts, epochs)) as string | undefined);
+const asText = (value: unknown) => JSON.stringify(value) as string | undefined;
+
+export const partTexts = (parts: KeyParts, epochs: KeyEpochs): PartTexts =>
+  KEY_PARTS.map(([, value], i) =>
+    'by' in value ? asText(value.by(parts, epochs)) : parts.asked.texts[i],
+  );
+
+/** Characters. */
+const QUERY_DIGEST = 22;
+
+/** What a request asks, as the key takes it. */
+export function askedOf(parts: AskedParts): Asked {
+  const texts = KEY_PARTS.map(([, value]) =>
+    'asked' in value ? asText(value.asked(parts)) : undefined,
+  );
+  const ofWhat = texts.map((text) => text ?? 'null').filter((_, i) => IS_ASKED[i]);
+  const digest = hash('sha256', `[${ofWhat.join(',')}]`, 'base64url').slice(0, QUERY_DIGEST);
+  return { query: parts.query, method: parts.request.method, texts, digest };
 }
 
 /** Stands for the epochs in the key of what does not depend on them. */
@@ -103,17 +137,17 @@ const DIGEST = 8;
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
-/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. Behind them {@link queryDigest}. */
+/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. Behind them that of {@link Asked}. */
 export type PartDigests = string;
 
 /**
  * Digests each part by itself, behind the secret, so that it can be told in which parts two keys differ. It remembers the
- * digests of the request before: of most requests all parts but the statement come again.
+ * digests of the request before: of most requests all parts but the statement come again. `ofAsked`: of {@link Asked}.
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
 
-  return ({ keySecret }: KeyEpochs, texts: PartTexts): PartDigests => {
+  return ({ keySecret }: KeyEpochs, texts: PartTexts, ofAsked: string): PartDigests => {
     const known = before?.keySecret === keySecret ? before : undefined;
     const digests = KEY_PARTS.map(([name], i) => {
       const text = texts[i];
@@ -124,7 +158,7 @@ export function createPartDigests() {
     });
     before = { keySecret, texts, digests };
     // As one text: what was joined would keep a tree of texts alive.
-    return Buffer.from(digests.join('') + digestOfTexts(texts), 'latin1').toString('latin1');
+    return Buffer.from(digests.join('') + ofAsked, 'latin1').toString('latin1');
   };
 }
 
@@ -145,25 +179,7 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-const OF_WHO_AND_WHEN: ReadonlySet<KeyPartName> = new Set(['identity', 'session', 'epochs']);
-const IS_OF_WHAT = KEY_PARTS.map(([name]) => !OF_WHO_AND_WHEN.has(name));
-/** Characters. */
-const QUERY_DIGEST = 22;
-
-/**
- * Names what is asked, by any user at any time: 128 bits of the SHA-256 of all other parts, as 22 characters of base64url.
- * Not behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
- */
-export const queryDigest = (parts: Omit<KeyParts, 'identity' | 'session'>): string =>
-  digestOfTexts(partTexts({ ...parts, identity: '', session: null }, withoutEpochs('')));
-
-/** The same, of texts that are there already. */
-function digestOfTexts(texts: PartTexts): string {
-  const ofWhat = texts.map((text) => text ?? 'null').filter((_text, i) => IS_OF_WHAT[i]);
-  return hash('sha256', `[${ofWhat.join(',')}]`, 'base64url').slice(0, QUERY_DIGEST);
-}
-
-/** {@link queryDigest} of the query of which these are digests; '' where they are not known. */
+/** That of {@link Asked}, of the query of which these are digests; '' where they are not known. */
 export const queryDigestOf = (digests: PartDigests): string =>
   digests.slice(KEY_PARTS.length * DIGEST);
 

@@ -7,21 +7,31 @@ import type { Parts } from './parts.ts';
 const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
   JSON.stringify([url, ca, certificate, key]);
 
-/** Whether the engines of a configuration answer. Nothing is asked before a state is asked for. */
+/**
+ * Whether the engines of a configuration answer. Nothing is asked before a state is asked for.
+ * @param before what was known under the earlier configuration, which holds until they were asked
+ */
 export function createEngineStates(
   { engine, projects }: Pick<Config, 'engine' | 'projects'>,
   parts: Pick<Parts, 'clock' | 'emit'>,
+  before: readonly ReplicaState[] = [],
 ) {
   const ofProjects = [...projects].map(([project, own]) => ({ config: own.engine, project }));
   const engines = [{ config: engine, project: undefined }, ...ofProjects];
-  const asked = new Map<string, Omit<Parameters<typeof createProbe>[0], keyof typeof parts>>();
+  const asked = new Map<
+    string,
+    Omit<Parameters<typeof createProbe>[0], keyof typeof parts | 'last'>
+  >();
   for (const { config, project } of engines) {
     for (const url of config.url) {
       const first = asked.get(keyOf(config, url)) ?? { url, config, project };
       asked.set(keyOf(config, url), { ...first, project: first.project ?? project });
     }
   }
-  const probes = [...asked].map(([key, one]) => [key, createProbe({ ...one, ...parts })] as const);
+  const probes = [...asked].map(([key, one]) => {
+    const last = before.find(({ url }) => url === one.url);
+    return [key, createProbe({ ...one, ...parts, last })] as const;
+  });
 
   return {
     /**

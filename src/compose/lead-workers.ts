@@ -1,11 +1,10 @@
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Registry } from 'prom-client';
 import type { ReadConfig } from '../config/load-config.ts';
+import type { ReplicaState } from '../common/events.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { whatWaits } from '../config/describe-config.ts';
 import type { Log } from '../observability/log.ts';
-import { registerStates } from '../observability/metrics.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
@@ -26,21 +25,19 @@ export function leadWorkers(
   log: Log['log'],
 ) {
   // Loaded beside the start of the workers: what speaks to an engine takes as long as half of a start.
-  const statesOf = async (config: Config) =>
-    (await import('./engine-states.ts')).createEngineStates(config, parts);
+  const statesOf = async (config: Config, known?: readonly ReplicaState[]) =>
+    (await import('./engine-states.ts')).createEngineStates(config, parts, known);
   let running = initial;
   let engines: Awaited<ReturnType<typeof statesOf>> | undefined;
   let reloaded = true;
   const loading = statesOf(initial).then((built) => (engines = built));
   const askEngines = async () => (engines ?? (await loading)).states();
-  const metrics = new Registry();
-  registerStates(metrics, { engines: () => engines?.known() ?? [], reloaded: () => reloaded });
   const primary = createPrimary({
     clock: parts.clock,
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
-    metrics,
+    states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
   });
   let url = '';
   const pool = createWorkerPool({
@@ -70,7 +67,7 @@ export function leadWorkers(
     async reload(next: Config, nextText: string | undefined): Promise<readonly object[]> {
       const { config, waiting } = whatWaits(running, next);
       warn(configWarnings(config, parts.clock.wall(), waiting));
-      const renewed = await statesOf(config);
+      const renewed = await statesOf(config, engines?.known());
       const problems = await pool.reload(nextText);
       if (problems.length > 0) {
         renewed.close();
@@ -78,8 +75,6 @@ export function leadWorkers(
       }
       engines?.close();
       [running, engines] = [config, renewed];
-      // Not when the first client asks whether the gateway is ready.
-      void renewed.states();
       return problems;
     },
     /** Told how each reload ended, for the metrics: also of one whose file could not be read. */

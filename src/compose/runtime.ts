@@ -6,6 +6,7 @@ import { createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import { projectPolicy } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
+import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
@@ -24,12 +25,18 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 /**
  * Everything that a reload of the configuration builds anew; the server, the metrics, the statistics and the cache stay.
  * @param house what it is built on, and what outlives it
+ * @param house.known what was known of engines before
  * @param house.storage undefined with the driver `http`, which forwards
  */
 export async function createRuntime(
   config: Config,
   house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics' | 'statistics' | 'isServing'> &
-    Pick<LineOptions, 'names' | 'account'> & { cache: Cache; purge: Purge; parts: Parts },
+    Pick<LineOptions, 'names' | 'account'> & {
+      cache: Cache;
+      purge: Purge;
+      parts: Parts;
+      known: readonly ReplicaState[];
+    },
 ) {
   const { cache, storage, parts } = house;
   const { clock, emit } = parts;
@@ -38,7 +45,7 @@ export async function createRuntime(
   const { during } = work;
   const authenticator = await createAuthenticator(config, parts);
   const engines = createEngines(config, parts);
-  const engineStates = createEngineStates(config, parts);
+  const engineStates = createEngineStates(config, parts, house.known);
   const askEngines = () => engineStates.states();
   const states = parts.primary ? statesAtPrimary(parts.primary, askEngines) : askEngines;
   const permissions = createPermissions(config.auth, config.cache.client_control);

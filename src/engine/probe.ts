@@ -20,6 +20,7 @@ const down = (why: string) => ({ state: 'down', why }) as const;
  * @param options.url one of `engine.url`
  * @param options.project decoded, for `{project}`; without one the port alone is tried
  * @param options.emit told of each state that is not the one told last
+ * @param options.last what was told of it before
  */
 export function createProbe(options: {
   config: Pick<EngineConfig, 'ca' | 'certificate' | 'key' | 'timeout' | 'service'>;
@@ -27,13 +28,14 @@ export function createProbe(options: {
   project: string | undefined;
   clock: Pick<Clock, 'now'>;
   emit: Emit;
+  last?: ReplicaState | undefined;
 }) {
   const { config, url, project, clock, emit } = options;
   const replicas = createReplicas({ ...config, url: [url] }, clock, false);
   const authorization = config.service && serviceAuthorization(config.service);
   const limit = Math.min(config.timeout, LONGEST);
   const closing = new AbortController();
-  let last: ReplicaState | undefined;
+  let { last } = options;
 
   async function tryPort() {
     const isOpen = await replicas.all[0]?.upstream.reachable();
@@ -73,7 +75,7 @@ export function createProbe(options: {
       const first = settledIn(ask(), FIRST, () => new Silence());
       return first.catch(() => last ?? { url, ...down('it has not answered yet') });
     },
-    /** As it was found last; undefined where it was not asked yet. */
+    /** As it was found last; undefined where that is not known. */
     last: () => last,
     close(): void {
       closing.abort();

@@ -176,9 +176,9 @@ export class XmlaClient implements Client {
   }
 
   /** What is known of the request once it is understood. */
-  asks({ digest, request, subject, why, named }: UnderstoodRequest): void {
+  asks({ parts, request, subject, why, named }: UnderstoodRequest): void {
     if (request?.method === 'Execute') this.facts.statement = request.statement;
-    this.facts.digest = digest;
+    if (parts !== undefined) this.facts.digest = parts.digest;
     this.facts.subject = subject;
     this.facts.why = why;
     if (named === undefined) return;

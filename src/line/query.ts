@@ -62,10 +62,9 @@ export function createQueryOf(options: LineOptions) {
     let replica: string | undefined;
     return {
       parts: {
-        ...parts,
+        asked: parts,
         identity: await identity(share, principal),
         session: session === undefined ? null : sessionPart(asked, session),
-        request,
       },
       scopes: entryScopes(projects, spans),
       ttl: policy.ttl,

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
-import { type KeyParts, queryDigest } from '../cache/key.ts';
+import { askedOf, type AskedParts } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -231,7 +231,6 @@ export async function understand(
 /** Of a body that could not be read. */
 const NOTHING_UNDERSTOOD = {
   subject: '',
-  digest: '',
   session: { kind: 'none' },
   sessionToken: false,
   leavesState: true,
@@ -260,12 +259,10 @@ function whatIsAsked(
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
   const query = byHeaders === undefined ? (forwarded as QueryHeaders) : undefined;
-  const parts = partsOf(destination, query, spelt);
   return {
     request,
-    /** What of the key says what is asked beside the body, for any user and session. */
-    parts,
-    digest: queryDigest({ ...parts, request }),
+    /** What of the key says what is asked, for any user and session. */
+    parts: askedOf({ ...partsOf(destination, query, spelt), request }),
     /** In which the body is written, and whether it says so. */
     encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
@@ -293,7 +290,7 @@ function partsOf(
   { engine, addressee }: AskedOf,
   forwarded: QueryHeaders | undefined,
   encoding: { readonly name: TextEncoding; readonly declared: boolean },
-): Omit<KeyParts, 'identity' | 'session' | 'request'> {
+): Omit<AskedParts, 'request'> {
   return {
     engine: engine.id,
     project: addressee.project ?? null,

@@ -1,5 +1,5 @@
-import { AggregatorRegistry, type Registry } from 'prom-client';
-import type { Metrics } from '../observability/metrics.ts';
+import { AggregatorRegistry, Registry } from 'prom-client';
+import { type Metrics, registerStates, type States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its report, the primary process the page of all. */
@@ -13,12 +13,14 @@ type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 /**
  * The metrics of all workers. Counters and histograms are sums over all that ever told theirs, so that they never go
  * back; gauges are of those that answered.
- * @param own what the primary process knows by itself
+ * @param states what the primary process knows by itself
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
 export function createPrimaryMetrics(
-  own: Registry,
+  states: States,
 ): (link: Pick<Link, 'call' | 'serve'>) => () => void {
+  const own = new Registry();
+  registerStates(own, states);
   const latest = new Map<Pick<Link, 'call'>, Report>();
   /** What those counted that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);

@@ -1,4 +1,3 @@
-import type { Registry } from 'prom-client';
 import { type AskLeave, createLoginThrottle } from '../auth/login-throttle.ts';
 import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import type { Clock } from '../common/clock.ts';
@@ -8,6 +7,7 @@ import {
   type FreshnessStore,
 } from '../freshness/freshness-store.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
+import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 import { createPrimaryStatistics } from './statistics.ts';
@@ -42,7 +42,7 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
   engineStates: () => Promise<unknown>;
-  metrics: Registry;
+  states: States;
 }) {
   const purges: string[] = [];
   const freshness = {
@@ -54,7 +54,7 @@ export function createPrimary(options: {
     },
   };
   const throttle = createLoginThrottle(options);
-  const joinMetrics = createPrimaryMetrics(options.metrics);
+  const joinMetrics = createPrimaryMetrics(options.states);
   const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
   const tellAll = (method: string) => (said: unknown) => {

@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -42,7 +41,7 @@ function newPrimary() {
     newToken: randomUUID,
     orphanLease: 0,
     engineStates: async () => undefined,
-    metrics: new Registry(),
+    states: { engines: () => [], reloaded: () => true },
   });
 }
 

@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
 import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
@@ -36,7 +35,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     newToken,
     orphanLease,
     engineStates: async () => undefined,
-    metrics: new Registry(),
+    states: { engines: () => [], reloaded: () => true },
   });
   return {
     clock,

@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 /**
  * A primary process whose workers are reached through bad weather. `crew.ts` runs it and gives it orders; its arguments
  * are the folder of the source that it and its workers are made of, and the longest lease of a worker (ms).
@@ -27,7 +26,7 @@ const primary = createPrimary({
   newToken: () => randomBytes(16).toString('base64url'),
   orphanLease: Number(longestLease),
   engineStates: async () => undefined,
-  metrics: new Registry(),
+  states: { engines: () => [], reloaded: () => true },
 });
 const tell = (told: CrewTold) => void process.send?.(told);
 /** Workers by the numbers that the orders give them. */

@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-import type { KeyParts } from '../../../src/cache/key.ts';
 import type { Query } from '../../../src/cache/query.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';
@@ -8,6 +7,8 @@ import {
   checkpoint,
   engineAnswer,
   fakeTier,
+  flatParts,
+  type FlatParts,
   handClock,
   keyParts,
   queryOf,
@@ -31,8 +32,8 @@ function setUp() {
   return { ...one(), other: one(), clock, values, shared, engine };
 }
 
-function changedTo(query: Query, changed: Partial<KeyParts>): Query {
-  return { ...query, parts: { ...query.parts, ...changed } };
+function changedTo(query: Query, changed: Partial<FlatParts>): Query {
+  return { ...query, parts: keyParts(changed) };
 }
 
 describe('an explanation', () => {
@@ -158,14 +159,14 @@ describe('an explanation', () => {
 });
 
 const DISCOVER: DiscoverRequest = {
-  ...keyParts().request,
+  ...flatParts().request,
   method: 'Discover',
   requestType: 'MDSCHEMA_CUBES',
   restrictions: [],
 };
 
 /** Each changes one part of the key, that of this name. */
-const CHANGES: readonly (readonly [name: string, changed: Partial<KeyParts>])[] = [
+const CHANGES: readonly (readonly [name: string, changed: Partial<FlatParts>])[] = [
   ['engine', { engine: 'another' }],
   ['query', { query: ['a=1'] }],
   ['identity', { identity: 'user:bob' }],
@@ -178,7 +179,7 @@ const CHANGES: readonly (readonly [name: string, changed: Partial<KeyParts>])[] 
     'headers',
     {
       request: {
-        ...keyParts().request,
+        ...flatParts().request,
         headers: [{ uri: 'u', local: 'Version', attributes: [], content: [] }],
       },
     },
@@ -186,7 +187,7 @@ const CHANGES: readonly (readonly [name: string, changed: Partial<KeyParts>])[] 
   [
     'properties',
     {
-      request: { ...keyParts().request, properties: [{ name: 'LocaleIdentifier', value: '7' }] },
+      request: { ...flatParts().request, properties: [{ name: 'LocaleIdentifier', value: '7' }] },
     },
   ],
 ];

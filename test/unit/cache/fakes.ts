@@ -7,7 +7,7 @@ import type { Epochs } from '../../../src/freshness/freshness.ts';
 import { createQueryCache, type QueryCache } from '../../../src/cache/cache.ts';
 import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import type { KeyParts } from '../../../src/cache/key.ts';
+import { type AskedParts, askedOf, type KeyParts } from '../../../src/cache/key.ts';
 import type { EngineAnswer, Query, QuerySession } from '../../../src/cache/query.ts';
 import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
@@ -80,7 +80,7 @@ const REQUEST: DiscoverRequest = {
 };
 
 /** The parts of a key; the whole set can be had by naming the ones that differ. */
-export function keyParts(changed: Partial<KeyParts> = {}): KeyParts {
+export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
   return {
     engine: 'engine',
     project: 'a',
@@ -94,6 +94,15 @@ export function keyParts(changed: Partial<KeyParts> = {}): KeyParts {
     ...changed,
   };
 }
+export type FlatParts = AskedParts & Omit<KeyParts, 'asked'>;
+
+/** As the key takes them. */
+export const nested = ({ identity, session, ...asked }: FlatParts): KeyParts => ({
+  asked: askedOf(asked),
+  identity,
+  session,
+});
+export const keyParts = (changed?: Partial<FlatParts>): KeyParts => nested(flatParts(changed));
 
 /** A query of a project whose engine answers as told; with a session, all of which have one profile. */
 export function queryOf(

@@ -55,6 +55,7 @@ beforeAll(async () => {
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
+    known: [],
     cache,
     storage,
     purge,

@@ -49,6 +49,7 @@ async function makeRuntime() {
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, [], parts);
   const runtime = await createRuntime(config, {
+    known: [],
     cache,
     storage,
     purge: cache.purges.purge,

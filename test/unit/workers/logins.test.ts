@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../../../src/auth/login-throttle.ts';
@@ -19,7 +18,7 @@ function crew(workers = 2) {
     newToken: randomUUID,
     orphanLease: 0,
     engineStates: async () => undefined,
-    metrics: new Registry(),
+    states: { engines: () => [], reloaded: () => true },
   });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);

@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 import { describe, expect, test } from '@jest/globals';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, metricsOfAll } from '../../../src/workers/metrics.ts';
@@ -20,7 +19,7 @@ function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
 const [LONG, BRIEF] = [60_000, 20];
 
 function crew() {
-  const attach = createPrimaryMetrics(new Registry());
+  const attach = createPrimaryMetrics({ engines: () => [], reloaded: () => true });
   return {
     join(held: Parameters<typeof ownMetrics>[0] = {}) {
       const pair = linkPair(LONG);

@@ -1,12 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { queryDigest, queryKey, type KeyParts } from '../../../../src/cache/key.ts';
+import * as keys from '../../../../src/cache/key.ts';
 import type { KeyEpochs } from '../../../../src/freshness/freshness.ts';
 import type { Scope } from '../../../../src/cache/projects.ts';
 import type { XmlaRequest } from '../../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { keyParts } from '../fakes.ts';
+import { flatParts, type FlatParts, nested } from '../fakes.ts';
 import { codePoint } from '../../../support/code-point.ts';
+
+const queryKey = (parts: FlatParts, epochs: KeyEpochs) => keys.queryKey(nested(parts), epochs);
+const queryDigest = (parts: FlatParts) => nested(parts).asked.digest;
 
 const EPOCHS: KeyEpochs = {
   scopes: ['everything', 'project:a'],
@@ -81,7 +84,7 @@ const request: fc.Arbitrary<XmlaRequest> = fc.oneof(
     }),
   }),
 );
-const anyParts: fc.Arbitrary<KeyParts> = fc.record({
+const anyParts: fc.Arbitrary<FlatParts> = fc.record({
   engine: anyText,
   project: textOrNull,
   query: fc.array(anyText, { maxLength: 3 }),
@@ -118,7 +121,7 @@ function picture(value: unknown): string {
   return String(value);
 }
 
-function sortedProperties(parts: KeyParts): KeyParts {
+function sortedProperties(parts: FlatParts): FlatParts {
   const properties = [...parts.request.properties].sort((a, b) => (a.name < b.name ? -1 : 1));
   return { ...parts, request: { ...parts.request, properties } };
 }
@@ -137,7 +140,7 @@ describe('the key of an entry', () => {
   });
 
   test('changes with any one part, whatever the others are', () => {
-    const names = Object.keys(keyParts()) as (keyof KeyParts)[];
+    const names = Object.keys(flatParts()) as (keyof FlatParts)[];
     fc.assert(
       fc.property(anyParts, anyParts, fc.constantFrom(...names), (a, b, name) => {
         const changed = { ...a, [name]: b[name] };
@@ -162,10 +165,10 @@ describe('the key of an entry', () => {
   test('is the same in all sessions of one profile, and another without a session', () => {
     const inSession = (id: string) =>
       queryKey(
-        keyParts({
+        flatParts({
           session: 'profile',
           request: {
-            ...keyParts().request,
+            ...flatParts().request,
             session: { kind: 'in', id, understand: '' },
             sessionIds: [id],
           },
@@ -179,18 +182,18 @@ describe('the key of an entry', () => {
       { numRuns: sizes.propertyRuns },
     );
     const keys = [null, '', 'null', 'profile'].map((session) =>
-      queryKey(keyParts({ session }), EPOCHS),
+      queryKey(flatParts({ session }), EPOCHS),
     );
     expect(new Set(keys).size).toBe(4);
     expect(keys).toContain(inSession('one'));
   });
 
   test('tells an Execute from a Discover that says the same', () => {
-    const { request } = keyParts();
-    const discover = keyParts({
+    const { request } = flatParts();
+    const discover = flatParts({
       request: { ...request, method: 'Discover', requestType: 'x', restrictions: [] },
     });
-    const execute = keyParts({
+    const execute = flatParts({
       request: {
         ...request,
         method: 'Execute',
@@ -205,30 +208,30 @@ describe('the key of an entry', () => {
   test('does not let text move from one part into its neighbour', () => {
     const moved = new Set(
       [
-        keyParts({ project: 'ab', identity: 'c' }),
-        keyParts({ project: 'a', identity: 'bc' }),
-        keyParts({ project: null, identity: 'abc' }),
-        keyParts({ project: '', identity: 'abc' }),
-        keyParts({ project: 'null', identity: 'abc' }),
-        keyParts({ query: ['a', 'b'] }),
-        keyParts({ query: ['a","b'] }),
-        keyParts({ query: ['b', 'a'] }),
-        keyParts({ query: [''] }),
-        keyParts({ query: [] }),
-        keyParts({ contentType: 'text/xml', session: 'p' }),
-        keyParts({ contentType: 'text/xmlp', session: '' }),
-        keyParts({ engine: '\uD800' }),
-        keyParts({ engine: '\uDC00' }),
-        keyParts({ engine: '\uFFFD' }),
-        keyParts({ engine: '\\ud800' }),
+        flatParts({ project: 'ab', identity: 'c' }),
+        flatParts({ project: 'a', identity: 'bc' }),
+        flatParts({ project: null, identity: 'abc' }),
+        flatParts({ project: '', identity: 'abc' }),
+        flatParts({ project: 'null', identity: 'abc' }),
+        flatParts({ query: ['a', 'b'] }),
+        flatParts({ query: ['a","b'] }),
+        flatParts({ query: ['b', 'a'] }),
+        flatParts({ query: [''] }),
+        flatParts({ query: [] }),
+        flatParts({ contentType: 'text/xml', session: 'p' }),
+        flatParts({ contentType: 'text/xmlp', session: '' }),
+        flatParts({ engine: '\uD800' }),
+        flatParts({ engine: '\uDC00' }),
+        flatParts({ engine: '\uFFFD' }),
+        flatParts({ engine: '\\ud800' }),
       ].map((parts) => queryKey(parts, EPOCHS)),
     );
     expect(moved.size).toBe(16);
   });
 
   test('tells the user named everyone from the shared entries', () => {
-    expect(queryKey(keyParts({ identity: 'user:everyone' }), EPOCHS)).not.toBe(
-      queryKey(keyParts({ identity: 'everyone' }), EPOCHS),
+    expect(queryKey(flatParts({ identity: 'user:everyone' }), EPOCHS)).not.toBe(
+      queryKey(flatParts({ identity: 'everyone' }), EPOCHS),
     );
   });
 
@@ -240,15 +243,15 @@ describe('the key of an entry', () => {
       { ...EPOCHS, scopes: ['everything', 'project:b'] as const },
       { ...EPOCHS, scopes: [], tokens: [] },
       { ...EPOCHS, keySecret: 'another' },
-    ].map((epochs) => queryKey(keyParts(), epochs));
+    ].map((epochs) => queryKey(flatParts(), epochs));
     expect(new Set(keys).size).toBe(keys.length);
   });
 
   test('does not change with values that are new in every request, nor with the order of properties', () => {
-    const { request } = keyParts();
+    const { request } = flatParts();
     const withProperties = (values: Record<string, string>) =>
       queryKey(
-        keyParts({
+        flatParts({
           request: {
             ...request,
             properties: Object.entries(values).map(([name, value]) => ({ name, value })),
@@ -270,26 +273,26 @@ describe('the key of an entry', () => {
   });
 
   test('is 43 characters of base64url, which say nothing of what was asked', () => {
-    expect(queryKey(keyParts(), EPOCHS)).toMatch(/^[\w-]{43}$/u);
+    expect(queryKey(flatParts(), EPOCHS)).toMatch(/^[\w-]{43}$/u);
   });
 });
 
 describe('the digest of a query', () => {
   test('is that of all other parts, for any identity and in any session', () => {
-    const asked = (parts: KeyParts) =>
+    const asked = (parts: FlatParts) =>
       picture({ ...sortedProperties(parts), identity: '', session: null });
     fc.assert(
       fc.property(anyParts, anyParts, (a, b) => {
         expect(queryDigest(a) === queryDigest(b)).toBe(asked(a) === asked(b));
         const { identity, session } = b;
-        const ofOther: KeyParts = { ...a, identity, session };
+        const ofOther: FlatParts = { ...a, identity, session };
         expect(queryDigest(ofOther)).toBe(queryDigest(a));
       }),
     );
   });
 
   test('tells apart what differs in one part', () => {
-    const parts = keyParts();
+    const parts = flatParts();
     const other = { engine: 'other', project: 'other', query: ['a=b'], userAgentClass: 'Java' };
     for (const [name, value] of Object.entries({ ...other, accept: 'application/xml' })) {
       expect(queryDigest({ ...parts, [name]: value })).not.toBe(queryDigest(parts));

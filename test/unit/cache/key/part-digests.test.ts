@@ -7,22 +7,21 @@ import {
   describeParts,
   differingParts,
   partTexts,
-  queryDigest,
   queryDigestOf,
-  type KeyParts,
 } from '../../../../src/cache/key.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { keyParts } from '../fakes.ts';
+import { flatParts, type FlatParts, nested } from '../fakes.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
 const EPOCHS: KeyEpochs = { scopes: ['everything'], tokens: ['one'], keySecret: 'secret' };
 
 const partDigests = createPartDigests();
-const digestsOf = (parts: KeyParts, epochs = EPOCHS) =>
-  partDigests(epochs, partTexts(parts, epochs));
+const queryDigest = (parts: FlatParts) => nested(parts).asked.digest;
+const digestsOf = (parts: FlatParts, epochs = EPOCHS) =>
+  partDigests(epochs, partTexts(nested(parts), epochs), queryDigest(parts));
 
-const { request } = keyParts();
-const execute = keyParts({
+const { request } = flatParts();
+const execute = flatParts({
   request: {
     ...request,
     method: 'Execute',
@@ -45,7 +44,7 @@ describe('the digests of the parts of a key', () => {
       fc.property(texts, texts, (a, b) => {
         const names = ['engine', 'project', 'identity', 'accept', 'session'] as const;
         expect(
-          differingParts(digestsOf(keyParts(a), EPOCHS), digestsOf(keyParts(b), EPOCHS)),
+          differingParts(digestsOf(flatParts(a), EPOCHS), digestsOf(flatParts(b), EPOCHS)),
         ).toEqual(names.filter((name) => a[name] !== b[name]));
       }),
       { numRuns: sizes.propertyRuns },
@@ -54,9 +53,9 @@ describe('the digests of the parts of a key', () => {
 
   test('hold the digest of the query', () => {
     for (const parts of [
-      keyParts(),
+      flatParts(),
       execute,
-      keyParts({ project: 'Käse', identity: 'user:bob' }),
+      flatParts({ project: 'Käse', identity: 'user:bob' }),
     ]) {
       expect(queryDigestOf(digestsOf(parts))).toBe(queryDigest(parts));
     }
@@ -66,7 +65,7 @@ describe('the digests of the parts of a key', () => {
   test('are as short whatever was asked, and are one byte for each character', () => {
     fc.assert(
       fc.property(fc.string({ unit: codePoint }), (identity) => {
-        const digests = digestsOf(keyParts({ identity }), EPOCHS);
+        const digests = digestsOf(flatParts({ identity }), EPOCHS);
         expect(Buffer.from(digests, 'latin1').toString('latin1')).toBe(digests);
         expect(digests).toHaveLength(142);
       }),
@@ -75,7 +74,7 @@ describe('the digests of the parts of a key', () => {
   });
 
   test('tell a Discover from an Execute by the parts that only one of them has', () => {
-    expect(differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(execute, EPOCHS))).toEqual([
+    expect(differingParts(digestsOf(flatParts(), EPOCHS), digestsOf(execute, EPOCHS))).toEqual([
       'statement',
       'request-type',
       'restrictions',
@@ -99,7 +98,13 @@ describe('the digests of the parts of a key', () => {
   });
 
   test('of equal values in two parts are two, so that nobody sees that they are equal', () => {
-    const parts = keyParts({ engine: 'x', project: 'x', identity: 'x', accept: 'x', session: 'x' });
+    const parts = flatParts({
+      engine: 'x',
+      project: 'x',
+      identity: 'x',
+      accept: 'x',
+      session: 'x',
+    });
     const digests = describeParts(digestsOf(parts, EPOCHS)).map(({ digest }) => digest);
     expect(new Set(digests).size).toBe(digests.length);
   });
@@ -107,7 +112,7 @@ describe('the digests of the parts of a key', () => {
   test('have nothing in common with those under another secret', () => {
     const other = { ...EPOCHS, keySecret: 'another' };
     expect(
-      differingParts(digestsOf(keyParts(), EPOCHS), digestsOf(keyParts(), other)),
+      differingParts(digestsOf(flatParts(), EPOCHS), digestsOf(flatParts(), other)),
     ).toBeUndefined();
     const shown = (keySecret: string) =>
       describeEpochs({ scopes: ['everything'], tokens: ['one'], keySecret });

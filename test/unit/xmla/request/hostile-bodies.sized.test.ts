@@ -2,8 +2,7 @@ import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
 import { gapsIn } from '../../../../src/line/memo.ts';
-import { KEY_PARTS } from '../../../../src/cache/key.ts';
-import type { KeyParts } from '../../../../src/cache/key.ts';
+import { askedOf, type AskedParts } from '../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../src/xmla/request/classify.ts';
 import { namedCatalogs, namedCubes } from '../../../../src/xmla/request/named-objects.ts';
 import { asksForOtherIdentity } from '../../../../src/xmla/request/delegation.ts';
@@ -62,8 +61,7 @@ async function readAll(body: Buffer): Promise<void> {
   const sources = sourcesOf(request);
   namedCatalogs(request, sources);
   namedCubes(request, sources);
-  const epochs = { scopes: [], tokens: [], keySecret: '' } as never;
-  for (const [, value] of KEY_PARTS) value({ request } as KeyParts, epochs);
+  askedOf({ request } as AskedParts);
 }
 
 async function stepsOf(body: Buffer): Promise<number> {
