@@ -132,6 +132,7 @@ export function createQueryCache(
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
+    client.waits();
     for (;;) {
       const isJoined = !query.fresh && mayShare(key);
       const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;

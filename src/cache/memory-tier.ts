@@ -52,17 +52,23 @@ export function createMemoryTier(options: {
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
-  const left = ({ answer, until }: Entry) =>
-    Math.min(until - clock.now(), remaining(answer, clock.wall()));
+  const left = ({ answer, until }: Entry, now = clock.now(), wall = clock.wall()) =>
+    Math.min(until - now, remaining(answer, wall));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
-  const described = ([key, entry]: [string, Entry]) => ({
-    digest: queryDigestOf(entry.digests),
-    bytes: bytesOf(entry, key),
-    hits: entry.hits,
-    age: Math.round(Math.max(0, clock.wall() - entry.answer.requestedAt) / 1000),
-    rest: Math.round(Math.max(0, left(entry)) / 1000),
-  });
+  /** There may be hundreds of thousands: the time is taken once. */
+  function* described() {
+    const [now, wall] = [clock.now(), clock.wall()];
+    for (const [key, entry] of entries.entries()) {
+      yield {
+        digest: queryDigestOf(entry.digests),
+        bytes: bytesOf(entry, key),
+        hits: entry.hits,
+        age: Math.round(Math.max(0, wall - entry.answer.requestedAt) / 1000),
+        rest: Math.round(Math.max(0, left(entry, now, wall)) / 1000),
+      };
+    }
+  }
 
   /** In this order, a body that takes its own place is never counted twice, nor not at all. */
   function put(key: string, entry: Entry): void {
@@ -155,7 +161,7 @@ export function createMemoryTier(options: {
     /** The same of so many entries, the most recently used first. */
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
     /** All, in no order that means anything: bytes as they count, seconds since the engine was asked and until it ends. */
-    list: () => ({ total: entries.size, each: entries.entries().map(described) }),
+    list: () => ({ total: entries.size, each: described() }),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
     /** Entries that gave way to others, since the start. */

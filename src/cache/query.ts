@@ -67,6 +67,8 @@ export interface KnownKey {
 export interface Client {
   /** Aborted when the client goes away before it had its whole answer. */
   readonly signal: AbortSignal;
+  /** Begins to wait, for the engine or for what another request gets from it. */
+  waits(): void;
   /** Sends a stored answer whole: times in milliseconds, `sessionId` where the answer shows one. */
   replay(
     answer: StoredAnswer,

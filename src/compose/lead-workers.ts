@@ -69,7 +69,8 @@ export function leadWorkers(
       warn(configWarnings(config, parts.clock.wall(), waiting));
       const renewed = await statesOf(config, engines?.known());
       const problems = await pool.reload(nextText);
-      if (problems.length > 0) {
+      // What one of them took is in force: a worker that is started anew takes it as well.
+      if (problems.length === initial.workers) {
         renewed.close();
         return problems;
       }

@@ -52,6 +52,9 @@ interface Session {
   asked: number;
 }
 
+/** Owns sessions that are being begun. No user has this name; what has no owner could push out what all others have. */
+const NO_USER = ':';
+
 /**
  * For this process alone, where no lease is waited for, or for holders, each of which names itself in every call.
  * @param options.orphanLease of those of a process that has just died (ms)
@@ -135,7 +138,7 @@ export function createMemoryStore(options: {
           if (session !== undefined && session.data === undefined) session.version = undefined;
           return answer(session, holder);
         case 'claim':
-          sessions.set(name, '', {
+          sessions.set(name, NO_USER, {
             version: call.token,
             era: tokenOf('sessions'),
             renewed: session !== undefined && isDirty(session),
@@ -168,8 +171,9 @@ export function createMemoryStore(options: {
           return { lease: 0 };
         case 'end':
           if (session !== undefined) {
+            const { principal = NO_USER } = session.data ?? {};
             session.data = session.version = undefined;
-            sessions.set(name, '', session);
+            sessions.set(name, principal, session);
           }
           return { lease: 0 };
       }

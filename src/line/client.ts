@@ -188,8 +188,13 @@ export class XmlaClient implements Client {
 
   engineStep(step: EngineStep | 'ended'): void {
     const now = this.#services.clock.now();
-    if (step === 'waits' || this.#steps === undefined) this.#steps = { waits: now };
-    this.#steps[step] = now;
+    // A second try begins where the first one did.
+    if (step === 'waits') this.#steps = { waits: this.#steps?.waits ?? now };
+    else if (this.#steps !== undefined) this.#steps[step] = now;
+  }
+
+  waits(): void {
+    this.engineStep('waits');
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -231,7 +236,7 @@ export class XmlaClient implements Client {
   }
 
   end(): void {
-    if (this.#steps !== undefined) this.engineStep('ended');
+    this.engineStep('ended');
     if (this.isGone) return;
     this.response.end();
     this.#watchStall();

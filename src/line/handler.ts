@@ -147,7 +147,7 @@ export function createXmlaHandler(options: LineOptions) {
     const fresh = control === 'no-cache';
     const query = await queryOf({ ...toEngine, asked, body, session, fresh });
     if (typeof query === 'string') return pass(passing, query);
-    const gone = session && (await keepAlive(session, destination));
+    const gone = session && (await keepAlive(session, destination, client));
     if (gone !== undefined) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
       return client.answerWhole(gone.head, gone.body, outcome);

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
@@ -67,6 +68,8 @@ export interface Handled {
 
 /** Longer bodies are not recognised, which would take long in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
+/** What a property, restriction or header takes beside its text (bytes; measured). */
+const PIECE = 160;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
@@ -77,7 +80,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
   const { authenticator, sessions, roleSets, clock, config } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
-  const requests = createKnownBodies<KnownRequest>();
+  const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
     sizeCalculation: (_true, statement) => statement.length + PASSED_ONCE.overhead,
@@ -172,6 +175,15 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
   };
 }
 
+/** What was read of it one by one: properties, restrictions and their values, headers. */
+function piecesOf({ request }: UnderstoodRequest): number {
+  if (request === undefined) return 0;
+  const { properties, headers } = request;
+  const pieces = properties.length + headers.length;
+  if (request.method === 'Execute') return pieces + request.parameters.length;
+  return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
+}
+
 /** Whether bodies may be recognised under the head. */
 function isPlain({ request, body, asked }: Handled): boolean {
   return (
@@ -222,9 +234,11 @@ interface Gaps {
 interface Layout extends Gaps {
   /** Tells it apart from all others, those of other heads too. */
   readonly id: number;
+  /** Grows from each use of a layout to the next. */
+  used: number;
 }
 
-/** What is looked for first stands first. */
+/** Those with most gaps first: one with fewer fits more bodies, and is seldom theirs. */
 export type Layouts = Layout[];
 
 /** Statements come with properties and without, in a session and without, and with ids of several lengths. */
@@ -234,14 +248,15 @@ const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as cons
 /** The id of a layout, in front of a body. */
 const PREFIX = 6;
 
-/** What is known of bodies, byte by byte but for their gaps. */
-export function createKnownBodies<T extends object>() {
+/** What is known of bodies, byte by byte but for their gaps. @param bytesOf what a value takes beside texts of the body */
+export function createKnownBodies<T extends object>(bytesOf: (value: T) => number = () => 0) {
   const bodies = new LRUCache<string, T>({
     maxSize: BODIES.maxBytes,
-    sizeCalculation: (_value, name) => name.length * BODIES.times + BODIES.overhead,
+    sizeCalculation: (value, name) => name.length * BODIES.times + BODIES.overhead + bytesOf(value),
   });
   const scratch = Buffer.alloc(PREFIX + MAX_BODY);
   let lastId = 0;
+  let uses = 0;
 
   /** The bytes as latin1, with zeros in the gaps; undefined where something stands in a gap that may not stand there. */
   function nameOf(body: Buffer, { id, session, ids }: Layout): string | undefined {
@@ -272,6 +287,7 @@ export function createKnownBodies<T extends object>() {
         const name = nameOf(body, layout);
         const value = name === undefined ? undefined : bodies.get(name);
         if (value === undefined) continue;
+        layout.used = uses += 1;
         return { layout, value, session: layout.session && textIn(body, layout.session) };
       }
       return undefined;
@@ -284,12 +300,15 @@ export function createKnownBodies<T extends object>() {
       );
       if (layout === undefined) {
         lastId += 1;
-        layout = { id: lastId, session, ids };
-        // One with fewer gaps fits more bodies, and is seldom theirs.
-        layouts.unshift(layout);
-        layouts.splice(MAX_LAYOUTS);
+        layout = { id: lastId, session, ids, used: 0 };
+        if (layouts.length === MAX_LAYOUTS) {
+          const unused = layouts.reduce((one, other) => (other.used < one.used ? other : one));
+          layouts.splice(layouts.indexOf(unused), 1);
+        }
+        layouts.push(layout);
         layouts.sort((one, other) => other.ids.length - one.ids.length);
       }
+      layout.used = uses += 1;
       const name = nameOf(body, layout);
       if (name !== undefined) bodies.set(name, value);
     },
@@ -352,7 +371,7 @@ const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859
  * letters apart that may stand in a gap, so what holds for one pair of values holds for all of that length. What only looks like a gap (in a
  * statement, a comment, an attribute of another name) shows in the second reading.
  * @param asked what was understood of the body
- * @param read the full reading, under the same head
+ * @param read the full reading, under the same head; where it refuses the other letters, nothing is proven
  */
 export async function provenGaps(
   body: Buffer,
@@ -368,7 +387,11 @@ export async function provenGaps(
     const changed = textIn(body, gap).replaceAll(/./g, (letter) => (letter === '1' ? '2' : '1'));
     other.write(changed, startOf(gap, body.length), 'latin1');
   }
-  const otherAsked = await read(other);
+  const otherAsked = await read(other).catch((error: unknown) => {
+    if (error instanceof GatewayError) return undefined;
+    throw error;
+  });
+  if (otherAsked === undefined) return undefined;
   const inGap = (of: Buffer) => session && textIn(of, session);
   const isInGap = sessionIdOf(asked) === inGap(body) && sessionIdOf(otherAsked) === inGap(other);
   return isInGap && asksTheSame(asked, otherAsked) ? gaps : undefined;

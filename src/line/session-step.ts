@@ -1,4 +1,5 @@
 import type { Principal } from '../auth/authenticator.ts';
+import type { Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -245,9 +246,14 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
   }
 
   /** Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. */
-  return async function keepAlive(session: KnownSession, home: Home) {
+  return async function keepAlive(
+    session: KnownSession,
+    home: Home,
+    client: Pick<Client, 'waits'>,
+  ) {
     const { name, record } = session;
     if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
+    client.waits();
     const key = JSON.stringify([name.place, name.id]);
     const touched = await (underWay.get(key) ?? touch(session, home, key));
     return touched?.kind === 'fault' ? touched : undefined;

@@ -203,9 +203,14 @@ function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): n
 export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number): T[] {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
+  /** Of the last one of the first so many. */
+  let least = -Infinity;
   for (const item of items) {
+    if (figure(item) <= least) continue;
     best.push(item);
-    if (best.length > 2 * most + MAX_DIGESTS) best = cut(best);
+    if (best.length <= 2 * most + MAX_DIGESTS) continue;
+    best = cut(best);
+    least = figure(best[most - 1] as T);
   }
   return cut(best);
 }

@@ -20,7 +20,7 @@ type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
 export interface Sums {
   asks: number;
   hits: number;
-  /** Asks that reached the engine, and what these took there. */
+  /** Asks that the engine answered to the end, and what these took there. */
   engine_asks: number;
   engine_ms: number;
   /** What the engine would have needed for the hits. */
@@ -152,7 +152,7 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     const row = digests.get(event.digest) ?? newRow(event, at);
     count(row, event, weight);
     const { engine, principal, outcome } = event;
-    row.engine_max_ms = Math.max(row.engine_max_ms, engine?.last ?? 0);
+    row.engine_max_ms = Math.max(row.engine_max_ms, isWhole(event) ? (engine?.last ?? 0) : 0);
     row.last_asked = at;
     row.last_outcome = outcome.kind;
     row.last_reason = outcome.detail ?? '';
@@ -203,13 +203,17 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
 /** What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. */
 const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number => engine_ms + saved_ms + asks;
 
-function count(sums: Sums, { outcome, engine, saved, bytes }: Answered, weight: number): void {
+/** What failed or was given up does not say what the engine needs. */
+const isWhole = ({ outcome, complete }: Answered) => complete && outcome.kind !== 'gateway';
+
+function count(sums: Sums, event: Answered, weight: number): void {
+  const { outcome, engine, saved, bytes } = event;
   sums.asks += weight;
   if (outcome.kind === 'hit') sums.hits += weight;
   // A clock that was set back takes nothing away.
   if (saved > 0) sums.saved_ms += weight * saved;
   sums.bytes += weight * bytes;
-  if (engine?.last === undefined) return;
+  if (engine?.last === undefined || !isWhole(event)) return;
   sums.engine_asks += weight;
   sums.engine_ms += weight * engine.last;
 }

@@ -78,3 +78,27 @@ test('what a request waited and what the engine took is told of those that it fa
     });
   }
 });
+
+test('who waits for the answer to another request is told to have waited', async () => {
+  const held = gate();
+  engine.answerWith(async (response, request) => {
+    await held.opened;
+    await sendXml(mddatasetAnswer())(response, request);
+  });
+  engine.seen.length = 0;
+  const query = execute({ statement: 'SELECT FROM [Shared]' });
+  const first = askXmla(gateway.url, query, { user: 'bob' });
+  await until(() => engine.seen.length === 1);
+  const second = askXmla(gateway.url, query, { user: 'bob' });
+  while (!/^mdx_gateway_flight_waiters 1$/m.test(await page('/metrics')));
+  held.open();
+  await first;
+  const id = String((await second).headers['x-request-id']);
+  const told = gateway.events.find((event) => event.type === 'xmla-answered' && event.id === id);
+  expect(told).toMatchObject({
+    outcome: { kind: 'hit', detail: 'coalesced' },
+    engine: { first: undefined, last: undefined },
+  });
+  const { waited = 0 } = (told?.type === 'xmla-answered' && told.engine) || {};
+  expect(waited).toBeGreaterThan(0);
+});

@@ -2,14 +2,16 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { WRITE_DEADLINE } from '../../src/workers/shared.ts';
 import { askXmla, send, until } from '../support/http-client.ts';
 import { childrenOf, processEnded, signalProcess } from '../support/oracle/process-states.ts';
+import { sendXml } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
-import { engine, query, serveForAll, type SharedHouse } from '../support/worker-processes.ts';
+import { engine, OLD, query, serveForAll, type SharedHouse } from '../support/worker-processes.ts';
 
 const WORKERS = 3;
 
 /** Each request has a connection of its own: they come to the workers in turn. */
 let house: SharedHouse;
 beforeAll(async () => {
+  engine.answerWith(sendXml(OLD));
   house = await serveForAll({ workers: WORKERS, engine: { url: engine.url } });
 });
 afterAll(() => house.close());

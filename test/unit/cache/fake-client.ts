@@ -35,6 +35,7 @@ export function fakeClient(): FakeClient {
   let ended = false;
   return {
     signal: gone.signal,
+    waits() {},
     replay(answer, facts) {
       Object.assign(said, facts, { answer });
       chunks.push(answer.body);

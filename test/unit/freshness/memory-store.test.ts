@@ -98,3 +98,20 @@ describe('a session in memory', () => {
     expect(await found(store, 'second')).toBeUndefined();
   });
 });
+
+test('a user who begins and ends ever new sessions takes none from others', async () => {
+  const store = alone();
+  const begin = async (name: string, principal: string) => {
+    await store.session(name, { do: 'claim', token: name });
+    const data = { ...sessionRecord(), principal };
+    await store.session(name, { do: 'put', token: name, data, dirty: false });
+  };
+  await begin('alices', 'alice');
+  // More than the table holds.
+  for (let i = 0; i <= 100_000; i += 1) {
+    await begin(`session ${i}`, 'mallory');
+    await store.session(`session ${i}`, { do: 'end' });
+  }
+  const { record } = await store.session('alices', { do: 'peek' });
+  expect(record?.principal).toBe('alice');
+});

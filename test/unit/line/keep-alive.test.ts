@@ -43,6 +43,7 @@ async function house() {
       return new Promise((resolve) => touches.push(resolve));
     },
   };
+  let waited = 0;
   const record = async () => {
     const found = await sessions.find(NAME);
     return found.kind === 'known' ? found.record : undefined;
@@ -52,6 +53,7 @@ async function house() {
     const known = await record();
     if (known === undefined) throw new Error('the session is not known');
     const told: (Touch | 'nothing')[] = [];
+    const client = { waits: () => void (waited += 1) };
     const addressee = {
       project: undefined,
       query: [],
@@ -60,19 +62,20 @@ async function house() {
       replica: undefined,
     };
     const destination = { engine, addressee, settings: { session_idle: IDLE } };
-    void keepAlive({ name: NAME, record: known }, destination).then((answer) =>
+    void keepAlive({ name: NAME, record: known }, destination, client).then((answer) =>
       told.push(answer ?? 'nothing'),
     );
     await quiet();
     return told;
   }
-  return { clock, record, touches, signals, visit };
+  return { clock, record, touches, signals, visit, waits: () => waited };
 }
 
 describe('a request that is answered from the cache', () => {
   test('waits for the engine, and is told what that says of a session that is gone', async () => {
-    const { touches, visit, record } = await house();
+    const { touches, visit, record, waits } = await house();
     const told = [await visit(), await visit()];
+    expect(waits()).toBe(2);
     expect([told, touches.length]).toEqual([[[], []], 1]);
     touches[0]?.(FAULT);
     await quiet();

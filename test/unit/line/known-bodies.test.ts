@@ -74,6 +74,14 @@ describe('a body is recognised', () => {
     for (let i = 1; i <= 100; i += 1) keep(body('b', '1'.repeat(i)), i);
     expect(layouts).toHaveLength(16);
     expect(bodies.find(layouts, body('b', '2'.repeat(100)))?.value.value).toBe(100);
+    // One that is used stays, though it has the fewest gaps.
+    const plain = bytes('<q/>');
+    keep(plain, -1);
+    for (let i = 1; i <= 40; i += 1) {
+      expect(bodies.find(layouts, plain)?.value.value).toBe(-1);
+      keep(body('c', '1'.repeat(i)), i);
+    }
+    expect(bodies.find(layouts, body('c', '2'.repeat(40)))?.value.value).toBe(40);
   });
 });
 

@@ -171,6 +171,21 @@ describe('what only looks like an id is not taken for one', () => {
   });
 });
 
+test('nothing is learnt of a body that would be refused with other ids, and nothing fails', async () => {
+  // With the session id once more elsewhere, other letters in its gap name one session more than may be named.
+  const others = Array.from({ length: 15 }, (_, i) => `<x sessionid="b${i}"/>`).join('');
+  const body = Buffer.from(
+    execute({ statement: 'SELECT FROM [Sales]', session })
+      .toString()
+      .replace(/(<\/[\w-]+:Header>)/, `${others}<x sessionid="${SESSION}"/>$1`),
+  );
+  const asked = await read(body);
+  expect(asked.sessionIds).toHaveLength(16);
+  expect(await provenGaps(body, asked, read)).toBeUndefined();
+  const broken = () => Promise.reject(new TypeError('a mistake'));
+  await expect(provenGaps(body, asked, broken)).rejects.toThrow('a mistake');
+});
+
 describe('what is learnt of one request', () => {
   test.each([
     ['other ids of its own', { ...IDS, DbpropMsmdActivityID: GUID.replaceAll('0', '1') }, SESSION],

@@ -91,6 +91,20 @@ describe('the figures of a digest', () => {
     expect(figuresOf('d').text).toBe('');
   });
 
+  test('say what the engine needs by what it answered to the end, not by what failed or was given up', () => {
+    const { on, figuresOf } = create();
+    on(asked(500));
+    on(asked(30_000, { outcome: { kind: 'gateway', detail: 'engine-timeout' } }));
+    on(asked(1, { outcome: { kind: 'gateway', detail: 'engine-unreachable' } }));
+    on(asked(200, { complete: false }));
+    expect(figuresOf('d')).toMatchObject({
+      asks: 4,
+      engine_asks: 1,
+      engine_ms: 500,
+      engine_max_ms: 500,
+    });
+  });
+
   test('are not kept of a body that was not understood, which is among the requests and in the totals', () => {
     const { on, figures, requests } = create();
     on(answered({ digest: '', catalogs: [], cubes: '?' }));
