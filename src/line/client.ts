@@ -72,7 +72,9 @@ function placeOf(name: string, rawHeaders: readonly string[]): number {
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 
 /** When each step towards the engine was made, and when its answer was over. */
-type EngineSteps = { waits: number } & { [Step in EngineStep | 'ended']?: number };
+type EngineSteps = { waits: number } & {
+  [Step in Exclude<EngineStep, 'waits'> | 'ended']: number | undefined;
+};
 
 /** @param now when the request is over */
 function engineTimes(steps: EngineSteps, now: number): EngineTimes {
@@ -189,8 +191,10 @@ export class XmlaClient implements Client {
   engineStep(step: EngineStep | 'ended'): void {
     const now = this.#services.clock.now();
     // A second try begins where the first one did.
-    if (step === 'waits') this.#steps = { waits: this.#steps?.waits ?? now };
-    else if (this.#steps !== undefined) this.#steps[step] = now;
+    if (step === 'waits') {
+      const { waits = now } = this.#steps ?? {};
+      this.#steps = { waits, asked: undefined, answers: undefined, ended: undefined };
+    } else if (this.#steps !== undefined) this.#steps[step] = now;
   }
 
   waits(): void {

@@ -2,9 +2,24 @@ import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
 import type { GatewayEvent } from '../common/events.ts';
 
-/** How a line tells its time (ISO 8601, UTC) and its level (a word). */
+/** The time as pino takes it: ISO 8601, UTC. All but the milliseconds is made once a second, since each miss tells a line. */
+function createTimestamp(): () => string {
+  let second = NaN;
+  let text = '';
+  return () => {
+    const now = Date.now();
+    const milliseconds = now % 1000;
+    if (now - milliseconds !== second) {
+      second = now - milliseconds;
+      text = new Date(second).toISOString().slice(0, -'000Z'.length);
+    }
+    return `,"time":"${text}${String(milliseconds).padStart(3, '0')}Z"`;
+  };
+}
+
+/** How a line tells its time and its level (a word). */
 export const LINE_FORM = {
-  timestamp: pino.stdTimeFunctions.isoTime,
+  timestamp: createTimestamp(),
   formatters: { level: (level: string) => ({ level }) },
 } as const;
 
@@ -102,32 +117,34 @@ function requestLine(
   statements: LogConfig['statements'],
   isSlow: boolean,
 ): object {
-  const {
-    type: _type,
-    milliseconds,
-    saved,
-    engine,
-    outcome,
-    statement,
-    why,
-    trace,
-    ...rest
-  } = event;
+  const { outcome, engine, statement } = event;
   const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && isSlow));
+  // What is undefined is left out. Parts that are put together take longer.
   return {
-    ...rest,
-    ...outcome,
-    saved: Math.round(saved),
-    ms: Math.round(milliseconds),
-    ...(engine && {
-      waited_ms: Math.round(engine.waited),
-      engine_first_ms: engine.first && Math.round(engine.first),
-      engine_ms: engine.last && Math.round(engine.last),
-    }),
-    ...(isSlow && { slow: true }),
-    ...(why !== '' && { why }),
-    ...(trace !== '' && { trace }),
-    ...(isTold && { statement: statement.slice(0, LONGEST_STATEMENT) }),
+    id: event.id,
+    principal: event.principal,
+    address: event.address,
+    program: event.program,
+    project: event.project,
+    catalogs: event.catalogs,
+    cubes: event.cubes,
+    digest: event.digest,
+    subject: event.subject,
+    status: event.status,
+    bytes: event.bytes,
+    saved: Math.round(event.saved),
+    complete: event.complete,
+    kind: outcome.kind,
+    detail: outcome.detail,
+    stored: outcome.kind === 'miss' ? outcome.stored : undefined,
+    ms: Math.round(event.milliseconds),
+    waited_ms: engine && Math.round(engine.waited),
+    engine_first_ms: engine?.first && Math.round(engine.first),
+    engine_ms: engine?.last && Math.round(engine.last),
+    slow: isSlow || undefined,
+    why: event.why || undefined,
+    trace: event.trace || undefined,
+    statement: isTold ? statement.slice(0, LONGEST_STATEMENT) : undefined,
   };
 }
 
