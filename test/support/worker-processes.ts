@@ -24,7 +24,7 @@ export const OLD = mddatasetAnswer({ members: ['old'] });
 export const NEW = mddatasetAnswer({ members: ['new'] });
 
 beforeAll(async () => {
-  engine = await startStubEngine(() => {});
+  engine = await startStubEngine(sendXml(OLD));
 });
 afterAll(() => engine.close());
 beforeEach(async () => {
@@ -82,6 +82,7 @@ export async function serveForAll(settings: Record<string, unknown>) {
   const own = await configFolder();
   const running = runMain(['serve', '--config', own.write(settings)]);
   const url = await listening(running);
+  await enginesAsked(running);
   return {
     running,
     url,
