@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** An engine that answers every POST with the same small mddataset and counts them. */
+/** An engine that answers every request with the same small mddataset. */
 export interface EngineStandIn {
   readonly url: string;
-  readonly requests: number;
+  /** Those that were asked; whether it answers at all is asked by a Discover. */
+  readonly queries: number;
   close(): Promise<void>;
 }
 
@@ -20,10 +21,12 @@ const ANSWER = `<?xml version="1.0" encoding="UTF-8"?>
 </SOAP-ENV:Body></SOAP-ENV:Envelope>`;
 
 export async function startEngineStandIn(): Promise<EngineStandIn> {
-  let requests = 0;
+  let queries = 0;
   const server = createServer((request, response) => {
-    request.resume().once('end', () => {
-      requests += 1;
+    let body = '';
+    request.on('data', (bytes) => (body += String(bytes)));
+    request.once('end', () => {
+      if (body.includes('<Execute')) queries += 1;
       response.writeHead(200, { 'Content-Type': 'text/xml; charset=UTF-8' }).end(ANSWER);
     });
   });
@@ -32,8 +35,8 @@ export async function startEngineStandIn(): Promise<EngineStandIn> {
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/xmla`,
-    get requests() {
-      return requests;
+    get queries() {
+      return queries;
     },
     async close() {
       server.closeAllConnections();

@@ -181,7 +181,7 @@ async function checkLogin(): Promise<void> {
   const answer = await ask('analyst:wrong');
   await answer.body?.cancel();
   assert.equal(answer.status, 401);
-  assert.equal(engine.requests, 0, 'The engine was asked for somebody without a login');
+  assert.equal(engine.queries, 0, 'The engine was asked for somebody without a login');
 }
 
 async function checkCache(): Promise<void> {
@@ -193,7 +193,7 @@ async function checkCache(): Promise<void> {
   const second = await ask(`analyst:${password}`);
   assert.equal(await second.text(), text);
   assert.match(second.headers.get('Cache-Status') ?? '', /^mdx-gateway; hit/u);
-  assert.equal(engine.requests, 1);
+  assert.equal(engine.queries, 1);
 }
 
 async function checkRoles(): Promise<void> {
