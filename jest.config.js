@@ -1,8 +1,8 @@
 const SUITES = '<rootDir>/test/**/*.test.ts';
 /** The suites of each group, see "Tests" in docs/ARCHITECTURE.md. */
 const GROUPS = {
-  // Suites wait for servers and leases for a third of their time: three keep two cores busy.
-  small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000, maxWorkers: 3 },
+  // Suites wait for servers and leases for a third of their time: four keep two cores busy.
+  small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000, maxWorkers: 4 },
   chaos: {
     // What is disturbed on purpose is not to be disturbed by a third suite.
     maxWorkers: 2,
