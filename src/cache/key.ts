@@ -142,12 +142,12 @@ export type PartDigests = string;
 
 /**
  * Digests each part by itself, behind the secret, so that it can be told in which parts two keys differ. It remembers the
- * digests of the request before: of most requests all parts but the statement come again. `ofAsked`: of {@link Asked}.
+ * digests of the request before: of most requests all parts but the statement come again. `askedDigest`: that of {@link Asked}.
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
 
-  return ({ keySecret }: KeyEpochs, texts: PartTexts, ofAsked: string): PartDigests => {
+  return ({ keySecret }: KeyEpochs, texts: PartTexts, askedDigest: string): PartDigests => {
     const known = before?.keySecret === keySecret ? before : undefined;
     const digests = KEY_PARTS.map(([name], i) => {
       const text = texts[i];
@@ -158,7 +158,7 @@ export function createPartDigests() {
     });
     before = { keySecret, texts, digests };
     // As one text: what was joined would keep a tree of texts alive.
-    return Buffer.from(digests.join('') + ofAsked, 'latin1').toString('latin1');
+    return Buffer.from(digests.join('') + askedDigest, 'latin1').toString('latin1');
   };
 }
 
