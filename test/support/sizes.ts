@@ -156,7 +156,7 @@ const SMALL: Sizes = {
   flightClients: 25,
   oracle: {
     alone: { requests: 2_000, purges: 20, disturbances: 1 },
-    watched: { requests: 6_000, purges: 60, disturbances: 1 },
+    watched: { requests: 3_000, purges: 30, disturbances: 1 },
     workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
