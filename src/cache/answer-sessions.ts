@@ -1,7 +1,7 @@
 import { type AnswerSession, LONGEST_WAIT } from '../xmla/answer/answer-reader.ts';
 import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
+import type { Cut, StoredAnswer } from './stored-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
-import { ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 /** By which SSAS and its clients name a session, beside the SOAP header. */
 export const SESSION_HEADER = 'x-as-sessionid';
@@ -24,7 +24,7 @@ export function tellSessions(
   }
 
   return (piece) => {
-    const first = tell(sessionHeader(head));
+    const first = tell(sessionHeaderOf(head));
     if (piece === undefined) reader.end();
     else reader.write(piece);
     return first === undefined ? tell(reader.id()) : first.then(() => tell(reader.id()));
@@ -64,46 +64,32 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
 
 /** A head that names another session than the caller's forbids to store the answer. */
 export function refuseBySessionHeader(own: QuerySession | undefined, head: AnswerHead) {
-  const id = own && sessionHeader(head);
+  const id = own && sessionHeaderOf(head);
   return id === undefined || id === own?.id ? undefined : 'session-in-answer';
 }
 
 /**
- * Takes out the id of the caller's session, whose place stays known, or all of one that the engine
- * began, where `refuseBySessionHeader` lets the head pass. Undefined when it is the caller's alone.
+ * What is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the caller's session, whose place stays
+ * known, or all of a session that the engine began. Undefined when the answer is the caller's alone.
  */
-export function withoutSession(
+export function sessionCut(
   own: QuerySession | undefined,
   head: AnswerHead,
-  body: Buffer,
   session: AnswerSession | undefined,
-): Pick<StoredAnswer, 'body' | 'session' | 'sessionHeader'> | undefined {
-  const sessionInHead = own !== undefined && sessionHeader(head) !== undefined;
-  const shared = { sessionHeader: sessionInHead, session: undefined };
-  if (session === undefined) return { ...shared, body };
+): { cut?: Cut; shown: Pick<StoredAnswer, 'session' | 'sessionHeader'> } | undefined {
+  const sessionHeader = own !== undefined && sessionHeaderOf(head) !== undefined;
+  const shown = { sessionHeader, session: undefined };
+  if (session === undefined) return { shown };
   if (!session.plain) return undefined;
-  if (own === undefined) return { ...shared, body: cutElement(body, session) };
-  return session.id === own.id ? { ...shared, ...cutSession(body, session) } : undefined;
-}
-
-/** Takes the session id out from between its quotes. */
-export function cutSession(
-  body: Buffer,
-  { value, encoding }: Pick<AnswerSession, 'value' | 'encoding'>,
-): { body: Buffer; session: SessionPlace } {
-  return {
-    body: ownBytes([body.subarray(0, value.start), body.subarray(value.end)]),
-    session: { at: value.start, encoding },
-  };
-}
-
-/** Takes the whole element out, and leaves the header around it. */
-export function cutElement(body: Buffer, { element }: Pick<AnswerSession, 'element'>): Buffer {
-  return ownBytes([body.subarray(0, element.start), body.subarray(element.end)]);
+  const { value, element, encoding } = session;
+  if (own === undefined) return { shown, cut: { ...element, isPlace: false } };
+  if (session.id !== own.id) return undefined;
+  const place = { at: value.start, encoding };
+  return { shown: { sessionHeader, session: place }, cut: { ...value, isPlace: true } };
 }
 
 /** Several, which no engine sends, as one that no client has. */
-function sessionHeader({ headers }: AnswerHead): string | undefined {
+function sessionHeaderOf({ headers }: AnswerHead): string | undefined {
   const value = headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;
 }

@@ -65,13 +65,13 @@ export function createQueryCache(
 ) {
   const { epochs, memory, entries, flights, sharedFlights, purgeTakes, clock, emit } = parts;
   const order = createFillOrder();
-  /** Keys whose last answer could not be shared, and until when (monotonic ms) that counts. */
-  const unshareable = createOwnedTable<number>(MAX_UNSHAREABLE);
+  /** Keys whose last answer could not be shared, why, and until when (monotonic ms) that counts. */
+  const unshareable = createOwnedTable<{ why: RefusalReason; until: number }>(MAX_UNSHAREABLE);
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const partDigests = createPartDigests();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));
-  const mayShare = (key: string) => (unshareable.get(key) ?? 0) <= clock.now();
+  const mayShare = (key: string) => (unshareable.get(key)?.until ?? 0) <= clock.now();
   const ageOf = ({ requestedAt }: StoredAnswer, wall = clock.wall()) =>
     Math.max(0, wall - requestedAt);
 
@@ -210,9 +210,11 @@ export function createQueryCache(
       if (captured !== undefined) keep(lookup, fill.latest() ?? verdict.answer, verdict.answer);
     } else {
       void endTurn?.(undefined, false);
-      const isLasting = verdict.kind === 'refused' && !OF_THIS_ONE.has(verdict.reason);
-      if (isLasting && captured !== undefined)
-        unshareable.set(key, query.parts.identity, clock.now() + UNSHAREABLE_FOR);
+      const why = verdict.kind === 'refused' ? verdict.reason : undefined;
+      if (why !== undefined && !OF_THIS_ONE.has(why) && captured !== undefined) {
+        const until = clock.now() + UNSHAREABLE_FOR;
+        unshareable.set(key, query.parts.identity, { why, until });
+      }
     }
     flight?.land(verdict, query.session?.replica);
     await asked.finish();
@@ -324,6 +326,8 @@ export function createQueryCache(
         redis,
         /** Whether the answer of another request would be waited for, were there no entry. */
         flight,
+        /** Why the last answer to this query was not stored; null where it was, or that is not known. */
+        not_stored: unshareable.get(key)?.why ?? null,
         nearest: flight || hits ? null : nearest(digests),
       };
     },

@@ -4,16 +4,11 @@ import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import {
-  type AnswerInspector,
-  inspectAnswer,
-  INSPECTION_SLICE,
-  refuseByHead,
-} from '../xmla/answer/inspect-answer.ts';
-import { refuseBySessionHeader, tellSessions, withoutSession } from './answer-sessions.ts';
+import { inspectAnswer, INSPECTION_SLICE, refuseByHead } from '../xmla/answer/inspect-answer.ts';
+import { refuseBySessionHeader, sessionCut, tellSessions } from './answer-sessions.ts';
+import { keepText, type StoredAnswer } from './stored-answer.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
-import { ownBytes, type StoredAnswer } from './stored-answer.ts';
 
 /** What a piece needs beside its bytes, however few these are (bytes; measured, rounded up). */
 const PIECE_OVERHEAD = 256;
@@ -81,9 +76,19 @@ export function createFills(
       const contentType = head.headers['content-type'];
       const { method } = query.parts.asked;
       const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
+      const announced = Number(head.headers['content-length'] ?? 0);
+      const text = keepText(settle);
+      /** Bytes that were inspected are kept. */
+      const inspected = {
+        refusal: undefined as RefusalReason | undefined,
+        write(slice: Buffer): void {
+          inspector.write(slice);
+          inspected.refusal = inspector.refusal;
+          if (inspected.refusal === undefined) text.write(slice);
+        },
+      };
       // What a fresh answer takes the place of would be found in memory until it is kept.
-      const how = { announced: Number(head.headers['content-length'] ?? 0), atOnce: query.fresh };
-      const inspection = inspections.begin(inspector, how, refuse);
+      const inspection = inspections.begin(inspected, { announced, atOnce: query.fresh }, refuse);
       // Also where the answer is not kept: the client may go on in a session that the engine began by itself.
       const tellOf = query.session
         ? undefined
@@ -91,7 +96,6 @@ export function createFills(
       const out = holdBack(client, head, outcome);
       const maxEntry = parts.maxEntry();
       let refusal: RefusalReason | undefined;
-      let kept: Buffer[] = [];
       let size = 0;
       /** What is left of the inspection when the client has everything. */
       let behind: Promise<void> | undefined;
@@ -104,37 +108,50 @@ export function createFills(
 
       function refuse(reason: RefusalReason): void {
         refusal = reason;
-        kept = [];
-        inspection.stop();
+        giveUp();
         emit({ type: 'not-stored', project: query.project, reason });
+        if (bypass === undefined) client.notStored(reason);
         verdict.resolve({ kind: 'refused', reason });
+      }
+
+      function giveUp(): void {
+        inspection.stop();
+        text.stop();
       }
 
       function keep(piece: Buffer): void {
         size += piece.length;
         if (size > maxEntry) return refuse('too-large');
         if (!share.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
-        kept.push(piece);
         inspection.write(piece);
+      }
+
+      /** Of a long text, what was compressed and what the client has taken needs no room any more. */
+      function settle(): void {
+        const { done, made } = text.usage();
+        if (refusal === undefined) share.shrinkTo(Math.max(size - done, client.backlog()) + made);
       }
 
       /** What may be kept of the whole answer, or why nothing may. */
       async function judge() {
-        const inspected = inspector.end();
-        if (!inspected.ok) return inspected.reason;
+        const found = inspector.end();
+        if (!found.ok) return found.reason;
+        const cut = sessionCut(query.session, head, found.session);
+        if (cut === undefined) return 'session-in-answer';
         // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
-        const copies = inspected.session === undefined ? 1 : 2;
-        if (!share.grow(copies * size)) return 'no-room';
-        const shared = withoutSession(query.session, head, ownBytes(kept), inspected.session);
-        kept = [];
-        share.shrink((copies - 1) * size);
-        if (shared === undefined) return 'session-in-answer';
+        const copies = cut.cut === undefined ? 1 : 2;
+        const { made } = text.usage();
+        if (!share.grow(made === 0 ? copies * size : made)) return 'no-room';
+        const body = await text.end(cut.cut);
         // After the last byte: whatever made the session another one before that may have shaped the answer.
         if (query.session && !(await query.session.confirm())) return 'session-changed';
-        return shared;
+        return { body, ...cut.shown };
       }
 
-      const unfit = refuseByHead(head, successHeader) ?? refuseBySessionHeader(query.session, head);
+      const unfit =
+        refuseByHead(head, successHeader) ??
+        refuseBySessionHeader(query.session, head) ??
+        (announced > maxEntry ? 'too-large' : undefined);
       if (unfit !== undefined) refuse(unfit);
       try {
         // From here on the body is listened to: nothing may be awaited before.
@@ -154,7 +171,7 @@ export function createFills(
           if (client.signal.aborted) abort.abort(client.signal.reason);
         }
       } catch (error) {
-        inspection.stop();
+        giveUp();
         const isTold = error instanceof GatewayError || abort.signal.aborted;
         const failure = isTold ? error : brokenOff(error);
         if (refusal === undefined) {
@@ -179,8 +196,8 @@ export function createFills(
           lifetime: lifetime(query.ttl),
           engineMilliseconds: clock.now() - began.now,
         };
-        // From here on the body counts for those who need it.
-        share.shrink(size);
+        // From here on the body counts for those who need it, and here what the client has not taken yet.
+        share.shrinkTo(Buffer.isBuffer(answer.body) ? size : client.backlog());
         const letGo = parts.memory.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
         await finishing.promise;
@@ -292,13 +309,13 @@ export function createInspections() {
 
   return {
     /**
-     * @param how.announced how long the body will be (bytes), if that is known
+     * @param how.announced how long the body will be (bytes); 0 where that is not known
      * @param how.atOnce whether all of it is inspected as it comes
      * @param refused called in any turn with what the inspector refused, and no more after `stop`
      */
     begin(
-      inspector: Pick<AnswerInspector, 'write' | 'refusal'>,
-      { announced = 0, atOnce }: { announced: number | undefined; atOnce: boolean },
+      inspector: { write(slice: Buffer): void; readonly refusal: RefusalReason | undefined },
+      { announced, atOnce }: { announced: number; atOnce: boolean },
       refused: (reason: RefusalReason) => void,
     ) {
       let leftAtOnce = atOnce ? Infinity : announced > AT_ONCE ? 0 : AT_ONCE;

@@ -1,8 +1,16 @@
 import { LRUCache } from 'lru-cache';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
+import {
+  type AnswerText,
+  bytesOf,
+  type Deflated,
+  GZIP_FROM,
+  makeVariant,
+  type StoredAnswer,
+  variantBytes,
+} from './stored-answer.ts';
 import { type PartDigests, queryDigestOf } from './key.ts';
-import { GZIP_FROM, type GzipVariant, makeGzip, type StoredAnswer } from './stored-answer.ts';
 
 /** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
 const ENTRY_OVERHEAD = 936;
@@ -13,7 +21,7 @@ interface Entry {
   /** Monotonic (ms), for a wall clock that is set back. */
   readonly until: number;
   readonly filledHere: boolean;
-  readonly variant: GzipVariant | undefined;
+  readonly variant: Deflated | undefined;
   /** How often it was used. */
   hits: number;
 }
@@ -35,20 +43,20 @@ export function createMemoryTier(options: {
   maxBytes: number;
   clock: Clock;
   account: Pick<BodyAccount, 'open' | 'countSending'>;
-  compress?: (answer: StoredAnswer) => ReturnType<typeof makeGzip>;
+  compress?: typeof makeVariant;
 }) {
-  const { clock, account, compress = makeGzip } = options;
+  const { clock, account, compress = makeVariant } = options;
   let evicted = 0;
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
-    sizeCalculation: bytesOf,
+    sizeCalculation: entryBytes,
     dispose(entry, _key, reason) {
       countEntry(entry, -1);
       if (reason === 'evict') evicted += 1;
     },
   });
-  /** How many clients need each body, and how many entries hold it. */
+  /** How many clients need each body (of a compressed one its tail), and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isCompressing = false;
@@ -62,7 +70,7 @@ export function createMemoryTier(options: {
     for (const [key, entry] of entries.entries()) {
       yield {
         digest: queryDigestOf(entry.digests),
-        bytes: bytesOf(entry, key),
+        bytes: entryBytes(entry, key),
         hits: entry.hits,
         age: Math.round(Math.max(0, wall - entry.answer.requestedAt) / 1000),
         rest: Math.round(Math.max(0, left(entry, now, wall)) / 1000),
@@ -80,10 +88,11 @@ export function createMemoryTier(options: {
 
   function countEntry({ answer, variant }: Entry, kept: number): void {
     countUse(answer.body, 0, kept);
-    if (variant !== undefined) countUse(variant.tail, 0, kept);
+    if (variant !== undefined) countUse(variant, 0, kept);
   }
 
-  function countUse(body: Buffer, holders: number, kept: number): void {
+  function countUse(text: AnswerText, holders: number, kept: number): void {
+    const body = Buffer.isBuffer(text) ? text : text.tail;
     const use = uses.get(body) ?? { holders: 0, entries: 0 };
     const wasSent = use.holders > 0 && use.entries === 0;
     use.holders += holders;
@@ -95,20 +104,20 @@ export function createMemoryTier(options: {
   }
 
   /** In the background, one at a time: logins need the same threads. Again only for want of room. */
-  async function makeVariant(key: string, answer: StoredAnswer): Promise<void> {
+  async function addVariant(key: string, answer: StoredAnswer, body: Buffer): Promise<void> {
     if (isCompressing || tried.has(answer)) return;
     const room = account.open('value');
-    if (!room.grow(answer.body.length)) return;
+    if (!room.grow(body.length)) return;
     tried.add(answer);
     isCompressing = true;
-    const variant = await compress(answer).catch(() => undefined);
+    const variant = await compress(body, answer.session?.at ?? 0).catch(() => undefined);
     isCompressing = false;
     room.release();
     const entry = entries.peek(key);
     if (variant === undefined || entry?.answer !== answer) return;
     const grown = { ...entry, variant };
     // What is too large alone would be dropped, and the answer with it.
-    if (bytesOf(grown, key) <= options.maxBytes) put(key, grown);
+    if (entryBytes(grown, key) <= options.maxBytes) put(key, grown);
   }
 
   return {
@@ -136,16 +145,18 @@ export function createMemoryTier(options: {
       const filledHere = fill !== undefined;
       put(key, { answer, digests, until, filledHere, variant: undefined, hits: 0 });
     },
-    /** The compressed variant of this very answer. Begins to make it when there is none yet. */
-    gzipOf(key: string, answer: StoredAnswer): GzipVariant | undefined {
-      if (answer.body.length < GZIP_FROM) return undefined;
+    /** This very answer as it goes out compressed. Begins to make that of a short one where there is none yet. */
+    gzipOf(key: string, answer: StoredAnswer): Deflated | undefined {
+      const { body } = answer;
+      if (!Buffer.isBuffer(body)) return body;
+      if (body.length < GZIP_FROM) return undefined;
       const entry = entries.peek(key);
       if (entry?.answer !== answer) return undefined;
-      if (entry.variant === undefined) void makeVariant(key, answer);
+      if (entry.variant === undefined) void addVariant(key, answer, body);
       return entry.variant;
     },
     /** Needs a body. Returns what ends that, once. */
-    hold(body: Buffer): () => void {
+    hold(body: AnswerText): () => void {
       countUse(body, 1, 0);
       let held = true;
       return () => {
@@ -169,5 +180,5 @@ export function createMemoryTier(options: {
   };
 }
 
-const bytesOf = ({ answer, variant }: Entry, key: string) =>
-  answer.body.length + (variant?.bytes ?? 0) + key.length + ENTRY_OVERHEAD;
+const entryBytes = ({ answer, variant }: Entry, key: string) =>
+  bytesOf(answer.body) + (variant ? variantBytes(variant) : 0) + key.length + ENTRY_OVERHEAD;

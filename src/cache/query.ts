@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EngineTraits } from '../common/engine-kinds.ts';
 import type { Outcome } from '../common/events.ts';
+import type { RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
+import type { Deflated, StoredAnswer } from './stored-answer.ts';
 import type { KeyParts, PartDigests } from './key.ts';
 import type { Scope } from './projects.ts';
-import type { GzipVariant, StoredAnswer } from './stored-answer.ts';
 
 /** One cacheable request. What is told here never throws or rejects. */
 export interface Query {
@@ -77,13 +78,17 @@ export interface Client {
       readonly ttl: number;
       readonly age: number;
       readonly sessionId: string | undefined;
-      readonly gzip?: () => GzipVariant | undefined;
+      readonly gzip?: () => Deflated | undefined;
     },
   ): void;
   /** Begins an answer of the engine. `length` is given when the whole body is known already. */
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void;
+  /** What is told of an answer that has begun, once it is known that it is not stored. */
+  notStored(reason: RefusalReason): void;
   /** False when the client is slower than the engine; see {@link Client.drained}. */
   write(chunk: Buffer): boolean;
+  /** Bytes that were written, and that the client has not taken yet. */
+  backlog(): number;
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
   end(): void;

@@ -1,19 +1,20 @@
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
-import {
-  constants,
-  crc32,
-  deflateRawSync,
-  inflateRawSync,
-  zstdCompress,
-  zstdDecompress,
-} from 'node:zlib';
+import { crc32, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
 import { createGate } from '../common/body-account.ts';
 import type { Sealer } from '../common/sealing.ts';
+import {
+  bytesOf,
+  deflated,
+  HEADER_VALUE,
+  LONG,
+  ownBytes,
+  type SessionPlace,
+  type StoredAnswer,
+} from './stored-answer.ts';
 import type { createFills } from './fill.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
-import { HEADER_VALUE, ownBytes, type SessionPlace, type StoredAnswer } from './stored-answer.ts';
 
 /** Port: bytes by key outside this process. Rejects when it cannot be reached, or is too slow. */
 export interface ValueTier {
@@ -25,9 +26,9 @@ export interface ValueTier {
 
 /** Longer values stay in memory (bytes): in Redis one holds up all others. */
 export const LONGEST_VALUE = 16 * 1024 * 1024;
-/** Answers above this are written one after the other (bytes). */
-export const LONG = 512 * 1024;
-/** Beyond so many that wait, long answers are not kept: they would fill the memory. */
+/** Values above this are written one after the other (bytes). */
+export const LARGE = 512 * 1024;
+/** Beyond so many that wait, large values are not kept: they would fill the memory. */
 const MOST_WAITING = 16;
 /** Its answer, or one that began later, is still to be kept in tier 2. */
 export interface Filled {
@@ -46,9 +47,9 @@ export function createSharedEntries(
   parts: Omit<Parameters<typeof createFills>[0], 'memory'>,
 ) {
   const { account, clock, emit, maxEntry } = parts;
-  const longWrites = createGate(1);
+  const largeWrites = createGate(1);
   const forEver = new AbortController().signal;
-  /** What it takes to write, as a multiple of the body: compressed, put together, sealed. */
+  /** What it takes to write, as a multiple of the body as it lies in memory: compressed, put together, sealed. */
   const copies = sealer.kind === 'none' ? 2 : 4;
 
   /** Runs what needs room for values on their way; undefined where there is none. */
@@ -109,14 +110,14 @@ export function createSharedEntries(
     },
     /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
     async keep(key: string, filled: Filled): Promise<boolean> {
-      const { length } = filled.answer.body;
-      const isLong = length > LONG;
+      const length = bytesOf(filled.answer.body);
+      const isLarge = length > LARGE;
       let leave: (() => void) | undefined;
       try {
-        if (isLong && longWrites.usage().waiting >= MOST_WAITING) {
-          throw new Error('too many long answers wait to be written to Redis');
+        if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
+          throw new Error('too many large answers wait to be written to Redis');
         }
-        if (isLong) leave = await longWrites.enter(forEver);
+        if (isLarge) leave = await largeWrites.enter(forEver);
         const isKept = await counted((take) => {
           take(copies * length);
           return keepLatest(key, filled);
@@ -139,7 +140,8 @@ class NoRoom extends Error {}
  *
  *   0  4  magic
  *   4  1  version of this layout
- *   5  1  coding of the body: 0 as it is, 1 zstd, 2 deflate (RFC 1951); 128 more when description and body are sealed
+ *   5  1  coding of the body: 0 as it is, 2 deflate (RFC 1951), 3 what stands before the place of the session id as it is,
+ *         and the rest as deflate; 128 more when description and body are sealed
  *   6  2  length of the description
  *   8  8  requestedAt, ms: the tier compares it to keep the later fill, also with those of other versions
  *  16 32  key of the entry, so that a value can never answer for another key
@@ -153,7 +155,7 @@ class NoRoom extends Error {}
  * key or said to be older or younger than it is.
  */
 const MAGIC = 0x4d445847;
-const VERSION = 5;
+const VERSION = 6;
 const CHECKSUM_AT = 48;
 const MARKS_AT = 54;
 const MARK = 8;
@@ -162,20 +164,24 @@ const SEALED = 0x80;
 const MAX_MARKS = 64;
 /** The whole head stands in the first so many bytes. */
 export const HEAD_LIMIT = MARKS_AT + MAX_MARKS * MARK;
-const CODING = { identity: 0, zstd: 1, deflate: 2 } as const;
+/** `long`: as long texts lie in memory. */
+const CODING = { identity: 0, deflate: 2, long: 3 } as const;
 /** Shorter bodies are kept as they are (bytes): 2 KB take as long as all else of a look-up. */
 const COMPRESS_FROM = 4 * 1024;
 /** Shorter bodies are deflated at once (bytes): the thread pool would take much more time. */
 const AT_ONCE = 64 * 1024;
 /** Level 6 takes up to four times as long and makes rowsets 2 % shorter. */
 const DEFLATE_OPTIONS = { level: 1 };
-const ZSTD_OPTIONS = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 /** zlib takes no buffer smaller than this (bytes). */
 const LEAST_PIECE = 64;
 const ENCODINGS = new Set<string>(['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii']);
-const compress = promisify(zstdCompress);
-const decompress = promisify(zstdDecompress);
-type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & { readonly bodyLength: number };
+const compress = promisify<Buffer, object, Buffer>(deflateRaw);
+const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
+type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & {
+  readonly bodyLength: number;
+  /** CRC-32 of the part of a long text that is compressed. */
+  readonly tailCrc?: number | undefined;
+};
 /** Names an epoch without telling its token. */
 export const markOf = (token: string) => hash('sha256', token).slice(0, 2 * MARK);
 
@@ -186,9 +192,12 @@ export async function encodeEntry(
   tokens: readonly string[],
   sealer: Sealer,
 ): Promise<Buffer> {
-  const description: Description = { ...rest, bodyLength: body.length };
+  const tailCrc = Buffer.isBuffer(body) ? undefined : body.tailCrc;
+  const description: Description = { ...rest, bodyLength: body.length, tailCrc };
   const described = Buffer.from(JSON.stringify(description));
-  const { coding, coded } = await encodeBody(body);
+  const { coding, coded } = Buffer.isBuffer(body)
+    ? await encodeBody(body)
+    : { coding: CODING.long, coded: Buffer.concat([body.front, body.tail]) };
   const isSealed = sealer.kind !== 'none';
   if (tokens.length > MAX_MARKS) throw new RangeError(`more than ${MAX_MARKS} epochs`);
   const head = Buffer.alloc(MARKS_AT + tokens.length * MARK);
@@ -213,7 +222,7 @@ async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer
   const made =
     body.length <= AT_ONCE
       ? { coding: CODING.deflate, coded: deflateRawSync(body, DEFLATE_OPTIONS) }
-      : { coding: CODING.zstd, coded: await compress(body, ZSTD_OPTIONS) };
+      : { coding: CODING.deflate, coded: await compress(body, DEFLATE_OPTIONS) };
   return made.coded.length < body.length ? made : plain;
 }
 
@@ -268,11 +277,21 @@ export async function decodeEntry(
   if (content === undefined) return 'sealed otherwise';
   const description = readDescription(content, head.described);
   if (description === undefined) return 'unreadable description';
-  const { bodyLength, ...described } = description;
+  const { bodyLength, tailCrc, ...described } = description;
   if (bodyLength > maxBody) return 'larger than cache.max_entry';
+  const coded = content.subarray(head.described);
+  if (head.coding === CODING.long) {
+    const front = described.session?.at ?? 0;
+    if (tailCrc === undefined || bodyLength <= LONG || coded.length <= front)
+      return 'unreadable body';
+    take?.(coded.length);
+    const tail = ownBytes([coded.subarray(front)]);
+    const body = deflated(bodyLength, ownBytes([coded.subarray(0, front)]), tail, tailCrc);
+    return { ...described, body, requestedAt: head.requestedAt };
+  }
   // The decoder has its pieces and then the whole.
   take?.((head.coding === CODING.identity ? 1 : 2) * bodyLength);
-  const body = await decodeBody(head.coding, content.subarray(head.described), bodyLength);
+  const body = await decodeBody(head.coding, coded, bodyLength);
   if (body?.length !== bodyLength) return 'unreadable body';
   return { ...described, body, requestedAt: head.requestedAt };
 }
@@ -285,11 +304,12 @@ function readDescription(content: Buffer, length: number): Description | undefin
   if (content.length < length) return undefined;
   try {
     const read = JSON.parse(content.toString('utf8', 0, length)) as Description;
-    const { lifetime, engineMilliseconds, bodyLength, ...texts } = read;
+    const { lifetime, engineMilliseconds, bodyLength, tailCrc, ...texts } = read;
     const { sessionHeader, contentType, contentLanguage, session } = texts;
     const isSound =
       [lifetime, engineMilliseconds, bodyLength].every(isAmount) &&
       Number.isInteger(bodyLength) &&
+      (tailCrc === undefined || isAmount(tailCrc)) &&
       typeof sessionHeader === 'boolean' &&
       isHeaderValue(contentType) &&
       // An engine may send a header with nothing in it.
@@ -297,7 +317,9 @@ function readDescription(content: Buffer, length: number): Description | undefin
       (session === undefined || isPlace(session, bodyLength));
     // Nothing that another gateway may have added.
     const described = { sessionHeader, contentType, contentLanguage, session };
-    return isSound ? { lifetime, engineMilliseconds, bodyLength, ...described } : undefined;
+    return isSound
+      ? { lifetime, engineMilliseconds, bodyLength, tailCrc, ...described }
+      : undefined;
   } catch {
     return undefined;
   }
@@ -314,11 +336,12 @@ const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
 async function decodeBody(coding: number, coded: Buffer, length: number) {
   if (coding === CODING.identity) return ownBytes([coded]);
   try {
-    if (coding === CODING.zstd) return await decompress(coded, { maxOutputLength: length });
-    if (coding !== CODING.deflate || length > AT_ONCE) return undefined;
+    if (coding !== CODING.deflate || length > LONG) return undefined;
     // With one byte more than it needs the decoder is done after one piece.
     const chunkSize = Math.max(length + 1, LEAST_PIECE);
-    const body = inflateRawSync(coded, { chunkSize, maxOutputLength: Math.max(length, 1) });
+    const options = { chunkSize, maxOutputLength: Math.max(length, 1) };
+    const isShort = length <= AT_ONCE;
+    const body = isShort ? inflateRawSync(coded, options) : await decompress(coded, options);
     return body.buffer.byteLength === chunkSize ? body : ownBytes([body]);
   } catch {
     return undefined;

@@ -1,6 +1,27 @@
+import { finished } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { crc32, gzip } from 'node:zlib';
+import { constants, crc32, createGzip, createInflateRaw, deflateRawSync, gzip } from 'node:zlib';
 import type { TextEncoding } from '../xml/text-encoding.ts';
+
+/** The text of an answer: as it is, or compressed. Both say how many bytes it has. */
+export type AnswerText = Buffer | Deflated;
+
+/**
+ * A text as it goes out to a client that takes gzip. What stands before the session id is never compressed, so that the id
+ * can be exchanged, and the length tells nothing of it where others can add text to the answer.
+ */
+export interface Deflated {
+  /** Of the text (bytes). */
+  readonly length: number;
+  /** The text up to the place of the session id; empty where there is none. */
+  readonly front: Buffer;
+  readonly frontCrc: number;
+  /** The rest, as blocks of deflate (RFC 1951). */
+  readonly tail: Buffer;
+  /** CRC-32 of the rest of the text. */
+  readonly tailCrc: number;
+  readonly tailShift: number;
+}
 
 /** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
 export interface SessionPlace {
@@ -10,8 +31,8 @@ export interface SessionPlace {
 
 /** What is not here (cookies, connection headers, ids of the engine's own) is never replayed. */
 export interface StoredAnswer {
-  /** The engine's bytes, less the session's id. Never changed: all who read it share it. */
-  readonly body: Buffer;
+  /** What the engine said, less the session's id. Never changed: all who read it share it. */
+  readonly body: AnswerText;
   readonly session: SessionPlace | undefined;
   /** Whether the engine sent the header X-AS-SessionID, which then carries the caller's id. */
   readonly sessionHeader: boolean;
@@ -25,27 +46,26 @@ export interface StoredAnswer {
   readonly engineMilliseconds: number;
 }
 
-type ShownAnswer = Pick<StoredAnswer, 'body' | 'session'>;
 /** What arrives in a header as it was sent (RFC 9110 §5.5). */
 export const HEADER_VALUE =
   /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
-/** A copy of its own: a short Buffer keeps all of what it is a part of, such as Node's pool. */
-export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
-  const own = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    own.set(piece, at);
-    at += piece.length;
-  }
-  return own;
-}
+type Shown<Body> = Pick<StoredAnswer, 'session'> & { readonly body: Body };
 
 /** With the caller's session id, in pieces. @throws Error where the id that it needs is missing */
-export function withSession({ body, session }: ShownAnswer, id?: string): readonly Buffer[] {
+export function withSession({ body, session }: Shown<Buffer>, id?: string): readonly Buffer[] {
   if (session === undefined) return [body];
-  const own = ownSessionBytes(session, id);
-  return [body.subarray(0, session.at), own, body.subarray(session.at)];
+  return [body.subarray(0, session.at), ownSessionBytes(session, id), body.subarray(session.at)];
+}
+
+/** The same as one gzip member. @throws as `withSession` */
+export const gzipWithSession = ({ body, session }: Shown<Deflated>, id?: string) =>
+  gzipMember(body, ownSessionBytes(session, id));
+
+/** The same decompressed: its length, its start, and a stream of the rest. @throws as `withSession` */
+export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: string) {
+  const start = Buffer.concat([body.front, ownSessionBytes(session, id)]);
+  return { length: start.length + body.length - body.front.length, start, rest: inflated(body) };
 }
 
 function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
@@ -79,60 +99,175 @@ const NAMES = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 const LAST: Partial<Record<TextEncoding, number>> = { 'iso-8859-1': 0xff, 'us-ascii': 0x7f };
 /** The production Char of XML 1.0. */
 const XML_CHARACTER = /[\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
-const compress = promisify(gzip);
-/** Shorter bodies are sent in so few packets that compression gains nothing (bytes). */
+
+/** Longer texts lie compressed in memory (bytes). */
+export const LONG = 256 * 1024;
+/** What is cut out of a text stands in its first so many bytes: an answer names its session before its data. */
+const START = 64 * 1024;
+/** Shorter texts are sent in so few packets that compression gains nothing (bytes). */
 export const GZIP_FROM = 1024;
-/** A variant that is not shorter than this part of the body does not pay for its memory. */
+/** A variant that is not shorter than this part of the text does not pay for its memory. */
 const WORTH = 0.9;
-/** A variant is made once and sent often: 6 takes twice the time of 1 for 3 to 8 % fewer bytes. */
+/** Made once and sent often: 6 takes twice the time of 1 for 3 to 25 % fewer bytes. */
 const LEVEL = 6;
-/** Beside the compressed bytes (rounded up). */
-const VARIANT_OVERHEAD = 256;
+/** Beside the bytes of a compressed text (rounded up). */
+const OVERHEAD = 256;
 /** Deflate, no flags, no time, no hint, unknown system (RFC 1952). */
 const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 /** CRC-32 and length (bytes). */
 const TRAILER = 8;
-/**
- * A stored answer as gzip. What stands before the session id is never compressed, so that the id
- * can be exchanged, and the length tells nothing of it where others can add text to the answer.
- */
-export type GzipVariant = NonNullable<Awaited<ReturnType<typeof makeGzip>>>;
+/** What the compressor and its opposite give out at one time (bytes). */
+const CHUNK = 64 * 1024;
+const compress = promisify(gzip);
 
-/** Compresses on the thread pool. Undefined where it would not pay. */
-export async function makeGzip({ body, session }: ShownAnswer) {
-  if (body.length < GZIP_FROM) return undefined;
-  const at = session?.at ?? 0;
-  // Whole gzip, of which the ends are cut off: that makes the checksum on the thread pool as well.
-  const member = await compress(body.subarray(at), { level: LEVEL });
-  if (at + member.length >= body.length * WORTH) return undefined;
+/** A copy of its own: a short Buffer keeps all of what it is a part of, such as Node's pool. */
+export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
+  const own = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    own.set(piece, at);
+    at += piece.length;
+  }
+  return own;
+}
+
+/** The bytes that a text takes in memory. */
+export const bytesOf = (text: AnswerText) =>
+  Buffer.isBuffer(text) ? text.length : text.front.length + variantBytes(text);
+/** The same of the compressed variant of a text that is there as it is, and has the front in common with it. */
+export const variantBytes = ({ tail }: Deflated) => tail.length + OVERHEAD;
+
+export const deflated = (
+  length: number,
+  front: Buffer,
+  tail: Buffer,
+  tailCrc: number,
+): Deflated => ({
+  length,
+  front,
+  frontCrc: crc32(front),
+  tail,
+  tailCrc,
+  tailShift: crcShift(length - front.length),
+});
+
+/** Compresses a text on the thread pool, behind its front. Undefined where it would not pay. */
+export async function makeVariant(text: Buffer, front: number): Promise<Deflated | undefined> {
+  if (text.length < GZIP_FROM) return undefined;
+  const member = await compress(text.subarray(front), { level: LEVEL });
+  if (front + member.length >= text.length * WORTH) return undefined;
+  const { blocks, crc } = partsOf(member);
+  return deflated(text.length, text.subarray(0, front), ownBytes([blocks]), crc);
+}
+
+/** Of a gzip member: to make one has the thread pool make the checksum as well. */
+function partsOf(member: Buffer) {
   const end = member.length - TRAILER;
-  const tail = ownBytes([member.subarray(MEMBER_HEADER.length, end)]);
+  return { blocks: member.subarray(MEMBER_HEADER.length, end), crc: member.readUInt32LE(end) };
+}
+
+/** A part of a text that is left out, and whether the place where it stood is to be found again. */
+export interface Cut {
+  readonly start: number;
+  readonly end: number;
+  readonly isPlace: boolean;
+}
+
+/**
+ * Keeps a text as it comes: a short one as it is; a long one is compressed on the thread pool, behind its start.
+ * @param progressed told when bytes of a long text were compressed
+ */
+export function keepText(progressed: () => void) {
+  let pieces: Buffer[] = [];
+  let length = 0;
+  let rest: ReturnType<typeof compressAsItComes> | undefined;
+
   return {
-    bytes: tail.length + VARIANT_OVERHEAD,
-    body,
-    /** The deflate blocks from the place of the session id on; all of them where there is none. */
-    tail,
-    tailCrc: member.readUInt32LE(end),
-    tailShift: crcShift(body.length - at),
-    /** CRC-32 of the body up to that place. */
-    headCrc: crc32(body.subarray(0, at)),
+    /** Takes the next bytes, which must not be reused. */
+    write(piece: Buffer): void {
+      length += piece.length;
+      if (rest !== undefined) return rest.write(piece);
+      pieces.push(piece);
+      if (length <= LONG) return;
+      const text = Buffer.concat(pieces);
+      pieces = [ownBytes([text.subarray(0, START)])];
+      rest = compressAsItComes(progressed);
+      rest.write(text.subarray(START));
+    },
+    /** Of the text, so many bytes are needed no more; and what is there instead takes so many. */
+    usage: () => rest?.usage() ?? { done: 0, made: 0 },
+    /** After the last byte. `cut` ends within the first 64 KiB. @throws where it cannot be compressed */
+    async end(cut: Cut | undefined): Promise<AnswerText> {
+      if (rest === undefined) return ownBytes(cut === undefined ? pieces : cutOut(pieces, cut));
+      const { blocks, crc, length: restLength } = await rest.end();
+      const start = Buffer.concat(cut === undefined ? pieces : cutOut(pieces, cut));
+      const front = cut?.isPlace === true ? cut.start : 0;
+      const middle = start.subarray(front);
+      // Ends at a whole byte, and says that more follows.
+      const options = { level: LEVEL, finishFlush: constants.Z_SYNC_FLUSH };
+      const tail = ownBytes([deflateRawSync(middle, options), blocks]);
+      const tailCrc = joinedCrc(crc32(middle), crc, crcShift(restLength));
+      const own = ownBytes([start.subarray(0, front)]);
+      return deflated(start.length + restLength, own, tail, tailCrc);
+    },
+    stop: () => rest?.stop(),
   };
 }
 
-/** One gzip member (RFC 1952). @throws Error for the variant of another answer, as `withSession` */
-export function gzipWithSession(
-  { tail, tailCrc, tailShift, headCrc, body: madeOf }: GzipVariant,
-  { body, session }: ShownAnswer,
-  id?: string,
+/** The text without what is cut out, in two pieces. */
+export function cutOut(
+  pieces: readonly Buffer[],
+  { start, end }: Pick<Cut, 'start' | 'end'>,
 ): readonly Buffer[] {
-  if (madeOf !== body) throw new Error('a compressed answer was found at another answer');
-  const own = ownSessionBytes(session, id);
-  const front = session && stored(Buffer.concat([body.subarray(0, session.at), own]));
+  const text = Buffer.concat(pieces);
+  return [text.subarray(0, start), text.subarray(end)];
+}
+
+function compressAsItComes(progressed: () => void) {
+  const stream = createGzip({ level: LEVEL, chunkSize: CHUNK });
+  const over = finished(stream);
+  over.catch(() => {});
+  const made: Buffer[] = [];
+  let madeBytes = 0;
+  let length = 0;
+  let done = START;
+  stream.on('data', (bytes: Buffer) => {
+    made.push(bytes);
+    madeBytes += bytes.length;
+  });
+  return {
+    write(piece: Buffer): void {
+      length += piece.length;
+      stream.write(piece, () => {
+        done += piece.length;
+        progressed();
+      });
+    },
+    usage: () => ({ done, made: START + madeBytes }),
+    async end() {
+      stream.end();
+      await over;
+      return { ...partsOf(Buffer.concat(made)), length };
+    },
+    stop: () => void stream.destroy(),
+  };
+}
+
+/** The text behind the front, in pieces, decompressed on the thread pool as fast as it is taken. */
+function inflated({ tail }: Deflated) {
+  const stream = createInflateRaw({ chunkSize: CHUNK });
+  stream.end(tail);
+  return stream;
+}
+
+/** One gzip member (RFC 1952). @param own what stands in the place of the session id */
+function gzipMember(text: Deflated, own: Buffer): readonly Buffer[] {
+  const { front, frontCrc, tail, tailCrc, tailShift, length } = text;
+  const before = front.length + own.length === 0 ? [] : stored(Buffer.concat([front, own]));
   const trailer = Buffer.allocUnsafe(TRAILER);
-  const crc = multiply(tailShift, crc32(own, headCrc)) ^ tailCrc;
-  trailer.writeUInt32LE(crc >>> 0, 0);
-  trailer.writeUInt32LE((body.length + own.length) % 2 ** 32, 4);
-  return [Buffer.concat([MEMBER_HEADER, ...(front ?? [])]), tail, trailer];
+  trailer.writeUInt32LE(joinedCrc(crc32(own, frontCrc), tailCrc, tailShift), 0);
+  trailer.writeUInt32LE((length + own.length) % 2 ** 32, 4);
+  return [Buffer.concat([MEMBER_HEADER, ...before]), tail, trailer];
 }
 
 /** Bytes that a stored block can hold (RFC 1951 section 3.2.4). */
@@ -169,6 +304,10 @@ function crcShift(length: number): number {
   }
   return shift;
 }
+
+/** @param shift of the length of the text that follows */
+const joinedCrc = (first: number, second: number, shift: number): number =>
+  (multiply(shift, first) ^ second) >>> 0;
 
 function multiply(a: number, b: number): number {
   let product = 0;

@@ -218,9 +218,9 @@ export function createBodyAccount(
   /** For what can be done without. */
   function open(use: 'fill' | 'value') {
     let own = 0;
-    /** Gives bytes back. */
-    function shrink(less: number): void {
-      const given = Math.min(less, own);
+    /** Keeps no more than so many bytes. */
+    function shrinkTo(left: number): void {
+      const given = Math.max(0, own - left);
       own -= given;
       others[use] -= given;
       serve();
@@ -234,9 +234,9 @@ export function createBodyAccount(
         own += more;
         return true;
       },
-      shrink,
+      shrinkTo,
       /** Gives all of them back; twice does no harm. */
-      release: () => shrink(own),
+      release: () => shrinkTo(0),
     };
   }
 

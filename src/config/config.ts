@@ -134,8 +134,10 @@ const cache = section({
   ttl: key(kinds.duration('1s', '30d'), '12h'),
   /** How much memory the entries of this process may take. */
   memory: key(kinds.size('1MiB', '1024GiB'), '256MiB', 'restart'),
-  /** The largest answer that is stored. Not larger than memory. */
-  max_entry: key(kinds.size('1KiB', '512MiB'), '8MiB'),
+  /** The largest answer that is stored, in bytes of its text: above 256 KiB it takes less memory than that, as
+   * it lies there compressed. Not larger than memory. null: 64MiB, or memory where that is less; with
+   * workers, the part of one. */
+  max_entry: key(kinds.orNull(kinds.size('1KiB', '512MiB')), null),
   /** Who is answered from an entry: only the user whose query made it (user), all users with the
    * same roles (roles; a user without roles as with user), or everybody (everyone). roles and
    * everyone are your statement that answers depend on nothing else of the user. */
@@ -288,12 +290,12 @@ export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get
 type CheckedEngine = CheckedFile['engine'];
 export type ListenConfig = CheckedFile['listen'];
 export type OpenPage = ListenConfig['open'][number];
-export type CacheConfig = CheckedFile['cache'];
-export type RedisConfig = CacheConfig['redis'];
-export type CacheShare = CacheConfig['share'];
+export type RedisConfig = CheckedFile['cache']['redis'];
+export type CacheShare = CheckedFile['cache']['share'];
 export type LogConfig = CheckedFile['log'];
 /** What the program works with: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
+export type CacheConfig = Config['cache'];
 export type EngineConfig = Config['engine'];
 export type ProjectConfig = NonNullable<ReturnType<Config['projects']['get']>>;
 export type LimitsConfig = Config['limits'];
@@ -313,6 +315,7 @@ export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly st
   const connections = limits.connections ?? fittingConnections(file, memory);
   return {
     ...file,
+    cache: { ...cache, max_entry: cache.max_entry ?? fittingEntry(file) },
     engine: fillInEngine(engine),
     /** By the name of the project as it is written. */
     projects: new Map(projects),
@@ -321,6 +324,11 @@ export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly st
     withdrawn,
   };
 }
+
+/** The longest answer that is stored where the file does not say (bytes). */
+const LONGEST_ENTRY = 64 * 1024 * 1024;
+const fittingEntry = ({ cache, workers }: CheckedFile) =>
+  Math.min(LONGEST_ENTRY, Math.floor(cache.memory / workers));
 
 /** Certificate and key are inherited as a pair, the service account only by a login that uses it. */
 function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {

@@ -39,7 +39,7 @@ function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Br
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
   }
-  if (cache.max_entry > cache.memory / workers) {
+  if ((cache.max_entry ?? 0) > cache.memory / workers) {
     yield ['cache.max_entry', `must not be larger than cache.memory${divided}`];
   }
   if (limits.body > limits.in_flight / workers) {

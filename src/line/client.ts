@@ -1,16 +1,19 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { AnswerHead, Client } from '../cache/query.ts';
+import { pipeline } from 'node:stream/promises';
 import {
+  type Deflated,
   GZIP_FROM,
-  type GzipVariant,
   gzipWithSession,
   HEADER_VALUE,
+  inflatedWithSession,
   type StoredAnswer,
   withSession,
 } from '../cache/stored-answer.ts';
+import type { AnswerHead, Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
+import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import {
@@ -205,17 +208,20 @@ export class XmlaClient implements Client {
     if (this.isGone) return;
     const { response, facts } = this;
     const variant = this.wishes.takesGzip ? reply.gzip?.() : undefined;
-    facts.bytes = sendStored(response, answer, reply, variant, this);
+    const sent = sendStored(response, answer, reply, variant, this);
+    facts.bytes = sent.bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
-    if (this.#gone === undefined && response.socket?.writableLength === 0) {
+    sent.rest?.catch((error: unknown) => this.fail(error));
+    const isSent = sent.rest === undefined && response.socket?.writableLength === 0;
+    if (this.#gone === undefined && isSent) {
       // As most answers, it is with the system already: there is nothing to wait for.
       this.#tell(true);
     } else {
       this.watch();
-      const letGo = this.#services.holdBody(variant?.tail ?? answer.body);
+      const letGo = this.#services.holdBody(variant ?? answer.body);
       response.once('close', letGo);
-      this.#watchStall();
+      this.#watchStall(sent.rest !== undefined);
     }
   }
 
@@ -226,6 +232,14 @@ export class XmlaClient implements Client {
     const headers = Object.assign(answerHeaders(head.headers), this.#gatewayHeaders());
     if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
+  }
+
+  notStored(reason: RefusalReason): void {
+    this.facts.outcome = { kind: 'miss', detail: reason, stored: false };
+  }
+
+  backlog(): number {
+    return this.response.writableLength;
   }
 
   write(chunk: Buffer): boolean {
@@ -299,9 +313,10 @@ export class XmlaClient implements Client {
   }
 
   /** What is left of an answer that was ended is in memory until the client has it. */
-  #watchStall(): void {
+  #watchStall(moreComes = false): void {
     const { response } = this;
-    if (response.writableLength > 0) response.setTimeout(LONGEST_STALL, () => response.destroy());
+    if (moreComes || response.writableLength > 0)
+      response.setTimeout(LONGEST_STALL, () => response.destroy());
   }
 
   #close(): void {
@@ -341,41 +356,53 @@ const PLAIN_ID = /^[\w-]+$/;
 const SHORT = 3 * 1024;
 
 /**
- * Sends a stored answer, head and body, in one call of the system, and ends the response. The bytes of a long one are
- * not copied.
+ * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
+ * not copied. One that lies compressed goes to a client that does not take that as fast as it reads.
  * @param variant the compressed one, for a client that takes it
- * @returns the bytes of the body
+ * @returns the bytes of the body; `rest` resolves when all that is still to be decompressed was handed over
  * @throws as `withSession` does: then nothing was sent
  */
 function sendStored(
   response: ServerResponse,
   answer: StoredAnswer,
   reply: Replay,
-  variant: GzipVariant | undefined,
+  variant: Deflated | undefined,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
-): number {
+): { bytes: number; rest?: Promise<void> } {
   const { sessionId } = reply;
+  const { body, session } = answer;
   const headOf = (bytes: number) => storedHead(answer, bytes, reply, variant, of);
-  const text = variant === undefined ? shortText(answer, sessionId) : undefined;
-  if (text !== undefined) {
-    response.writeHead(200, headOf(text.length));
-    response.end(text, 'latin1');
-    return text.length;
-  }
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
-  let pieces: readonly Buffer[] = [answer.body];
-  if (variant !== undefined) pieces = gzipWithSession(variant, answer, sessionId);
-  else if (answer.session !== undefined) pieces = withSession(answer, sessionId);
+  let pieces: readonly Buffer[];
+  if (variant !== undefined) pieces = gzipWithSession({ body: variant, session }, sessionId);
+  else if (Buffer.isBuffer(body)) {
+    const text = shortText(body, session, sessionId);
+    if (text !== undefined) {
+      response.writeHead(200, headOf(text.length));
+      response.end(text, 'latin1');
+      return { bytes: text.length };
+    }
+    pieces = withSession({ body, session }, sessionId);
+  } else {
+    const { start, length, rest } = inflatedWithSession({ body, session }, sessionId);
+    response.writeHead(200, headOf(length));
+    response.write(start);
+    return { bytes: length, rest: pipeline(rest, response) };
+  }
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
   response.writeHead(200, headOf(bytes));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
-  return bytes;
+  return { bytes };
 }
 
 /** Each byte of a short answer as one letter; undefined where it is long, or its session takes more than that. */
-function shortText({ body, session }: StoredAnswer, id: string | undefined): string | undefined {
+function shortText(
+  body: Buffer,
+  session: StoredAnswer['session'],
+  id: string | undefined,
+): string | undefined {
   if (body.length > SHORT) return undefined;
   if (session === undefined) return body.toString('latin1');
   const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
@@ -388,7 +415,7 @@ function storedHead(
   answer: StoredAnswer,
   bytes: number,
   { outcome, ttl, age, sessionId }: Replay,
-  variant: GzipVariant | undefined,
+  variant: Deflated | undefined,
   { wishes, facts }: Pick<XmlaClient, 'wishes' | 'facts'>,
 ): string[] {
   const head = [

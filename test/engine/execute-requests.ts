@@ -70,6 +70,13 @@ FROM [Sales]`,
 FROM [Sales]`,
     { atLeastBytes: 4_000_000 },
   ),
+  pivot(
+    'Customers by year',
+    `SELECT {[Measures].[Units], [Measures].[Revenue], [Measures].[Cost]} ON COLUMNS,
+  NON EMPTY CrossJoin([Customer].[Customer].Members, [Time].[Year].Members) ON ROWS
+FROM [Sales]`,
+    { atLeastBytes: 10_000_000 },
+  ),
 
   // The same question in other forms: each is another answer.
   table('Sales by country and year, as a table', COUNTRY_BY_YEAR),

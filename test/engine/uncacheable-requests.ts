@@ -297,11 +297,4 @@ export const REFUSED_REQUESTS: readonly RefusedRequest[] = [
     'An answer in JSON',
     withProperties([['ResponseMimeType', 'application/json']]),
   ),
-  refused(
-    'too-large',
-    'An answer above the default cap',
-    mdx(
-      `SELECT {[Measures].[Units], [Measures].[Revenue], [Measures].[Cost]} ON 0, NON EMPTY CrossJoin([Customer].[Customer].Members, [Time].[Year].Members) ON 1 FROM [Sales]`,
-    ),
-  ),
 ];

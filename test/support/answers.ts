@@ -83,10 +83,11 @@ export function mddatasetAnswer(
 }
 
 /** An answer to an Execute of at least so many bytes in UTF-8, half of it members, half of it cells. */
-export function largeMddatasetAnswer(bytes: number): string {
+export function largeMddatasetAnswer(bytes: number, options: FrameOptions = {}): string {
   const members = Math.ceil(bytes / 2 / tuple('Member 00000').length);
   const cells = Math.ceil(bytes / 2 / `<Cell CellOrdinal="00000">${cellOf(100_000)}</Cell>`.length);
   return mddatasetAnswer({
+    ...options,
     cells,
     members: Array.from({ length: members }, (_, index) => `Member ${index}`),
   });

@@ -89,7 +89,10 @@ interface Sizes {
   readonly crowdMemory: number;
   readonly crowdInFlight: number;
   readonly crowdCeiling: number;
-  /** Long values that go through a Redis in chunks, and as many that are spoilt there. */
+  /** Bytes of an answer that lies compressed, and clients that get it at one time. */
+  readonly largeAnswer: number;
+  readonly largeClients: number;
+  /** Long values that go through a Redis, and as many that are spoilt there. */
   readonly longValues: number;
   /** Entries in Redis that a sweep drops, and as many that it leaves. */
   readonly sweptEntries: number;
@@ -171,6 +174,8 @@ const SMALL: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
+  largeAnswer: 3_000_000,
+  largeClients: 12,
   longValues: 10,
   sweptEntries: 200,
   upgradeRequests: 300,
@@ -237,6 +242,8 @@ const CHAOS: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
+  largeAnswer: 34_000_000,
+  largeClients: 100,
   longValues: 40,
   sweptEntries: 700,
   upgradeRequests: 2_000,
@@ -303,6 +310,8 @@ const FULL: Sizes = {
   crowdMemory: 256,
   crowdInFlight: 128,
   crowdCeiling: 768,
+  largeAnswer: 34_000_000,
+  largeClients: 100,
   longValues: 1_000,
   sweptEntries: 20_000,
   upgradeRequests: 50_000,

@@ -30,8 +30,6 @@ export type Inspection =
   | { readonly ok: true; readonly session: AnswerSession | undefined }
   | { readonly ok: false; readonly reason: RefusalReason };
 
-export type AnswerInspector = ReturnType<typeof inspectAnswer>;
-
 /**
  * Inspects the body of an answer while it passes: one rowset or mddataset, well-formed to its end, without
  * a fault or an error told as data. Status 200 proves none of that, because Mondrian and MDX for

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createFillOrder } from '../../../src/cache/flights.ts';
@@ -13,6 +14,7 @@ import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { bodyAccount, storedAnswer } from '../../unit/cache/fakes.ts';
+import { keptText } from '../../unit/cache/entries/session-documents.ts';
 import { house, type House } from './redis-house.ts';
 
 const SEALER = createSealer('a secret of more than thirty-two letters');
@@ -56,11 +58,13 @@ function entriesOf(tier: ValueTier, sealer = NO_SEALER) {
 }
 
 /** An answer of so many bytes that do not compress, which begins now. */
-const answerOf = (length: number, ago = 0) =>
-  storedAnswer({ body: randomBytes(length), requestedAt: Date.now() - ago });
+const answerOf = async (length: number, ago = 0) =>
+  storedAnswer({ body: await keptText(randomBytes(length)), requestedAt: Date.now() - ago });
 
 const same = (found: StoredAnswer | undefined, kept: StoredAnswer) =>
-  found?.body.equals(kept.body) === true && found.requestedAt === kept.requestedAt;
+  found !== undefined &&
+  isDeepStrictEqual(found.body, kept.body) &&
+  found.requestedAt === kept.requestedAt;
 
 describe('an answer in Redis', () => {
   test('of any length is found as it was kept, by every gateway', async () => {
@@ -69,7 +73,7 @@ describe('an answer in Redis', () => {
       fc.asyncProperty(length, fc.boolean(), async (bytes, sealed) => {
         const sealer = sealed ? SEALER : NO_SEALER;
         const key = newKey();
-        const kept = answerOf(bytes);
+        const kept = await answerOf(bytes);
         const [here, there] = [entriesOf(one.tier, sealer), entriesOf(other.tier, sealer)];
         await here.keep(key, kept);
         expect(here.events).toEqual([]);
@@ -91,7 +95,7 @@ describe('an answer in Redis', () => {
         await client.flushall();
         const here = entriesOf(one.tier, sealed ? SEALER : NO_SEALER);
         const [key, next] = [newKey(), newKey()];
-        for (const each of [key, next]) await here.keep(each, answerOf(1_000_000));
+        for (const each of [key, next]) await here.keep(each, await answerOf(1_000_000));
         const name = `test:entry:${key}`;
         const whole = (await client.getBuffer(name)) ?? Buffer.of();
         const place = at % whole.length;
@@ -112,11 +116,11 @@ describe('an answer in Redis', () => {
     const here = entriesOf(one.tier);
     const there = entriesOf(other.tier);
     const key = newKey();
-    const [earlier, later] = [answerOf(1_000_000, 5_000), answerOf(2_000_000)];
+    const [earlier, later] = [await answerOf(1_000_000, 5_000), await answerOf(2_000_000)];
     await here.keep(key, later);
     await there.keep(key, earlier);
     expect(same(await there.find(key), later)).toBe(true);
-    const short = answerOf(10, -1_000);
+    const short = await answerOf(10, -1_000);
     await there.keep(key, short);
     expect(same(await here.find(key), short)).toBe(true);
     await here.keep(key, later);
@@ -130,7 +134,7 @@ describe('an answer in Redis', () => {
     for (const bytes of [100, 1_000_000]) {
       for (const sealer of sealers) {
         const key = newKey();
-        const kept = answerOf(bytes);
+        const kept = await answerOf(bytes);
         await entriesOf(one.tier, sealer).keep(key, kept);
         for (const reader of sealers) {
           const there = entriesOf(other.tier, reader);

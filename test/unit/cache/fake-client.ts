@@ -1,7 +1,7 @@
 import type { Outcome } from '../../../src/common/events.ts';
 import type { Client } from '../../../src/cache/query.ts';
-import { withSession } from '../../../src/cache/stored-answer.ts';
-import type { GzipVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import { type Deflated, type StoredAnswer, withSession } from '../../../src/cache/stored-answer.ts';
+import { bytesIn } from './entries/session-documents.ts';
 
 export interface FakeClient extends Client {
   /** Set by the first that says it: the head of an engine's answer, or a replay. */
@@ -11,7 +11,7 @@ export interface FakeClient extends Client {
   readonly age: number | undefined;
   /** What a replay was told to put in and to keep. */
   readonly sessionId: string | undefined;
-  readonly gzip: (() => GzipVariant | undefined) | undefined;
+  readonly gzip: (() => Deflated | undefined) | undefined;
   /** What was replayed. */
   readonly answer: StoredAnswer | undefined;
   readonly failure: unknown;
@@ -28,7 +28,7 @@ export function fakeClient(): FakeClient {
     ttl?: number;
     age?: number;
     sessionId?: string;
-    gzip?: () => GzipVariant | undefined;
+    gzip?: () => Deflated | undefined;
     answer?: StoredAnswer;
     failure?: unknown;
   } = {};
@@ -38,7 +38,7 @@ export function fakeClient(): FakeClient {
     waits() {},
     replay(answer, facts) {
       Object.assign(said, facts, { answer });
-      chunks.push(answer.body);
+      chunks.push(bytesIn(answer.body));
       ended = true;
     },
     open(_head, outcome) {
@@ -48,6 +48,8 @@ export function fakeClient(): FakeClient {
       chunks.push(Buffer.from(chunk));
       return true;
     },
+    notStored() {},
+    backlog: () => 0,
     async drained() {},
     async over() {},
     end() {
@@ -97,5 +99,5 @@ export function told(client: FakeClient): string {
 /** What the client of a replay would be sent. */
 export function sent({ answer, sessionId }: FakeClient): string {
   if (answer === undefined) throw new Error('nothing was replayed');
-  return `${Buffer.concat(withSession(answer, sessionId))}`;
+  return `${Buffer.concat(withSession({ ...answer, body: bytesIn(answer.body) }, sessionId))}`;
 }

@@ -9,7 +9,7 @@ import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { type AskedParts, askedOf, type KeyParts } from '../../../src/cache/key.ts';
 import type { EngineAnswer, Query, QuerySession } from '../../../src/cache/query.ts';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
@@ -216,9 +216,11 @@ export function fakeTier(): FakeTier {
 }
 
 /** An answer as it is kept. */
-export function storedAnswer(changed: Partial<StoredAnswer> = {}): StoredAnswer {
+export function storedAnswer<Body extends AnswerText = Buffer>(
+  changed: Partial<StoredAnswer> & { readonly body?: Body } = {},
+): StoredAnswer & { readonly body: Body } {
   return {
-    body: Buffer.from('<root/>'),
+    body: Buffer.from('<root/>') as AnswerText as Body,
     session: undefined,
     sessionHeader: false,
     contentType: 'text/xml',

@@ -43,7 +43,7 @@ const DEFAULTS = {
   cache: {
     ttl: 12 * HOUR,
     memory: 256 * MIB,
-    max_entry: 8 * MIB,
+    max_entry: 64 * MIB,
     share: 'user',
     engine_permissions_ignored: false,
     client_control: 'purgers',

@@ -1,3 +1,4 @@
+import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -7,7 +8,6 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
 import { answerWith } from '../cache/entries/session-documents.ts';
@@ -30,7 +30,7 @@ let events: GatewayEvent[];
 /** What memory holds; and how often it answered what was remembered, and by a key. */
 let stored: StoredAnswer;
 let answered: { byMemo: number; byKey: number };
-let sending: Buffer[];
+let sending: AnswerText[];
 let working: number;
 /** Called in the turn in which a request came. */
 let onCome: (request: IncomingMessage, response: ServerResponse) => void;

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
 import { createMemoryTier } from '../../../src/cache/memory-tier.ts';
-import type { GzipVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
+import type { Deflated, makeVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
 import { bodyAccount, handClock } from '../cache/fakes.ts';
@@ -34,7 +34,7 @@ export function closeServers(): void {
   }
 }
 
-export type Facts = { readonly sessionId?: string; readonly gzip?: () => GzipVariant | undefined };
+export type Facts = { readonly sessionId?: string; readonly gzip?: () => Deflated | undefined };
 
 /** A server whose client of each request is told what to do; failures are answered as the handler does. */
 export async function serve(answer: (client: XmlaClient) => void | Promise<void>) {
@@ -82,8 +82,8 @@ export function replay(
 /** What memory does with an answer that it holds. */
 export function gzipSource(
   answer: StoredAnswer,
-  compress?: (answer: StoredAnswer) => Promise<GzipVariant | undefined>,
-): () => GzipVariant | undefined {
+  compress?: typeof makeVariant,
+): () => Deflated | undefined {
   const parts = { maxBytes: 1_000_000, clock: handClock(), account: bodyAccount() };
   const tier = createMemoryTier(compress === undefined ? parts : { ...parts, compress });
   tier.set('key', answer, 'digests');

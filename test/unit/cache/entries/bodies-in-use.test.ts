@@ -1,14 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
+import { deflated } from '../../../../src/cache/stored-answer.ts';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from '../fakes.ts';
 
 const TAIL = Buffer.alloc(300);
-const VARIANT = { bytes: 400, tail: TAIL, tailCrc: 0, tailShift: 0, headCrc: 0 };
+const VARIANT = deflated(500, Buffer.alloc(0), TAIL, 0);
 const KEYS = ['one', 'two', 'three'];
 
 function house(maxBytes = 3_500) {
   const account = bodyAccount();
-  const compress = async ({ body }: { body: Buffer }) => ({ ...VARIANT, body });
+  const compress = async () => VARIANT;
   const memory = createMemoryTier({ maxBytes, clock: handClock(), account, compress });
   const answers = KEYS.map(() => storedAnswer({ body: Buffer.alloc(500) }));
   const keep = (which: number) => memory.set(KEYS[which]!, answers[which]!, 'digests');

@@ -1,5 +1,5 @@
 import { validateHeaderValue } from 'node:http';
-import { deflateRawSync, zstdCompressSync } from 'node:zlib';
+import { deflateRawSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Counter } from 'prom-client';
@@ -10,6 +10,7 @@ import { withSession, type StoredAnswer } from '../../../../src/cache/stored-ans
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { storedAnswer } from '../fakes.ts';
+import { bytesIn } from './session-documents.ts';
 import { DESCRIPTION, ENCODINGS, headerValue, KEY, value } from './hand-made-entry.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
@@ -39,17 +40,17 @@ const description = fc.oneof(
 );
 
 /** What replays an answer and what counts it do not throw. */
-function expectReplayable(replayed: StoredAnswer): void {
+function expectReplayable({ body, ...replayed }: StoredAnswer): void {
   validateHeaderValue('content-type', replayed.contentType);
   if (replayed.contentLanguage !== undefined) {
     validateHeaderValue('content-language', replayed.contentLanguage);
   }
-  const pieces = withSession(replayed, 'id');
+  const pieces = withSession({ ...replayed, body: bytesIn(body) }, 'id');
   expect(pieces.length).toBe(replayed.session === undefined ? 1 : 3);
   expect(pieces.every((piece) => piece.length > 0)).toBe(true);
   const counter = new Counter({ name: 'saved', help: 'saved', registers: [] });
   counter.inc(replayed.engineMilliseconds / 1000);
-  const ttl = remaining(replayed, 1_700_000_000_000);
+  const ttl = remaining({ ...replayed, body }, 1_700_000_000_000);
   expect(cacheStatus({ kind: 'hit', detail: 'redis' }, ttl)).toMatch(/; ttl=\d+;/);
 }
 
@@ -97,7 +98,7 @@ describe('the description of a value of tier 2', () => {
       (number) =>
         [
           `the bodyLength ${number}`,
-          value({ coding: 1, description: { ...DESCRIPTION, bodyLength: number } }),
+          value({ coding: 2, description: { ...DESCRIPTION, bodyLength: number } }),
         ] as const,
     ),
     ...(['contentType', 'contentLanguage'] as const).flatMap((field) =>
@@ -123,10 +124,9 @@ describe('the description of a value of tier 2', () => {
   test('whatever JSON describes it is refused, or can be replayed and counted', async () => {
     let sound = 0;
     await fc.assert(
-      fc.asyncProperty(description, fc.constantFrom(0, 1, 2), async (text, coding) => {
+      fc.asyncProperty(description, fc.constantFrom(0, 2), async (text, coding) => {
         const plain = Buffer.from('<root/>');
-        const coded = [plain, zstdCompressSync(plain), deflateRawSync(plain)][coding];
-        if (coded === undefined) throw new Error(`no coding ${coding}`);
+        const coded = coding === 0 ? plain : deflateRawSync(plain);
         const taken: number[] = [];
         const decoded = await decodeEntry(
           KEY,

@@ -1,18 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
-import type { GzipVariant, StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import { type Deflated, deflated, type StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { gate } from '../../../support/stub-engine.ts';
 import { bodyAccount, handClock, quiet } from '../fakes.ts';
 import { answerWith } from './session-documents.ts';
 
-const VARIANT: GzipVariant = {
-  bytes: 1,
-  body: Buffer.alloc(1),
-  tail: Buffer.alloc(1),
-  tailCrc: 0,
-  tailShift: 0,
-  headCrc: 0,
-};
+const VARIANT = deflated(1_024, Buffer.alloc(0), Buffer.alloc(1), 0);
 
 /** Long enough to be compressed. */
 const SIZE = 1_024;
@@ -20,20 +13,20 @@ const answerOf = (text: string) =>
   answerWith({ body: Buffer.from(text.padEnd(SIZE)), session: undefined });
 
 /** A memory tier whose compressing a test holds; `made` are the bodies that were begun. */
-function heldTier(outcome: () => GzipVariant | undefined = () => VARIANT, account = bodyAccount()) {
+function heldTier(outcome: () => Deflated | undefined = () => VARIANT, account = bodyAccount()) {
   const made: string[] = [];
   const door = gate();
   const tier = createMemoryTier({
     maxBytes: 100_000,
     clock: handClock(),
     account,
-    async compress({ body }) {
+    async compress(body) {
       made.push(body.toString().trimEnd());
       await door.opened;
       return outcome();
     },
   });
-  function ask(answer: StoredAnswer): GzipVariant | undefined {
+  function ask(answer: StoredAnswer & { readonly body: Buffer }): Deflated | undefined {
     const key = answer.body.toString();
     if (tier.peek(key) === undefined) tier.set(key, answer, 'digests');
     return tier.gzipOf(key, answer);

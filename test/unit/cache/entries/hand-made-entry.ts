@@ -52,7 +52,7 @@ export function value(
   const counted = Buffer.alloc(2);
   counted.writeUInt16BE(changed.marks ?? TOKENS.length);
   head.writeUInt32BE(changed.magic ?? 0x4d445847, 0);
-  head.writeUInt8(changed.version ?? 5, 4);
+  head.writeUInt8(changed.version ?? 6, 4);
   head.writeUInt8(changed.coding ?? 0, 5);
   head.writeUInt16BE(changed.describedLength ?? described.length, 6);
   head.writeBigUInt64BE(1_700_000_000_000n, 8);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { GzipVariant } from '../../../../src/cache/stored-answer.ts';
+import { deflated, variantBytes } from '../../../../src/cache/stored-answer.ts';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from '../fakes.ts';
@@ -8,9 +8,11 @@ import { bodyAccount, handClock, quiet, storedAnswer } from '../fakes.ts';
 const DIGESTS = 'digests';
 const account = bodyAccount();
 
-const TAIL = Buffer.alloc(1);
-/** Of a variant the tier looks at its size and its bytes. */
-const variantOf = (bytes: number) => ({ bytes, tail: TAIL }) as GzipVariant;
+/** One that counts for so many bytes. */
+const variantOf = (bytes: number) => {
+  const beside = variantBytes(deflated(0, Buffer.alloc(0), Buffer.alloc(0), 0));
+  return deflated(1_024, Buffer.alloc(0), Buffer.alloc(bytes - beside), 0);
+};
 
 const LONG = Buffer.alloc(1_024);
 
@@ -18,7 +20,7 @@ const LONG = Buffer.alloc(1_024);
 function compressing(maxBytes: number, bytes: number) {
   const clock = handClock();
   const bodies: Buffer[] = [];
-  async function compress({ body }: { body: Buffer }) {
+  async function compress(body: Buffer) {
     bodies.push(body);
     return variantOf(bytes);
   }

@@ -1,5 +1,13 @@
+import { inflateRawSync } from 'node:zlib';
+import {
+  type AnswerText,
+  type Cut,
+  cutOut,
+  keepText,
+  ownBytes,
+  type StoredAnswer,
+} from '../../../../src/cache/stored-answer.ts';
 import * as fc from 'fast-check';
-import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import type { AnswerSession } from '../../../../src/xmla/answer/answer-reader.ts';
 import { codePoint } from '../../../support/code-point.ts';
@@ -112,10 +120,30 @@ export const sessionIds: fc.Arbitrary<string> = fc
   )
   .map((parts) => parts.join('').replace(/^\ufeff+/, ''));
 
+/** As a fill cuts the caller's session out, whose place stays known. */
+export const cutSession = (bytes: Buffer, { value, encoding }: AnswerSession) => ({
+  body: ownBytes(cutOut([bytes], value)),
+  session: { at: value.start, encoding },
+});
+/** And all of one that the engine began. */
+export const cutElement = (bytes: Buffer, { element }: Pick<AnswerSession, 'element'>) =>
+  ownBytes(cutOut([bytes], element));
+
+/** A text as the cache keeps it when it comes from the engine. */
+export function keptText(bytes: Buffer, cut?: Cut): Promise<AnswerText> {
+  const text = keepText(() => {});
+  for (let at = 0; at < bytes.length; at += 50_000) text.write(bytes.subarray(at, at + 50_000));
+  return text.end(cut);
+}
+
+/** The bytes of a text, however it lies there. */
+export const bytesIn = (text: AnswerText): Buffer =>
+  Buffer.isBuffer(text) ? text : Buffer.concat([text.front, inflateRawSync(text.tail)]);
+
 /** A stored answer; whatever a test does not name says nothing. */
 export function answerWith(
-  answer: Pick<StoredAnswer, 'body' | 'session'> & Partial<StoredAnswer>,
-): StoredAnswer {
+  answer: Pick<StoredAnswer, 'session'> & Partial<StoredAnswer> & { readonly body: Buffer },
+): StoredAnswer & { readonly body: Buffer } {
   return {
     sessionHeader: false,
     contentType: 'text/xml',

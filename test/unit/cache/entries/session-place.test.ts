@@ -1,11 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { XmlDocument, XmlElement } from 'libxml2-wasm';
-import { cutElement, cutSession } from '../../../../src/cache/answer-sessions.ts';
 import { sessionBytes, withSession } from '../../../../src/cache/stored-answer.ts';
 import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { documentWith, ENCODINGS, sessionIds, type DocumentForm } from './session-documents.ts';
+import {
+  cutElement,
+  cutSession,
+  documentWith,
+  ENCODINGS,
+  sessionIds,
+  type DocumentForm,
+} from './session-documents.ts';
 
 /** What libxml2 reads: the session id, and the document as it would be with another. */
 function readByLibxml2(bytes: Buffer): { id: string | undefined; rest: string } {

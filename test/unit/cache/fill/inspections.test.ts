@@ -21,7 +21,7 @@ function notingInspector(seen: Buffer[] = []) {
 }
 
 const nobody = () => {};
-const USUAL = { announced: undefined, atOnce: false } as const;
+const USUAL = { announced: 0, atOnce: false } as const;
 const ANNOUNCED = { announced: SLICE + 1, atOnce: false } as const;
 
 describe('the inspection of answers', () => {

@@ -5,7 +5,7 @@ import type { AnswerSession } from '../../../../src/xmla/answer/answer-reader.ts
 import { inspectAnswer } from '../../../../src/xmla/answer/inspect-answer.ts';
 import type { Inspection } from '../../../../src/xmla/answer/inspect-answer.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';
-import { cutElement, cutSession } from '../../../../src/cache/answer-sessions.ts';
+import { cutElement, cutSession } from '../../cache/entries/session-documents.ts';
 import { withSession } from '../../../../src/cache/stored-answer.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { BAD, GOOD, SESSIONS } from './answer-samples.ts';
