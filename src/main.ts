@@ -7,7 +7,7 @@ import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
-import { EXIT_USAGE, HELP, parseArguments, UsageError } from './cli/arguments.ts';
+import { EXIT_USAGE, helpText, helpValue, parseArguments, UsageError } from './cli/arguments.ts';
 import { systemClock } from './common/clock.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
@@ -36,6 +36,7 @@ const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
 
 const print = (text: string) => void process.stdout.write(text);
+const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
 
 /** The only file that touches `process`: command line, signals, exit codes. */
 async function run(words: readonly string[]): Promise<number> {
@@ -83,11 +84,18 @@ async function run(words: readonly string[]): Promise<number> {
         ? exportStore(command.output, given)
         : importStore(command.input, given);
     }
+    case 'status':
+    case 'purge':
+    case 'explain': {
+      const { askGateway } = await import('./cli/ask-gateway.ts');
+      const given = { ...standardStreams(), env: process.env, stopped: stopSignal() };
+      return askGateway(command.kind, command, given);
+    }
     case 'help':
-      print(HELP);
+      print(command.json ? asJson(helpValue(command.name)) : helpText(command.name));
       return 0;
     case 'version':
-      print(`${version()}\n`);
+      print(command.json ? asJson({ version: version() }) : `${version()}\n`);
       return 0;
   }
 }
@@ -285,7 +293,11 @@ function version(): string {
 // this process cannot, it does without.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await run(process.argv.slice(2)).catch((error: unknown) => {
+  const isUsage = error instanceof UsageError;
+  if (isUsage && process.argv.includes('--json')) {
+    print(asJson({ error: 'usage', message: error.message }));
+  }
   const program = error instanceof ConfigError ? '' : 'mdx-gateway: ';
   process.stderr.write(`${program}${messageOf(error)}\n`);
-  return error instanceof UsageError ? EXIT_USAGE : 1;
+  return isUsage ? EXIT_USAGE : 1;
 });

@@ -5,33 +5,6 @@ import { unknownWord } from '../config/problems.ts';
 /** How a program ends after a command line that it does not understand. */
 export const EXIT_USAGE = 2;
 
-/** The text of `--help`. */
-export const HELP = `mdx-gateway: a caching reverse proxy for OLAP engines that speak XMLA
-
-  mdx-gateway [serve] [--config FILE]   run the gateway; without FILE every key has its default
-  mdx-gateway demo [--once] [--port N]  run the gateway before a made-up engine, on this machine only;
-                                        --once shows what it does and ends
-  mdx-gateway check --config FILE [--connect]
-                                        say what is wrong with a configuration, or print the one in effect;
-                                        --connect also says whether engines, Redis and storage answer
-  mdx-gateway hash-password [NAME]      ask for a password, or read a line of standard input, and print
-                                        the line for the users file; without NAME the hash alone
-  mdx-gateway export-store --config FILE [--output FILE]
-                                        write all roles and datasets as lines of JSON to a new file, or to
-                                        standard output; the gateway may run meanwhile
-  mdx-gateway import-store --config FILE [--input FILE]
-                                        read them from a file, or from standard input, into a storage that
-                                        holds none yet: all of them, or none
-  mdx-gateway --help
-  mdx-gateway --version
-
-The first user:       mdx-gateway hash-password ADMIN >> users.htpasswd
-Every key of FILE:    docs/CONFIGURATION.md
-Ready examples:       config/
-
-Exit status: 0 done, 1 the configuration or the input is wrong, or --connect failed, 2 the command line is wrong.
-`;
-
 const OPTIONS = {
   config: { type: 'string' },
   output: { type: 'string' },
@@ -39,19 +12,62 @@ const OPTIONS = {
   port: { type: 'string' },
   once: { type: 'boolean' },
   connect: { type: 'boolean' },
+  project: { type: 'string' },
+  as: { type: 'string' },
+  header: { type: 'string', multiple: true },
+  url: { type: 'string' },
+  user: { type: 'string' },
+  'password-file': { type: 'string' },
+  ca: { type: 'string' },
+  json: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const;
 
-/** What each command takes. */
+const ABOUT_CONNECTION = `
+CONNECTION to a running gateway:
+  --url URL             else MDX_GATEWAY_URL, else http://127.0.0.1:7080
+  --user NAME           else MDX_GATEWAY_USER
+  --password-file FILE  its first line; else MDX_GATEWAY_PASSWORD, else it is asked for
+  --ca FILE             the only authority that is believed (PEM), where it is a private one
+  --json                one JSON value on standard output, of a failure too
+`;
+const CONNECTION = (ABOUT_CONNECTION.match(/--\S+(?: [A-Z]+)?/g) ?? []).join('] [');
+
+/** The first line of each says what it takes, the others what it does. */
 const COMMANDS = {
-  serve: '[--config FILE]',
-  demo: '[--once] [--port N]',
-  check: '--config FILE [--connect]',
-  'hash-password': '[NAME]',
-  'export-store': '--config FILE [--output FILE]',
-  'import-store': '--config FILE [--input FILE]',
+  serve: `[--config FILE]
+run the gateway; without FILE every key has its default`,
+  demo: `[--once] [--port N]
+run the gateway before a made-up engine, on this machine only;
+--once shows what it does and ends`,
+  check: `--config FILE [--connect]
+say what is wrong with a configuration, or print the one in effect;
+--connect also says whether engines, Redis and storage answer`,
+  'hash-password': `[NAME]
+ask for a password, or read a line of standard input, and print the line for the users file;
+without NAME the hash alone`,
+  'export-store': `--config FILE [--output FILE]
+write all roles and datasets as lines of JSON to a new file, or to standard output;
+the gateway may run meanwhile`,
+  'import-store': `--config FILE [--input FILE]
+read them from a file, or from standard input, into a storage that holds none yet:
+all of them, or none`,
+  status: `[${CONNECTION}]
+say of a running gateway whether it is ready (else: exit status 3), and what its cache does`,
+  purge: `[PROJECT] [${CONNECTION}]
+have a running gateway drop everything, or a project, from the cache, everywhere;
+exit status 3: Redis did not confirm it, it is pending`,
+  explain: `FILE [--project NAME] [--as NAME] [--header LINE] [${CONNECTION}]
+say what a running gateway would do with an XMLA request (- for standard input) at a project,
+of a user, with a header such as "User-Agent: MSOLAP"; for administrators`,
+  help: `[COMMAND] [--json]
+print this text, or that of one command; so does --help`,
+  version: `[--json]
+print the version; so does --version`,
 } as const;
+type Command = keyof typeof COMMANDS;
+const NAMES = Object.keys(COMMANDS) as Command[];
 
 /** The command line is wrong. `message` is one line. */
 export class UsageError extends Error {
@@ -66,35 +82,53 @@ export class UsageError extends Error {
 export function parseArguments(words: readonly string[]) {
   const { values, positionals, tokens } = parseWords([...words]);
   const { help, version, port, ...options } = values;
-  if (help) return { kind: 'help' } as const;
-  if (version) return { kind: 'version' } as const;
-  const [kind = 'serve', ...operands] = positionals;
-  if (!isCommand(kind)) {
-    throw new UsageError(`${quote(kind)}: ${unknownWord('command', kind, Object.keys(COMMANDS))}`);
-  }
-  const takes = COMMANDS[kind];
+  const [first = 'serve', ...operands] = positionals;
+  const known = positionals.find(isCommand);
+  if (help) return { ...options, kind: 'help', name: known } as const;
+  if (version) return { ...options, kind: 'version' } as const;
+  const kind = commandOf(first);
+  const { takes } = about(kind);
+  const [operand = ''] = /^\[?[A-Z]+/.exec(takes) ?? [];
   const seen = new Set<string>();
   const refuse = (word: string) =>
     new UsageError(`${kind} does not take ${word}; allowed: ${kind} ${takes}`);
   for (const token of tokens) {
     if (token.kind !== 'option') continue;
     const { name, rawName, value } = token;
-    if (!takes.includes(`--${name}`)) throw refuse(rawName);
+    if (!new RegExp(`--${name}\\b`).test(takes)) throw refuse(rawName);
     if (seen.has(name)) throw new UsageError(`${kind}: ${rawName} stands twice`);
     if (value === '') throw new UsageError(`${kind}: ${rawName} needs a value`);
-    seen.add(name);
+    if (name !== 'header') seen.add(name);
   }
-  const surplus = operands[takes === '[NAME]' ? 1 : 0];
+  const [name, surplus] = operand === '' ? [undefined, ...operands] : operands;
   if (surplus !== undefined) throw refuse(quote(surplus));
   if (takes.startsWith('--config') && options.config === undefined) {
     throw new UsageError(`${kind} needs --config FILE`);
   }
-  return { kind, ...options, name: operands[0], port: portOf(port) };
+  if (operand === 'FILE' && name === undefined) throw new UsageError(`${kind} needs FILE`);
+  if (kind === 'help') {
+    return { ...options, kind, name: name === undefined ? name : commandOf(name) } as const;
+  }
+  return { ...options, kind, name, port: portOf(port) };
 }
 
-const isCommand = (word: string): word is keyof typeof COMMANDS => Object.hasOwn(COMMANDS, word);
+/** What a command is given, but `help` and `version`. */
+export type Given = Extract<ReturnType<typeof parseArguments>, { readonly port: unknown }>;
+
+const isCommand = (word: string): word is Command => Object.hasOwn(COMMANDS, word);
+
+function commandOf(word: string): Command {
+  if (isCommand(word)) return word;
+  throw new UsageError(`${quote(word)}: ${unknownWord('command', word, NAMES)}`);
+}
 
 function parseWords(args: string[]) {
+  if (args.some((word) => /^--password(?:=|$)/.test(word))) {
+    const ways = 'use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
+    throw new UsageError(
+      `--password is not taken: all users of a machine can see command lines; ${ways}`,
+    );
+  }
   try {
     return parseArgs({ args, options: OPTIONS, allowPositionals: true, tokens: true });
   } catch (error) {
@@ -112,3 +146,34 @@ function portOf(text: string | undefined): number | undefined {
 }
 
 const quote = (text: string) => JSON.stringify(text);
+
+const about = (name: Command) => {
+  const [takes = '', ...does] = COMMANDS[name].split('\n');
+  return { name, takes, does };
+};
+
+/** The text of `--help`: of all commands, or of one. */
+export function helpText(command?: Command): string {
+  const entries = helpValue(command).commands.map(({ name, takes, does }) => {
+    const line = `${name === 'serve' ? '[serve]' : name} ${takes.replace(CONNECTION, 'CONNECTION')}`;
+    return ['  mdx-gateway ', line, ...does.map((text) => `\n      ${text}`), '\n'].join('');
+  });
+  const text = entries.join('');
+  const rest = text.includes('CONNECTION') ? ABOUT_CONNECTION : '';
+  if (command !== undefined) return `${text}${rest}`;
+  return `mdx-gateway: a caching reverse proxy for OLAP engines that speak XMLA
+
+${text}${rest}
+The first user:       mdx-gateway hash-password ADMIN >> users.htpasswd
+Every key of FILE:    docs/CONFIGURATION.md
+A running gateway:    docs/COMMAND-LINE.md
+Ready examples:       config/
+
+Exit status: 0 done, 1 refused, failed, or the input is wrong, 2 the command line is wrong.
+`;
+}
+
+/** The same for programs. */
+export const helpValue = (command?: Command) => ({
+  commands: (command === undefined ? NAMES : [command]).map(about),
+});

@@ -1,16 +1,11 @@
 /** The command that makes a line of the users file. */
-import { createInterface } from 'node:readline';
-import { Writable } from 'node:stream';
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
 import { isUserName, userName } from '../config/kinds.ts';
+import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
 
-export interface HashPasswordParts {
-  /** Standard input; a terminal has `isTTY`. */
-  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
+export interface HashPasswordParts extends PasswordPrompt {
   /** Standard output: takes the finished line and nothing else, so that it can be appended to a file. */
   readonly output: { write(text: string): unknown };
-  /** Standard error: takes questions and complaints. */
-  readonly prompts: { write(text: string): unknown };
   /** Bcrypt: the password and the cost to a hash that begins with `$2b$` or `$2y$`. */
   readonly hash: (password: string, cost: number) => Promise<string>;
 }
@@ -19,9 +14,6 @@ export interface HashPasswordParts {
 const COST = 10;
 /** More is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
-
-/** A name or a password that is not taken; the message says why. */
-class PasswordRefused extends Error {}
 
 /**
  * Asks for a password and writes `NAME:hash`, or the hash alone when there is no name, to `output`.
@@ -35,6 +27,7 @@ export async function hashPassword(name: string | undefined, parts: HashPassword
     }
     const password = await (input.isTTY ? readFromTerminal(parts) : readFromPipe(parts));
     refuseUnusable(password);
+    refuseLong(password);
     // The same algorithm under the name that htpasswd -B writes and reads.
     const hashed = (await hash(password, COST)).replace(/^\$2b\$/, '$2y$');
     output.write(`${name === undefined ? '' : `${name}:`}${hashed}\n`);
@@ -46,13 +39,7 @@ export async function hashPassword(name: string | undefined, parts: HashPassword
   }
 }
 
-function refuseUnusable(password: string): void {
-  if (password === '') throw new PasswordRefused('the password is empty');
-  // What a decoder makes of bytes that are not UTF-8.
-  if (password.includes('\ufffd')) throw new PasswordRefused('the password must be UTF-8 text');
-  // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
-  const controls = 'the password must not hold control characters, such as NUL or a tab';
-  if (/\p{Cc}/u.test(password)) throw new PasswordRefused(controls);
+function refuseLong(password: string): void {
   const bytes = Buffer.byteLength(password);
   const rest = `bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`;
   const isLong = bytes > MAX_PASSWORD_BYTES;
@@ -72,24 +59,9 @@ async function readFromPipe({ input }: HashPasswordParts): Promise<string> {
   throw new PasswordRefused('standard input must hold one line, the password');
 }
 
-/** Asks twice, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
-async function readFromTerminal({ input, prompts }: HashPasswordParts): Promise<string> {
-  const output = new Writable({ write: (_shown, _encoding, done) => done() });
-  const terminal = createInterface({ input, output, terminal: true, historySize: 0 });
-  const lines = terminal[Symbol.asyncIterator]();
-  const ask = async (prompt: string) => {
-    prompts.write(prompt);
-    const { value, done } = await lines.next();
-    prompts.write('\n');
-    if (done) throw new PasswordRefused('cancelled');
-    return value;
-  };
-  try {
-    const password = await ask('Password: ');
-    const again = await ask('The same password again: ');
-    if (again !== password) throw new PasswordRefused('the two passwords are not the same');
-    return password;
-  } finally {
-    terminal.close();
-  }
+async function readFromTerminal(parts: HashPasswordParts): Promise<string> {
+  const questions = ['Password: ', 'The same password again: '];
+  const [password = '', again] = await askHidden(parts, ...questions);
+  if (again !== password) throw new PasswordRefused('the two passwords are not the same');
+  return password;
 }

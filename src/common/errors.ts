@@ -68,10 +68,30 @@ const UNTRUSTED =
 /**
  * What an operator is to do about a server whose certificate is not trusted, where Node.js would name its own flags.
  * @param code of the error of Node.js
- * @param section of the configuration, which names the server
+ * @param setting that names the file of an authority, such as `engine.ca`
  * @returns undefined for any other error
  */
-export const unknownAuthority = (code: string, section: string) =>
+export const unknownAuthority = (code: string, setting: string) =>
   UNTRUSTED.test(code)
-    ? `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${section}.ca`
+    ? `its certificate is of an authority that is not known; name a PEM file with that authority (of a self-signed certificate, itself) as ${setting}`
     : undefined;
+
+/**
+ * The same for all that keeps a connection to an HTTP server from being made. `ca`, `url`: the names of these settings.
+ * @returns undefined where the message of the error says it
+ */
+export function connectionTrouble(
+  error: NodeJS.ErrnoException,
+  settings: Readonly<Record<'ca' | 'url', string>>,
+): string | undefined {
+  const { code = '', message } = error;
+  if (message.includes('wrong version number')) {
+    // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
+    return `what answers there does not speak TLS; for plain HTTP ${settings.url} begins with http://`;
+  }
+  if (message === '' && error instanceof AggregateError) {
+    // Of a host with several addresses.
+    return error.errors.map((one: Error) => one.message).join('; ');
+  }
+  return unknownAuthority(code, settings.ca);
+}

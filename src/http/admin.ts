@@ -12,7 +12,7 @@ import {
 } from '../statistics/shared-statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
-import { forgery, queryParameters, refuseDelegation } from './request-head.ts';
+import { forgery, isXmlaHeader, queryParameters, refuseDelegation } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
@@ -70,12 +70,8 @@ function readExplainQuery(request: IncomingMessage) {
   return { project, user };
 }
 
-/** An XMLA request is understood by these; what else the caller's program sends speaks of the call itself. */
-const XMLA_HEADER =
-  /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
-
 const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => XMLA_HEADER.test(name)));
+  Object.fromEntries(Object.entries(headers).filter(([name]) => isXmlaHeader(name)));
 
 /** Without `limit`, and at most. */
 const LIMITS = { usual: 100, most: 1000 } as const;

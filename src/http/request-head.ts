@@ -105,6 +105,11 @@ export function acceptedType(header: string | undefined): string | undefined | '
   return known === '*/*' ? undefined : known;
 }
 
+/** In lower case. An XMLA request is understood by these; what else its program sends speaks of the call itself. */
+const XMLA_HEADER =
+  /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
+export const isXmlaHeader = (name: string) => XMLA_HEADER.test(name);
+
 /** The header that names a request, in its answer and in the log. */
 export const REQUEST_ID = 'x-request-id';
 

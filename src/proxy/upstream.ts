@@ -12,7 +12,7 @@ import {
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { GatewayError, unknownAuthority } from '../common/errors.ts';
+import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
@@ -44,16 +44,9 @@ export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine
   const isWrapped = error instanceof NotConnected || error instanceof StaleConnection;
   const reason = isWrapped ? error.cause : error;
   if (!Error.isError(reason)) return reason;
-  const { code = '', message }: NodeJS.ErrnoException = reason;
-  let why = unknownAuthority(code, section) ?? '';
-  if (message.includes('wrong version number')) {
-    // As OpenSSL tells what is no TLS. Node.js has no code for it alone.
-    why = `what answers there does not speak TLS; for plain HTTP ${section}.url begins with http://`;
-  } else if (message === '' && reason instanceof AggregateError) {
-    // Of a host with several addresses.
-    why = reason.errors.map((one: Error) => one.message).join('; ');
-  }
-  return why === '' ? reason : Object.assign(new Error(why), { code });
+  const why = connectionTrouble(reason, { ca: `${section}.ca`, url: `${section}.url` });
+  const { code = '' }: NodeJS.ErrnoException = reason;
+  return why === undefined ? reason : Object.assign(new Error(why), { code });
 }
 
 /** Whether a connection ended before the head of an answer was whole. */

@@ -140,7 +140,7 @@ function readTrouble(error: unknown): Trouble | undefined {
   // A server that does not know a command says with which arguments it came, also of AUTH.
   const text = String(message).replace(/,? with args beginning with: [^\n]*/gu, '');
   if (typeof code === 'string') {
-    return { why: unknownAuthority(code, 'cache.redis') ?? text, code };
+    return { why: unknownAuthority(code, 'cache.redis.ca') ?? text, code };
   }
   // Not of a sentinel, whose password stands in its URL.
   const hint = text.startsWith('NOAUTH') ? ' Set cache.redis.password.' : '';

@@ -352,7 +352,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
   const { code = '', message } = (away ? error.cause : error) as DatabaseError;
-  const text = (unknownAuthority(code, 'storage') ?? message).replaceAll(/\s+/g, ' ').trim();
+  const text = (unknownAuthority(code, 'storage.ca') ?? message).replaceAll(/\s+/g, ' ').trim();
   const server = `PostgreSQL at ${host}:${port}`;
   // No right, or no schema in the search path.
   if (!away && /^(?:42501|3F000)$/.test(code)) {

@@ -98,7 +98,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   roles: { values: ['freshness'] },
   datasets: { values: [] },
   auth: { values: [] },
-  cli: { values: ['auth', 'config', 'storage'], types: ['compose'] },
+  cli: { values: ['auth', 'config', 'http', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
   statistics: { values: [] },
   config: { values: [] },
@@ -160,7 +160,7 @@ describe('imports', () => {
 
   test.each([
     ['ioredis', /^src\/redis\//],
-    ['undici', /^src\/engine\//],
+    ['undici', /^src\/(engine\/|cli\/gateway-client\.ts)/],
     ['http-proxy-middleware', /^src\/proxy\//],
     ['express', /^src\/(app\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],

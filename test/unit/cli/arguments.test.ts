@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { HELP, parseArguments, UsageError } from '../../../src/cli/arguments.ts';
+import { helpText, helpValue, parseArguments, UsageError } from '../../../src/cli/arguments.ts';
 
 const RIGHT: readonly (readonly [words: string, command: object])[] = [
   ['', { kind: 'serve', config: undefined }],
@@ -28,24 +28,31 @@ const RIGHT: readonly (readonly [words: string, command: object])[] = [
   ],
   ['--help', { kind: 'help' }],
   ['-h', { kind: 'help' }],
-  ['check --help', { kind: 'help' }],
+  ['check --help', { kind: 'help', name: 'check' }],
+  ['server --help', { kind: 'help' }],
+  ['help', { kind: 'help' }],
+  ['help purge --json', { kind: 'help', name: 'purge', json: true }],
   ['--version', { kind: 'version' }],
+  ['version --json', { kind: 'version', json: true }],
+  ['status', { kind: 'status' }],
+  ['status --json --url u', { kind: 'status', json: true, url: 'u' }],
+  ['purge', { kind: 'purge', name: undefined }],
+  ['purge Shop --user A --ca c', { kind: 'purge', name: 'Shop', user: 'A', ca: 'c' }],
+  ['purge --password-file f', { kind: 'purge', 'password-file': 'f' }],
+  ['explain - --project P --as A', { kind: 'explain', name: '-', project: 'P', as: 'A' }],
+  ['explain q --header a:b --header c:d', { kind: 'explain', name: 'q', header: ['a:b', 'c:d'] }],
 ];
 
+const ALL =
+  'serve, demo, check, hash-password, export-store, import-store, status, purge, explain, help, version';
+const CONNECTION = '[--url URL] [--user NAME] [--password-file FILE] [--ca FILE] [--json]';
+const PASSWORD =
+  '--password is not taken: all users of a machine can see command lines; use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
 const SEE = 'mdx-gateway --help tells what is allowed';
 const WRONG: readonly (readonly [words: string, message: string])[] = [
-  [
-    'server',
-    '"server": unknown command; did you mean serve? allowed: serve, demo, check, hash-password, export-store, import-store',
-  ],
-  [
-    'a.yaml',
-    '"a.yaml": unknown command; allowed: serve, demo, check, hash-password, export-store, import-store',
-  ],
-  [
-    '__proto__',
-    '"__proto__": unknown command; allowed: serve, demo, check, hash-password, export-store, import-store',
-  ],
+  ['server', `"server": unknown command; did you mean serve? allowed: ${ALL}`],
+  ['a.yaml', `"a.yaml": unknown command; allowed: ${ALL}`],
+  ['__proto__', `"__proto__": unknown command; allowed: ${ALL}`],
   ['serve --confg a.yaml', `Unknown option '--confg'; ${SEE}`],
   ['serve --port 80', 'serve does not take --port; allowed: serve [--config FILE]'],
   ['check -c a.yaml', `Unknown option '-c'; ${SEE}`],
@@ -74,6 +81,15 @@ const WRONG: readonly (readonly [words: string, message: string])[] = [
   ],
   ['serve a.yaml', 'serve does not take "a.yaml"; allowed: serve [--config FILE]'],
   ['demo x', 'demo does not take "x"; allowed: demo [--once] [--port N]'],
+  ['purge A --password', PASSWORD],
+  ['purge A --password=secret', PASSWORD],
+  ['status Shop', `status does not take "Shop"; allowed: status ${CONNECTION}`],
+  ['purge A B', `purge does not take "B"; allowed: purge [PROJECT] ${CONNECTION}`],
+  ['purge --project A', `purge does not take --project; allowed: purge [PROJECT] ${CONNECTION}`],
+  ['explain', 'explain needs FILE'],
+  ['purge --user=', 'purge: --user needs a value'],
+  ['help purg', `"purg": unknown command; did you mean purge? allowed: ${ALL}`],
+  ['version 1', 'version does not take "1"; allowed: version [--json]'],
   ['hash-password A B', 'hash-password does not take "B"; allowed: hash-password [NAME]'],
 ];
 
@@ -96,11 +112,27 @@ describe('a wrong command line is told in one line, with what is allowed', () =>
   });
 });
 
-test('the help tells of every command and every option', () => {
+describe('the help', () => {
   const words = RIGHT.flatMap(([line]) => split(line)).map((word) => word.replace(/=.*/, ''));
-  const known = words.filter((word) =>
-    /^(--\w+|serve|demo|check|hash-password|export-store|import-store)$/.test(word),
-  );
-  expect(new Set(known).size).toBeGreaterThan(12);
-  expect(known.filter((word) => !HELP.includes(word))).toEqual([]);
+  const options = [...new Set(words.filter((word) => word.startsWith('--')))];
+
+  test('tells of every command and every option, in lines that fit', () => {
+    const told = helpText();
+    expect(options.length).toBeGreaterThan(15);
+    expect([...options, ...ALL.split(', ')].filter((word) => !told.includes(word))).toEqual([]);
+    expect(told.split('\n').filter((line) => line.length > 100)).toEqual([]);
+  });
+
+  test('of one command tells of its own options alone', () => {
+    expect(helpText('check')).toBe(`  mdx-gateway check --config FILE [--connect]
+      say what is wrong with a configuration, or print the one in effect;
+      --connect also says whether engines, Redis and storage answer
+`);
+    const ofPurge = options.filter((word) => helpText('purge').includes(`${word} `));
+    expect(ofPurge.sort()).toEqual(['--ca', '--json', '--password-file', '--url', '--user']);
+    expect(helpValue('purge').commands).toEqual([
+      { name: 'purge', takes: `[PROJECT] ${CONNECTION}`, does: expect.any(Array) },
+    ]);
+    expect(helpValue().commands.map(({ name }) => name)).toEqual(ALL.split(', '));
+  });
 });

@@ -1,0 +1,81 @@
+/** The commands that ask a running gateway: what they have in common, and `purge`. */
+import { isDeepStrictEqual } from 'node:util';
+import { readXmlaPath } from '../http/xmla-path.ts';
+import { type Given, UsageError } from './arguments.ts';
+import { explain } from './explain.ts';
+import type { ClientParts, GatewayClient, Told } from './gateway-client.ts';
+import { connectGateway, Failure } from './gateway-client.ts';
+import { status } from './status.ts';
+
+/** How long they may take (ms). A purge: a login and clearing by the engines, 30 s each, and two runs of tries and waits. */
+const TIMEOUTS = { purge: 120_000, status: 30_000, explain: 30_000 };
+
+/**
+ * Asks a running gateway, and writes what it says to `output` (standard output), what went wrong to `prompts`.
+ * @returns the exit status: 0 done, 1 refused or failed, 3 not ready, or pending
+ * @throws UsageError
+ */
+export async function askGateway(
+  kind: keyof typeof TIMEOUTS,
+  command: Given,
+  parts: ClientParts & { readonly output: { write(text: string): unknown } },
+): Promise<number> {
+  const { json } = command;
+  const say = (line: string) => void parts.prompts.write(`mdx-gateway ${kind}: ${line}\n`);
+  const tell = (value: object) => parts.output.write(`${JSON.stringify(value, null, 2)}\n`);
+  let client: GatewayClient | undefined;
+  try {
+    if (kind !== 'status' && !(command.user ?? parts.env['MDX_GATEWAY_USER'])) {
+      throw new UsageError(`${kind} needs --user NAME, or MDX_GATEWAY_USER`);
+    }
+    client = await connectGateway(command, TIMEOUTS[kind], parts);
+    const run = { status, purge, explain }[kind];
+    const { exit, value, lines, warning } = await run(client, command, parts.input);
+    if (json) tell(value);
+    else for (const line of lines) parts.output.write(`${line.replaceAll(/\p{Cc}/gu, ' ')}\n`);
+    if (warning !== undefined) say(`warning: ${warning}`);
+    return exit;
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    // What reads files and passwords has no word for it.
+    const { word = 'input', message, details } = error as Error & Partial<Failure>;
+    if (json) tell({ error: word, message, ...details });
+    say(message);
+    return word === 'purge-failed' ? 3 : 1;
+  } finally {
+    client?.close();
+  }
+}
+
+/** @throws UsageError for a name that no path can carry: another server on the way could take it for everything */
+function purgePath(project: string | undefined): string {
+  if (project === undefined) return '/mdx/xmla/clearCache';
+  const path = `/mdx/xmla/${encodeURIComponent(project)}/clearCache`;
+  const read = readXmlaPath(path);
+  if (read?.kind === 'bad-project') throw new UsageError(`purge: ${read.message}`);
+  return path;
+}
+
+/** After these it may have been done, or not. */
+const DOUBTFUL = /^(?:broken-off|timeout|stopped|not-a-gateway|internal)$/;
+
+async function purge(client: GatewayClient, { name: project }: Given): Promise<Told> {
+  const scope = project === undefined ? 'everything' : { project };
+  const path = purgePath(project);
+  try {
+    const answer = await client.ask(path, { accept: 'application/json' });
+    const { status, json } = answer;
+    const isReceipt = status === 200 && json?.['status'] === 'cleared';
+    if (!isReceipt || !isDeepStrictEqual(json['scope'], scope)) throw client.refusal(answer);
+    // The words of the interface document §4.3.
+    const lines = [`${project === undefined ? '' : `${project} `}Cache has been cleared.`];
+    const misspelt = `no gateway knows the project ${JSON.stringify(project)}; is its name right?`;
+    return { exit: 0, value: json, lines, warning: json['known'] === false ? misspelt : undefined };
+  } catch (error) {
+    const { word, message, details } = error as Failure;
+    if (word === 'purge-failed') throw new Failure(word, `pending: ${message}`, details);
+    if (!DOUBTFUL.test(word)) throw error;
+    const doubt = 'It is not known whether the purge holds: call again.';
+    throw new Failure(word, `${message.replace(/\.$/, '')}. ${doubt}`, details);
+  }
+}

@@ -1,0 +1,76 @@
+/** Passwords that a command is given. */
+import { readFileSync, statSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+
+export interface PasswordPrompt {
+  /** Standard input; a terminal has `isTTY`. */
+  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
+  /** Standard error: takes questions and complaints. */
+  readonly prompts: { write(text: string): unknown };
+}
+
+/** A name or a password that is not taken; the message says why. */
+export class PasswordRefused extends Error {}
+
+/** Asks on a terminal, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
+export async function askHidden({ input, prompts }: PasswordPrompt, ...questions: string[]) {
+  const output = new Writable({ write: (_shown, _encoding, done) => done() });
+  const terminal = createInterface({ input, output, terminal: true, historySize: 0 });
+  const lines = terminal[Symbol.asyncIterator]();
+  const answers: string[] = [];
+  try {
+    for (const question of questions) {
+      prompts.write(question);
+      const { value, done } = await lines.next();
+      prompts.write('\n');
+      if (done) throw new PasswordRefused('cancelled');
+      answers.push(value);
+    }
+    return answers;
+  } finally {
+    terminal.close();
+  }
+}
+
+/** @throws PasswordRefused for what no server can be given */
+export function refuseUnusable(password: string): void {
+  if (password === '') throw new PasswordRefused('the password is empty');
+  // What a decoder makes of bytes that are not UTF-8.
+  if (password.includes('\ufffd')) throw new PasswordRefused('the password must be UTF-8 text');
+  // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
+  const controls = 'the password must not hold control characters, such as NUL or a tab';
+  if (/\p{Cc}/u.test(password)) throw new PasswordRefused(controls);
+}
+
+/**
+ * The password for a login: the first line of a file, else that of the environment, else what is typed at a terminal.
+ * @throws PasswordRefused; what reading the file throws
+ */
+export async function passwordOf(
+  user: string,
+  file: string | undefined,
+  environment: string | undefined,
+  prompt: PasswordPrompt,
+): Promise<string> {
+  let password = environment ?? '';
+  if (file !== undefined) password = firstLine(file, prompt);
+  else if (password === '' && prompt.input.isTTY) {
+    [password = ''] = await askHidden(prompt, `Password of ${user}: `);
+  } else if (password === '') {
+    const ways = 'give --password-file FILE, or set MDX_GATEWAY_PASSWORD';
+    throw new PasswordRefused(`there is no terminal to ask for the password of ${user}; ${ways}`);
+  }
+  refuseUnusable(password);
+  return password;
+}
+
+function firstLine(file: string, { prompts }: PasswordPrompt): string {
+  // Not refused: secrets are mounted so into containers, where there are no other users.
+  if ((statSync(file).mode & 0o004) !== 0) {
+    prompts.write(`mdx-gateway: warning: ${file} can be read by other users; chmod 600\n`);
+  }
+  return readFileSync(file, 'utf8')
+    .replace(/^\ufeff/, '')
+    .replace(/\r?\n.*/s, '');
+}
