@@ -60,7 +60,7 @@ function readFigures(page: string) {
     [...page.matchAll(new RegExp(`^mdx_gateway_${sample}.*? (\\S+)$`, 'gm'))]
       .map(([, value]) => Number(value))
       .reduce((one, other) => one + other, 0);
-  const answers = (outcome: string) => sum(`xmla_requests_total\\{outcome="${outcome}"`);
+  const answers = (outcome: string) => sum(`xmla_requests_total\\{(?:.*,)?outcome="${outcome}"`);
   const [hit, miss, bypass] = [answers('hit'), answers('miss'), answers('bypass')];
   const [entries, bytes] = [sum('memory_entries'), sum('memory_bytes')];
   return {

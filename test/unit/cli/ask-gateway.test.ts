@@ -79,7 +79,7 @@ describe('status in words', () => {
         '/health/ready': { engines, redis, storage: { driver: 'postgres', state: 'down' } },
         '/metrics': [
           'mdx_gateway_xmla_requests_total{outcome="hit",reason="memory",project="A"} 5',
-          'mdx_gateway_xmla_requests_total{outcome="hit",reason="redis",project="B"} 1',
+          'mdx_gateway_xmla_requests_total{reason="redis",outcome="hit",project="B"} 1',
           'mdx_gateway_xmla_requests_total{outcome="miss",reason="",project="outcome=\\"hit\\""} 2',
           'mdx_gateway_memory_entries 3',
           'mdx_gateway_memory_bytes 1572864',
