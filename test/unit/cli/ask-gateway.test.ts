@@ -146,7 +146,8 @@ describe('an explanation in words', () => {
       ttl_ms: 90_000,
     };
     const entry = { age_ms: 1_500, ttl_ms: -1, bytes: 7, engine_ms: 250 };
-    const cache = { epochs: 'unknown', memory: null, redis: entry, flight: true };
+    const told = { epochs: 'unknown', memory: null, redis: entry };
+    const cache = { ...told, flight: true, not_stored: 'too-large' };
     const nearest = { differs: ['epochs', 'accept'], age_ms: 0 };
     expect(await inWords({ project: 'P', classification, cache: { ...cache, nearest } })).toEqual([
       'cacheable: it is looked up in the cache',
@@ -156,6 +157,7 @@ describe('an explanation in words', () => {
       'Redis: an entry of 1.5 s ago, for 0.0 s more; 7 bytes, for which the engine took 0.3 s',
       'under way: the engine is being asked for it',
       'epochs: unknown, since Redis cannot be reached',
+      'not stored the last time: too-large: The answer is larger than cache.max_entry.',
       'nearest: an entry of 0.0 s ago, which differs in epochs: it was purged; accept',
     ]);
   });
