@@ -169,7 +169,8 @@ Every key of FILE:    docs/CONFIGURATION.md
 A running gateway:    docs/COMMAND-LINE.md
 Ready examples:       config/
 
-Exit status: 0 done, 1 refused, failed, or the input is wrong, 2 the command line is wrong.
+Exit status: 0 done, 1 refused, failed, or the input is wrong, 2 the command line is wrong,
+3 not ready, or pending.
 `;
 }
 

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
+import { createMemoryTier } from '../../src/cache/memory-tier.ts';
+import { keepText, LONG } from '../../src/cache/stored-answer.ts';
+import { createBodyAccount } from '../../src/common/body-account.ts';
+import { systemClock } from '../../src/common/clock.ts';
 import type { RefusalReason } from '../../src/common/reasons.ts';
+import { storedAnswer } from '../unit/cache/fakes.ts';
 import { startMondrian } from '../engine/mondrian.ts';
 import type { RunningEngine } from '../engine/mondrian.ts';
 import { pivot } from '../engine/query.ts';
@@ -154,6 +159,31 @@ describe('the engine', () => {
     60_000,
   );
 });
+
+test('a memory of 256 MiB holds more than 1.5 GB of its long answers', async () => {
+  const account = createBodyAccount(() => ({ in_flight: 2 ** 30, queue: 0 }));
+  const memory = createMemoryTier({ maxBytes: 256 * 2 ** 20, clock: systemClock, account });
+  const texts: Buffer[] = [];
+  for (const request of CACHEABLE_REQUESTS.filter(({ atLeastBytes }) => atLeastBytes > LONG)) {
+    texts.push((await ask(request)).body);
+  }
+  expect(texts.length).toBeGreaterThanOrEqual(4);
+  let bytes = 0;
+  for (let entry = 0; bytes < 1.6e9; entry += 1) {
+    const text = texts[entry % texts.length] ?? Buffer.of();
+    const kept = keepText(() => {});
+    kept.write(text);
+    const body = await kept.end(undefined);
+    memory.set(`entry ${entry}`, storedAnswer({ body, requestedAt: Date.now() }), '');
+    bytes += text.length;
+  }
+  const usage = memory.usage();
+  console.log(
+    `${(bytes / 1e9).toFixed(2)} GB of text in ${(usage.bytes / 2 ** 20).toFixed(0)} MiB`,
+  );
+  expect([memory.evictions(), usage.entries > 0]).toEqual([0, true]);
+  memory.clear();
+}, 600_000);
 
 describe('starting', () => {
   test('two engines side by side works', async () => {
