@@ -91,6 +91,7 @@ describe('a query that nobody has asked', () => {
         memory: null,
         redis: 'off',
         flight: false,
+        not_stored: null,
         nearest: null,
       },
     });
@@ -155,6 +156,7 @@ describe('a query that was asked', () => {
       },
       redis: 'off',
       flight: false,
+      not_stored: null,
       nearest: null,
     });
     expect(shortStatus(await askXmla(gateway.url, QUERY))).toBe('hit');

@@ -10,8 +10,8 @@ import { askRedis, startRedis, type RedisServer } from '../support/redis-server.
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
-/** Two of them are more than the memory of a gateway holds here, so that each is dropped before it is asked again. */
-const BYTES = Buffer.from(largeMddatasetAnswer(400 * 1024));
+/** Six of them are more than the memory of a gateway holds here, so that each is dropped before it is asked again. */
+const BYTES = Buffer.from(largeMddatasetAnswer(200 * 1024));
 
 let redis: RedisServer;
 let engine: StubEngine;
@@ -33,7 +33,7 @@ afterAll(async () => {
   await redis?.close();
 });
 
-const [QUERY, ...OTHERS] = [1, 2, 3].map((cube) =>
+const [QUERY, ...OTHERS] = [1, 2, 3, 4, 5, 6].map((cube) =>
   execute({ statement: `SELECT FROM [Sales ${cube}]`, properties: { Catalog: 'Sales' } }),
 );
 
@@ -50,7 +50,7 @@ async function allInRedis(): Promise<void> {
   expect(shortStatus(await askLast())).toBe('miss');
   await until(
     () => askRedis(redis.port, `EVAL "return #redis.call('KEYS', ARGV[1])" 0 mdx:entry:*`),
-    (reply) => reply === ':3\r\n',
+    (reply) => reply === ':6\r\n',
   );
 }
 

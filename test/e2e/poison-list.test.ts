@@ -74,9 +74,9 @@ describe.each(KINDS)('an answer of %s is passed on as it is', (kind) => {
   );
 
   test.each([
-    ['of a length that it promised', 'content-length', '1000000', 20_000],
+    ['of a length that it promised', 'content-length', '250000', 20_000],
     ['without its last chunk', 'transfer-encoding', 'chunked', 20_000],
-    ['with its head out', 'content-length', '1000000', 200_000],
+    ['with its head out', 'content-length', '250000', 200_000],
   ] as const)(
     'as far as it came, and never stored (truncated): short %s',
     async (_what, name, value, length) => {
