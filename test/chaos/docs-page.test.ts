@@ -1,87 +1,45 @@
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { startBrowser, type TestBrowser } from '../support/browser.ts';
 import { describedInterface } from '../support/openapi-types.ts';
-import { ensureDebianPackages } from '../support/debian-packages.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
+let browser: TestBrowser;
 let gateway: TestGateway;
 let offender: Server;
 /** The page, with one operation open that reads, explain, or one that clears the cache. */
 let reading: Seen;
 let explaining: Seen;
 let clearing: Seen;
-/** A page that does what its policy forbids. */
-let offending: Seen;
-
-beforeAll(async () => {
-  await ensureDebianPackages([{ name: 'chromium', probe: 'chromium' }]);
-  gateway = await startTestGateway({ engine: { url: 'http://127.0.0.1:1/' } });
-  offender = createServer((_request, response) => {
-    response.setHeader('content-security-policy', "default-src 'none'");
-    response.end('<!doctype html><img src="http://elsewhere.example/image.png">');
-  });
-  await new Promise<void>((resolve) => offender.listen(0, '127.0.0.1', resolve));
-  const asAlice = gateway.url.replace('://', '://alice:alice@');
-  [reading, explaining, clearing, offending] = await Promise.all([
-    browse(`${asAlice}/docs#/Roles/listRoles`),
-    browse(`${asAlice}/docs/#/Cache/explainXmla`),
-    browse(`${asAlice}/docs/#/Cache/clearCache`),
-    browse(`http://127.0.0.1:${(offender.address() as AddressInfo).port}/`),
-  ]);
-}, 600_000);
-afterAll(async () => {
-  offender?.close();
-  await gateway?.close();
-});
 
 interface Seen {
   /** The page as the browser built it. */
   readonly page: string;
-  /** What the browser's console was told, violations of the Content-Security-Policy among it. */
   readonly console: readonly string[];
 }
 
-/** Opens a page in a browser that knows no host but this one. */
+beforeAll(async () => {
+  browser = await startBrowser();
+  gateway = await startTestGateway({ engine: { url: 'http://127.0.0.1:1/' } });
+  const asAlice = gateway.url.replace('://', '://alice:alice@');
+  [reading, explaining, clearing] = await Promise.all([
+    browse(`${asAlice}/docs#/Roles/listRoles`),
+    browse(`${asAlice}/docs/#/Cache/explainXmla`),
+    browse(`${asAlice}/docs/#/Cache/clearCache`),
+  ]);
+}, 600_000);
+afterAll(async () => {
+  offender?.close();
+  await browser?.close();
+  await gateway?.close();
+});
+
+/** Opens a page of the documentation, and waits until its operation is open. */
 async function browse(url: string): Promise<Seen> {
-  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-browser-'));
-  const browser = spawn(
-    'chromium',
-    [
-      '--headless',
-      // The sandbox does not work for root.
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-dev-shm-usage',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      `--user-data-dir=${folder}`,
-      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
-      '--enable-logging=stderr',
-      '--log-level=0',
-      // The page's own clock: it runs on when nothing is left to be loaded.
-      '--virtual-time-budget=30000',
-      '--dump-dom',
-      url,
-    ],
-    { env: { PATH: process.env['PATH'], HOME: folder }, stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  let page = '';
-  let log = '';
-  browser.stdout.on('data', (chunk: Buffer) => (page += chunk.toString()));
-  browser.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
-  const code = await new Promise<number | null>((resolve, reject) => {
-    browser.once('error', reject);
-    browser.once('close', resolve);
-  });
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
-  if (code !== 0) throw new Error(`chromium ended with ${code}:\n${log}`);
-  return { page, console: log.split('\n').filter((line) => line.includes(':CONSOLE')) };
+  const { page, console } = await browser.open(url);
+  await page.locator('.opblock.is-open .responses-inner').waitFor();
+  return { page: await page.content(), console };
 }
 
 const operations = Object.values(describedInterface().paths).flatMap((item) =>
@@ -119,6 +77,13 @@ test('nothing is filled in that asks for less than all roles, or for another req
   expect(explaining.page).not.toContain('example cannot be generated');
 });
 
-test('a browser that has something to complain of would be heard', () => {
-  expect(offending.console.join()).toContain('Content Security Policy');
+test('a browser that has something to complain of would be heard', async () => {
+  offender = createServer((_request, response) => {
+    response.setHeader('content-security-policy', "default-src 'none'");
+    response.end('<!doctype html><img src="http://elsewhere.example/image.png">');
+  });
+  await new Promise<void>((resolve) => offender.listen(0, '127.0.0.1', resolve));
+  const { port } = offender.address() as AddressInfo;
+  const { console } = await browser.open(`http://127.0.0.1:${port}/`);
+  expect(console.join()).toContain('Content Security Policy');
 });
