@@ -56,6 +56,7 @@ export const REFUSAL_REASONS = {
 
 /** Why the gateway answered by itself, without engine or cache: the HTTP status of that, and what it means. */
 export const GATEWAY_REASONS = {
+  preflight: [204, 'A browser asked whether a page of a listed origin may send requests.'],
   unauthenticated: [401, 'No valid Basic credentials.'],
   throttled: [429, 'Too many failed logins.'],
   'bad-request': [400, 'The request cannot be understood or must not be forwarded.'],

@@ -10,6 +10,7 @@ import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
+import { createCors } from '../http/cors.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { LineOptions } from '../line/options.ts';
@@ -66,6 +67,7 @@ export async function createRuntime(
     authenticator,
     addressOf,
     clearCache: createClearCacheHandler(common),
+    cors: createCors(config.listen.cors),
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets,

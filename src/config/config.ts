@@ -19,6 +19,14 @@ import {
 /** The leases that may be named (ms). While nothing is known of other replicas, a purge waits for the longest. */
 export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
 
+const cors = section({
+  /** The origins whose pages may ask, exactly as browsers send them. docs/SECURITY.md says what it
+   * means to list one. */
+  origins: list(kinds.origin, []),
+  /** For how long a browser may remember that it may send requests. 0: it asks before each one. */
+  max_age: key(kinds.duration('1s', '1d', 'off'), '2h'),
+});
+
 const listen = section(
   {
     /** The address on which the gateway listens. */
@@ -36,6 +44,8 @@ const listen = section(
     /** Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections
      * says of one client address does not hold for them. */
     trusted_proxies: list(kinds.addressRange, []),
+    /** Pages of other origins in the browsers of users, which may ask over XMLA (CORS). */
+    cors,
   },
   ['hot_path'],
 );

@@ -35,6 +35,8 @@ export interface Kind<T> {
   read(input: unknown, reading: Reading): T | undefined;
   /** The value as an operator would write it; a secret is masked. */
   write(value: T): unknown;
+  /** The right spelling of a value that is not allowed, where it can be told. */
+  spelling?(text: string): string | undefined;
   /** True when a message must not show this value. */
   hides(text: string): boolean;
 }
@@ -176,6 +178,21 @@ export const addressRange = textKind(
     } catch {
       return false;
     }
+  },
+);
+
+const ORIGIN = /^https?:\/\/(?:[a-z\d._-]{1,253}|\[[\da-f:.]+\])(?::\d+)?$/;
+/** As browsers serialize it (HTML, "ASCII serialization of an origin"), since it is compared as text. */
+const isOrigin = (text: string) => ORIGIN.test(text) && URL.parse(text)?.origin === text;
+export const origin = textKind(
+  'origin',
+  'an origin as browsers send it, such as https://bi.example or http://localhost:3000: http:// or ' +
+    'https:// and a host in lower case, a port only if it is not the usual one, nothing behind it; ' +
+    'no patterns, not null',
+  isOrigin,
+  {
+    hides: (text) => /[@?#]/.test(text),
+    spelling: (text) => [URL.parse(text)?.origin ?? ''].find(isOrigin),
   },
 );
 

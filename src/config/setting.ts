@@ -147,7 +147,9 @@ function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | unde
   const value = kind.read(input, reading);
   if (value !== undefined) return value;
   const got = describeValue(input, kind.hides(textOf(input) ?? ''));
-  return refuse(reading, `must be ${kind.allowed} (got ${got})`);
+  const right = typeof input === 'string' ? kind.spelling?.(input) : undefined;
+  const meant = right === undefined ? '' : `; did you mean ${right}?`;
+  return refuse(reading, `must be ${kind.allowed} (got ${got})${meant}`);
 }
 
 function mappingOf(input: unknown, allowed: string, reading: Reading): Values | undefined {

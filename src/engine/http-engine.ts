@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -52,6 +52,8 @@ export interface AnswerWatch {
 /** What becomes of a request that is passed through. */
 export interface PassThroughClient {
   readonly request: IncomingMessage;
+  /** Those of its request that the engine may be sent. */
+  readonly headers: IncomingHttpHeaders;
   readonly response: ServerResponse;
   /** Aborted when the client goes away. */
   readonly signal: AbortSignal;
@@ -185,11 +187,8 @@ export function createHttpEngine(options: {
     const began = clock.now();
     client.engineStep('asked');
     try {
-      const headers = requestHeaders(
-        request.headers,
-        loginFor(addressee.authorization),
-        body?.length,
-      );
+      const authorization = loginFor(addressee.authorization);
+      const headers = requestHeaders(client.headers, authorization, body?.length);
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);

@@ -23,7 +23,7 @@ export function asGatewayError(cause: unknown, id: string, emit: Emit): GatewayE
   return failure;
 }
 
-/** Sends an error whole; the id of the request stands in its text. @param headers further ones, set before those of the error */
+/** Sends an error whole; the id of the request stands in its text. @param headers further ones, before which those of the error give way */
 export function sendError(
   response: ServerResponse,
   error: AnsweredError,
@@ -32,7 +32,7 @@ export function sendError(
   headers: Headers = {},
 ): void {
   const [contentType, body] = RENDERERS[shape](error, `${error.message} (request ${id})`);
-  const all = { ...headers, [REQUEST_ID]: id, ...error.headers };
+  const all = { ...error.headers, ...headers, [REQUEST_ID]: id };
   sendWhole(response, contentType, body, error.status, all);
 }
 

@@ -36,16 +36,17 @@ function mistakeInHosts(hosts: readonly string[], httpVersion: string): string |
  * Why a request that does something must not be believed, though its credentials are right: browsers add remembered
  * Basic credentials also to what another site makes them send, and fetch links ahead of a click; programs say none of
  * this. Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
+ * @param isListed whether pages of its Origin may send it
  */
-export function forgery(headers: IncomingHttpHeaders): string | undefined {
-  const site = headers['sec-fetch-site'];
+export function forgery(headers: IncomingHttpHeaders, isListed = false): string | undefined {
+  const site = isListed ? undefined : headers['sec-fetch-site'];
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
     return 'the request comes from another site';
   }
   const purposes = [headers['sec-purpose'], headers['purpose'], headers['x-moz']].join(' ');
   if (/prefetch|prerender|preview/i.test(purposes)) return 'the request is a prefetch';
   // The browser has compared origins by the address that it knows; a proxy may have changed the Host since.
-  if (site === 'same-origin') return undefined;
+  if (isListed || site === 'same-origin') return undefined;
   // Browsers send Fetch Metadata over HTTPS only; these two they also send without it. Proxies blank them.
   const { origin = '', referer = '', host } = headers;
   const isOwn = [origin, referer].every((page) => page === '' || isOwnOrigin(page, host));

@@ -1,5 +1,10 @@
 import { once } from 'node:events';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type {
+  IncomingHttpHeaders,
+  IncomingMessage,
+  OutgoingHttpHeaders,
+  ServerResponse,
+} from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import {
   type Deflated,
@@ -16,6 +21,7 @@ import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
+import { type CorsAnswer, QUIET_CHALLENGE, varyByOrigin, dropCors } from '../http/cors.ts';
 import {
   acceptsGzip,
   clientProgram,
@@ -46,13 +52,15 @@ const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 export type Wishes = ReturnType<typeof wishesOf>;
 
 /** What a request says of how it wants to be answered, and who it is. */
-export function wishesOf(headers: IncomingHttpHeaders) {
+export function wishesOf(headers: IncomingHttpHeaders, cors: LineOptions['cors']) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
     /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
     asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
     /** The class of the client program, `other` for one that is not known; '' where it names none. */
     program: clientProgram(headers['user-agent']),
+    /** What the browser of a page is told; undefined where no origin is listed. */
+    cors: cors?.(headers.origin),
   } as const;
 }
 
@@ -88,7 +96,10 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
 }
 
 /** What clients share. */
-type ClientServices = Pick<LineOptions, 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'emit'>;
+type ClientServices = Pick<
+  LineOptions,
+  'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
+>;
 
 /**
  * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
@@ -121,7 +132,7 @@ export class XmlaClient implements Client {
     this.request = request;
     this.response = response;
     this.#services = services;
-    this.wishes = head?.wishes ?? wishesOf(request.headers);
+    this.wishes = head?.wishes ?? wishesOf(request.headers, services.cors);
     const given = head ? request.rawHeaders[head.places.id] : request.headers[REQUEST_ID];
     const trace = head ? request.rawHeaders[head.places.trace] : request.headers['traceparent'];
     this.#began = services.clock.now();
@@ -229,7 +240,9 @@ export class XmlaClient implements Client {
     const { response } = this;
     if (this.isGone || response.headersSent) return;
     this.facts.outcome = outcome;
-    const headers = Object.assign(answerHeaders(head.headers), this.#gatewayHeaders());
+    const headers = answerHeaders(head.headers);
+    if (this.wishes.cors !== undefined) dropCors(headers);
+    Object.assign(headers, this.#gatewayHeaders(headers));
     if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
   }
@@ -273,6 +286,20 @@ export class XmlaClient implements Client {
       : new Promise((resolve) => void this.#whenOver.push(resolve));
   }
 
+  /**
+   * Tells a browser what the page may send.
+   * @throws GatewayError `forbidden` when there is nothing to tell it: the origin of the page is not listed
+   */
+  allow(preflight: CorsAnswer['preflight']): void {
+    if (preflight === undefined) {
+      this.facts.why = 'the origin of the page is not listed';
+      throw new GatewayError('forbidden', `Nothing was done: ${this.facts.why}.`);
+    }
+    this.facts.outcome = { kind: 'gateway', detail: 'preflight' };
+    this.response.writeHead(204, { ...this.#gatewayHeaders(), ...preflight });
+    this.end();
+  }
+
   /** @param shape how the error is told */
   fail(error: unknown, shape: ErrorShape = 'soap-fault'): void {
     this.watch();
@@ -284,13 +311,14 @@ export class XmlaClient implements Client {
     if (response.writableEnded) return;
     if (response.headersSent) return breakOff(request, response);
     facts.outcome = { kind: 'gateway', detail: failure.reason };
-    sendError(response, failure, shape, facts.id, this.#gatewayHeaders());
+    sendError(response, failure, shape, facts.id, this.#gatewayHeaders(failure.headers));
   }
 
   /** @param outcome what the head says when the request is passed through */
   passingThrough(outcome: Outcome): PassThroughClient {
     return {
       request: this.request,
+      headers: this.#headersToEngine(),
       response: this.response,
       signal: this.signal,
       open: (head) => this.open(head, outcome, undefined),
@@ -301,15 +329,26 @@ export class XmlaClient implements Client {
     };
   }
 
-  /** Those of an answer that does not come from the cache. */
-  #gatewayHeaders(): Record<string, string> {
+  /** Of a page that may ask here, an engine that judges origins by itself is not told. */
+  #headersToEngine(): IncomingHttpHeaders {
+    const { headers } = this.request;
+    return this.wishes.cors?.preflight ? { ...headers, origin: undefined } : headers;
+  }
+
+  /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */
+  #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
+    const { cors, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
       [REQUEST_ID]: this.facts.id,
       'cache-status': cacheStatus(this.facts.outcome),
       age: '0',
     };
-    if (this.wishes.asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
-    return headers;
+    if (asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
+    if (cors === undefined) return headers;
+    const isQuiet =
+      cors.preflight !== undefined && this.request.headers.authorization !== undefined;
+    if (isQuiet && 'www-authenticate' in others) headers['www-authenticate'] = QUIET_CHALLENGE;
+    return Object.assign(headers, cors.headers, { vary: varyByOrigin(others['vary']) });
   }
 
   /** What is left of an answer that was ended is in memory until the client has it. */
@@ -428,13 +467,17 @@ function storedHead(
   ];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
   if (variant !== undefined) head.push('content-encoding', 'gzip');
-  if (answer.body.length >= GZIP_FROM) head.push('vary', 'accept-encoding');
+  const { cors, asksForCaps } = wishes;
+  const coding = answer.body.length >= GZIP_FROM ? 'accept-encoding' : '';
+  const vary = cors === undefined ? coding : varyByOrigin(coding);
+  if (vary !== '') head.push('vary', vary);
+  if (cors !== undefined) head.push(...Object.entries(cors.headers).flat());
   // A session id of XML may be anything.
   if (answer.sessionHeader && sessionId !== undefined && HEADER_VALUE.test(sessionId)) {
     head.push('x-as-sessionid', sessionId);
   }
   head.push('cache-status', cacheStatus(outcome, ttl), 'age', String(Math.floor(age / 1000)));
-  if (wishes.asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
+  if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
   return head;
 }
 

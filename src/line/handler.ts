@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { ErrorShape } from '../http/answers.ts';
+import { isPreflight } from '../http/cors.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
@@ -65,19 +66,22 @@ export function createXmlaHandler(options: LineOptions) {
 
       shape = errorShape(path, request);
       const address = checkHead(request, path, shape);
+      const { cors } = client.wishes;
+      if (cors !== undefined && isPreflight(request)) return client.allow(cors.preflight);
       // Credentials that were checked a moment ago are not checked again.
       const remembered = head?.login.counts() ? head.login.principal : undefined;
       const principal = remembered ?? (await options.login(request));
       facts.principal = principal.name;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
-      checkRequest(request, address, facts);
+      const isListed = cors?.preflight !== undefined;
+      const ofPage = checkRequest(request, address, facts, isListed);
       const room = options.account.request(principal.name, announcedLength(request));
       try {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });
         known ??= memo.recognise(head, body);
-        await answerBody(client, address, principal, body, known);
+        await answerBody(client, address, principal, body, known, ofPage);
       } finally {
         room.release();
       }
@@ -120,6 +124,7 @@ export function createXmlaHandler(options: LineOptions) {
     principal: Principal,
     body: Buffer,
     known: Known | undefined,
+    ofPage: boolean,
   ): Promise<void> {
     const { headers, method } = client.request;
     const engine = options.engineOf(address.project);
@@ -133,7 +138,7 @@ export function createXmlaHandler(options: LineOptions) {
       ? await understand(headers, body, destination, ownTurn, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
-    const { asked, purges, judged } = await judge(read, destination, principal, options);
+    const { asked, purges, judged } = await judge(read, destination, principal, options, ofPage);
     const handled = { ...toEngine, request: client.request, address, body, asked: read };
     if (isNew && read.bypass !== undefined) void memo.rememberPassing(handled);
     const step = await enterSession(asked, judged, sessions);

@@ -102,7 +102,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       // Not all of it, which may hold credentials.
       place: destination.place,
       settings: destination.settings,
-      wishes: wishesOf(headers),
+      wishes: wishesOf(headers, options.cors),
       places: placesIn(request.rawHeaders),
       layouts: [],
     });

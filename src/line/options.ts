@@ -8,6 +8,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit, Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
+import type { Cors } from '../http/cors.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { EngineOf } from './understand.ts';
@@ -25,6 +26,8 @@ export interface LineOptions {
   readonly sessions: Sessions;
   readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   readonly clearCache: ClearCacheHandler;
+  /** Which pages of other origins may ask. */
+  readonly cors: Cors;
   readonly invalidate: Invalidate;
   /** The memory of its bodies. */
   readonly account: BodyAccount;

@@ -37,13 +37,15 @@ export interface SessionStep {
  * Judges a request by the names in it and by its sessions, before anything is kept under them or changed in these.
  * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
  *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
- * @throws GatewayError `identity-refused`
+ * @param ofPage whether a page of another origin sends it
+ * @throws GatewayError `identity-refused`; `forbidden` for what such a page may not do
  */
 export async function judge(
   read: UnderstoodRequest,
   destination: Destination,
   principal: Principal,
   { config, permissions, sessions, names }: LineOptions,
+  ofPage = false,
 ) {
   if (read.asksForOther) {
     throw new GatewayError(
@@ -51,13 +53,19 @@ export async function judge(
       'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
     );
   }
+  const { change } = read;
+  const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
+  const purges = isPurge && permissions.mayPurge(principal);
+  if (ofPage && (purges || doesMore(read))) {
+    throw new GatewayError(
+      'forbidden',
+      'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
+    );
+  }
   const named = projectsNamed(read, destination.addressee.project);
   const isAdmitted = names.admit(principal.name, named);
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
-  const { change } = asked;
-  const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
-  const purges = isPurge && permissions.mayPurge(principal);
   const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
   return { asked, purges, judged };
 }
@@ -186,6 +194,12 @@ export async function noteBegun(
     },
   );
   if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
+}
+
+/** Whether it may change what others are answered, or holds a command other than a statement, such as Cancel or Backup. */
+function doesMore({ change, request }: UnderstoodRequest): boolean {
+  if (change !== undefined && !change.refresh) return true;
+  return request?.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
 }
 
 /** A statement that is purged after needs no mark, unless its session sees more than it changed for all. */

@@ -80,6 +80,8 @@ export function checkHead(request: IncomingMessage, path: AskedPath, shape: Erro
 
 /**
  * What is checked after the login.
+ * @param isListed whether its Origin is one whose pages may ask
+ * @returns whether a page of another origin sends it
  * @throws GatewayError `forbidden` for what a page of another site can send as text/plain without asking;
  *   `identity-refused`, `bad-request`, `method-not-allowed`
  */
@@ -87,8 +89,9 @@ export function checkRequest(
   { headers, method = '' }: IncomingMessage,
   { search }: XmlaAddress,
   facts: { why: string },
-): void {
-  const forged = forgery(headers);
+  isListed: boolean,
+): boolean {
+  const forged = forgery(headers, isListed && method === 'POST');
   if (forged !== undefined) {
     facts.why = forged;
     throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
@@ -107,6 +110,7 @@ export function checkRequest(
       headers: { allow: 'POST, GET, HEAD, OPTIONS' },
     });
   }
+  return isListed && forgery(headers) !== undefined;
 }
 
 /** The engine of a project, and what its configuration says beside its address. */

@@ -14,6 +14,7 @@ const CONFIG = {
     certificate: undefined,
     key: undefined,
     trusted_proxies: [],
+    cors: { origins: [], max_age: 0 },
   },
   limits: { connections: 100, head: 16_384, head_timeout: 10_000 },
 };

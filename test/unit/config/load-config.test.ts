@@ -17,6 +17,7 @@ const DEFAULTS = {
     certificate: undefined,
     key: undefined,
     trusted_proxies: [],
+    cors: { origins: [], max_age: 7_200_000 },
   },
   workers: 1,
   auth: {
@@ -120,7 +121,8 @@ test('every key can be written', () => {
   const config = load({
     yaml: `
 listen:
-  { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback], hot_path: false }
+  { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback], hot_path: false,
+    cors: { origins: [https://bi.example, 'http://[::1]:3000'], max_age: 0 } }
 workers: 4
 auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], viewers: [eve], purgers: [load], verified_for: 0 }
 engine:
@@ -180,6 +182,7 @@ statistics: { text: on }
       certificate: undefined,
       key: undefined,
       trusted_proxies: ['10.0.0.0/8', 'loopback'],
+      cors: { origins: ['https://bi.example', 'http://[::1]:3000'], max_age: 0 },
     },
     workers: 4,
     auth: {

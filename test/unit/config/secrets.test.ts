@@ -79,6 +79,8 @@ test('no message shows what came from the environment, at whatever key', () => {
     'listen: { certificate: V }',
     'listen: { certificate: V, key: V }',
     'listen: { trusted_proxies: [V] }',
+    'listen: { cors: { origins: [V] } }',
+    'listen: { cors: { origins: ["https://V/"] } }',
     'auth: { users: V }',
     'auth: { admins: [V, V] }',
     'auth: { verified_for: V }',

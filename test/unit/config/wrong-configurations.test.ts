@@ -8,6 +8,8 @@ const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
 const HOST = 'must be an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost';
 const RANGE =
   'must be an IP address or range such as 10.0.0.0/8 or fd00::/8, or one of loopback, linklocal, uniquelocal';
+const ORIGIN =
+  'must be an origin as browsers send it, such as https://bi.example or http://localhost:3000: http:// or https:// and a host in lower case, a port only if it is not the usual one, nothing behind it; no patterns, not null';
 const USER =
   'must be a user name: 1 to 255 bytes without colon and control characters, no white space at either end, not beginning with #';
 const ENGINE_URL =
@@ -99,6 +101,48 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   [
     'listen: { trusted_proxies: [0.0.0.0/0] }',
     `listen.trusted_proxies[0]: ${RANGE} (got "0.0.0.0/0")`,
+  ],
+  ...(
+    [
+      ['https://bi.example/', 'https://bi.example'],
+      ['https://bi.example/reports?x=1', 'https://bi.example', '(a secret)'],
+      ['https://u:hunter2@bi.example', 'https://bi.example', '(a secret)'],
+      ['https://BI.example', 'https://bi.example'],
+      ['HTTPS://bi.example', 'https://bi.example'],
+      ['https://bi.example:443', 'https://bi.example'],
+      ['http://bi.example:080', 'http://bi.example'],
+      ['http://[0::1]:3000', 'http://[::1]:3000'],
+      ['https://bücher.example', 'https://xn--bcher-kva.example'],
+      ['https:bi.example', 'https://bi.example'],
+      ['https://*.example', undefined],
+      ['https://bi.example:*', undefined],
+      ['*', undefined],
+      ['null', undefined],
+      ['bi.example', undefined],
+      ['file:///home', undefined],
+      ['ftp://bi.example', undefined],
+      ['https://bi.example:99999', undefined],
+      ['', undefined],
+    ] as const
+  ).map(([value, meant, got = JSON.stringify(value)]) => {
+    const end = meant === undefined ? '' : `; did you mean ${meant}?`;
+    return [
+      `listen: { cors: { origins: ["${value}"] } }`,
+      `listen.cors.origins[0]: ${ORIGIN} (got ${got})${end}`,
+    ] as const;
+  }),
+  ['listen: { cors: { origins: [null] } }', `listen.cors.origins[0]: ${ORIGIN} (got nothing)`],
+  [
+    'listen: { cors: { origins: https://bi.example } }',
+    `listen.cors.origins: must be a list, each item ${ORIGIN.slice('must be '.length)} (got a text)`,
+  ],
+  [
+    'listen: { cors: { origins: [https://a.b, https://a.b] } }',
+    'listen.cors.origins[1]: stands twice in the list',
+  ],
+  [
+    'listen: { cors: { max_age: 2d } }',
+    'listen.cors.max_age: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1d (got "2d")',
   ],
   ['auth: { admins: ["a:b"] }', `auth.admins[0]: ${USER} (got "a:b")`],
   ['auth: { admins: [""] }', `auth.admins[0]: ${USER} (got "")`],

@@ -98,6 +98,7 @@ export async function startFront(
       newId: () => 'one',
       addressOf: () => '',
       holdBody: () => () => {},
+      cors: undefined,
       clock: systemClock,
       emit: (event) => events.push(event),
     });

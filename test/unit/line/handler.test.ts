@@ -54,6 +54,7 @@ beforeEach(async () => {
     login: () => principal,
     addressOf: () => '192.0.2.1',
     permissions: createPermissions({ admins: [], purgers: [] } as never, 'nobody'),
+    cors: undefined,
     clearCache: async (_request, response) => void response.end('cleared'),
     engineOf: () => ({
       engine: { id: 'e', tellsProject: false } as never,

@@ -51,6 +51,7 @@ export async function serve(answer: (client: XmlaClient) => void | Promise<void>
       clock,
       emit,
       holdBody: memory.hold,
+      cors: undefined,
     });
     client.watch();
     responses.push(response);
