@@ -9,11 +9,7 @@ import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
-import {
-  createExplainHandler,
-  createPurgesHandler,
-  createStatisticsHandlers,
-} from './http/admin.ts';
+import { createAdmin, createAdminHandler, createExplainHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
@@ -103,12 +99,8 @@ export function createApp(config: Config, given: PageParts) {
 
   const explain = { login, permissions, explain: xmla.explain, maxBody: config.limits.body };
   app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
-  const { purgeLog } = cache;
-  app.all('/admin/purges', reads, createPurgesHandler({ login, permissions, purgeLog }));
-  const told = createStatisticsHandlers({ login, permissions, statistics });
-  app.all('/admin/statistics', reads, told.statistics);
-  app.all('/admin/requests', reads, told.requests);
-  app.all('/admin/entries', reads, told.entries);
+  const admin = createAdmin({ permissions, purgeLog: cache.purgeLog, statistics });
+  app.all(admin.paths, reads, createAdminHandler({ login, admin }));
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });

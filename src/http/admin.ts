@@ -35,11 +35,18 @@ export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
  * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
  * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
-export function createExplainHandler(
-  options: Admission & { explain: ExplainXmla; maxBody: number },
-): RequestHandler {
+export function createExplainHandler(options: {
+  login: Login;
+  permissions: Permissions;
+  explain: ExplainXmla;
+  maxBody: number;
+}): RequestHandler {
   return async (request, response) => {
-    const administrator = await admit(request, options, 'auth.admins');
+    const administrator = await options.login(request);
+    refuseDelegation(request.headers, '');
+    if (!options.permissions.mayAdminister(administrator)) {
+      throw notTold(administrator, 'not in auth.admins');
+    }
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     const { project, user } = readExplainQuery(request);
@@ -76,54 +83,96 @@ const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
 /** Without `limit`, and at most. */
 const LIMITS = { usual: 100, most: 1000 } as const;
 
+/** What one path below /admin tells. */
+interface AdminPage {
+  /** Besides administrators: viewers, or purgers as well. */
+  readonly to: 'viewers' | 'viewers and purgers';
+  /** Its query may hold each of these once. */
+  readonly names: readonly string[];
+  tell(query: Partial<Record<string, string>>, principal: Principal): Promise<object>;
+}
+
+export type Admin = ReturnType<typeof createAdmin>;
 /**
- * `GET /admin/purges`, for administrators and viewers: the latest purges, the newest first.
- * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`
+ * What is told by `GET` below /admin, to programs and to the console: a page of what the gateway remembers of queries, of
+ * the latest requests, of the entries in memory, and of purges.
  */
-export function createPurgesHandler(
-  options: Admission & { purgeLog: Pick<PurgeLog, 'latest'> },
-): RequestHandler {
-  return async (request, response) => {
-    await admit(request, options);
-    const limit = readLimit(readQuery(request, 'limit'));
-    const { complete, purges } = await options.purgeLog.latest(limit);
-    sendPretty(response, { complete, purges: purges.map(purgeJson) });
+export function createAdmin(options: {
+  permissions: Permissions;
+  purgeLog: Pick<PurgeLog, 'latest'>;
+  statistics: SharedStatistics;
+}) {
+  const { permissions, purgeLog, statistics } = options;
+  const pages: Readonly<Record<string, AdminPage>> = {
+    '/admin/purges': {
+      to: 'viewers and purgers',
+      names: ['limit'],
+      async tell(query) {
+        const { complete, purges } = await purgeLog.latest(readLimit(query));
+        return { complete, purges: purges.map(purgeJson) };
+      },
+    },
+    '/admin/statistics': {
+      to: 'viewers',
+      names: ['sort', ...PAGE],
+      tell(query, principal) {
+        const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
+        return statistics.statistics(page, permissions.mayAdminister(principal));
+      },
+    },
+    '/admin/requests': {
+      to: 'viewers',
+      names: [...FILTERS, ...PAGE],
+      async tell({ limit, offset, ...filter }) {
+        const { outcome } = filter;
+        if (outcome !== undefined && !OUTCOMES.has(outcome)) {
+          throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
+        }
+        return statistics.requests(filter, readPage({ limit, offset }));
+      },
+    },
+    '/admin/entries': {
+      to: 'viewers',
+      names: ['sort', ...PAGE],
+      tell: (query) =>
+        statistics.entries({ ...readPage(query), sort: readSort(query, SORTS.entries) }),
+    },
+  };
+
+  return {
+    paths: Object.keys(pages),
+    /**
+     * @param target a path and its query, as in the request line
+     * @throws GatewayError `forbidden`, `bad-request`, `overloaded`
+     */
+    async tell(target: string, principal: Principal): Promise<object> {
+      const [path = ''] = target.split('?', 1);
+      const page = pages[path];
+      if (page === undefined) throw new Error(`nothing is told under ${path}`);
+      const { mayView, mayPurge } = permissions;
+      const isForPurgers = page.to === 'viewers and purgers';
+      if (!mayView(principal) && !(isForPurgers && mayPurge(principal))) {
+        const lists = isForPurgers
+          ? 'in none of auth.admins, auth.viewers and auth.purgers'
+          : 'neither in auth.admins nor in auth.viewers';
+        throw notTold(principal, lists);
+      }
+      return page.tell(readQuery({ url: target }, ...page.names), principal);
+    },
   };
 }
 
 /**
- * `GET /admin/statistics`, `/admin/requests` and `/admin/entries`, for administrators and viewers: a page of what the
- * gateway remembers of queries, of the latest requests, and of the entries in memory.
- * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `overloaded`
+ * Answers a `GET` below /admin.
+ * @throws what the login and {@link Admin.tell} throw; GatewayError `identity-refused`
  */
-export function createStatisticsHandlers(options: Admission & { statistics: SharedStatistics }) {
-  const { statistics } = options;
-  const handler =
-    (answer: (request: IncomingMessage, principal: Principal) => Promise<object>): RequestHandler =>
-    async (request, response) => {
-      const principal = await admit(request, options);
-      sendPretty(response, await answer(request, principal));
-    };
-  return {
-    statistics: handler((request, principal) => {
-      const query = readQuery(request, 'sort', ...PAGE);
-      const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
-      return statistics.statistics(page, options.permissions.mayAdminister(principal));
-    }),
-    requests: handler((request) => {
-      const { limit, offset, ...filter } = readQuery(request, ...FILTERS, ...PAGE);
-      const { outcome } = filter;
-      if (outcome !== undefined && !OUTCOMES.has(outcome)) {
-        throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
-      }
-      return statistics.requests(filter, readPage({ limit, offset }));
-    }),
-    entries: handler((request) => {
-      const query = readQuery(request, 'sort', ...PAGE);
-      return statistics.entries({ ...readPage(query), sort: readSort(query, SORTS.entries) });
-    }),
+export const createAdminHandler =
+  ({ login, admin }: { login: Login; admin: Admin }): RequestHandler =>
+  async (request, response) => {
+    const principal = await login(request);
+    refuseDelegation(request.headers, '');
+    sendPretty(response, await admin.tell(request.originalUrl, principal));
   };
-}
 
 const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
   'hit',
@@ -143,7 +192,7 @@ function readLimit({ limit = String(LIMITS.usual) }: { limit?: string | undefine
   return Number(limit);
 }
 
-function readPage(query: Partial<Record<(typeof PAGE)[number], string | undefined>>) {
+function readPage(query: { limit?: string | undefined; offset?: string | undefined }) {
   const { offset = '0' } = query;
   if (!/^(?:0|[1-9]\d{0,4})$/.test(offset) || Number(offset) > LAST_OFFSET) {
     throw refused(`offset must be a whole number from 0 to ${LAST_OFFSET}`);
@@ -160,31 +209,14 @@ function readSort<S extends DigestSort | EntrySort>(
   return found;
 }
 
-interface Admission {
-  login: Login;
-  permissions: Permissions;
-}
-
-/** @param only whether administrators alone are told */
-async function admit(
-  request: IncomingMessage,
-  { login, permissions }: Admission,
-  only?: 'auth.admins',
-) {
-  const principal = await login(request);
-  refuseDelegation(request.headers, '');
-  const { mayAdminister, mayView } = permissions;
-  if (only === undefined ? mayView(principal) : mayAdminister(principal)) return principal;
-  const lists =
-    only === undefined ? 'neither in auth.admins nor in auth.viewers' : `not in ${only}`;
-  throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is ${lists}.`);
-}
+const notTold = ({ name }: Principal, lists: string) =>
+  new GatewayError('forbidden', `Nothing is told: ${name} is ${lists}.`);
 
 const purgeJson = ({ id, at, ...record }: PurgeRecord) => ({ id, at: new Date(at), ...record });
 
 /** The query of a request that may hold each of these names once, and no other. */
 function readQuery<Name extends string>(
-  request: IncomingMessage,
+  request: Pick<IncomingMessage, 'url'>,
   ...names: readonly Name[]
 ): Partial<Record<Name, string>> {
   const given = Object.entries(queryParameters(request));

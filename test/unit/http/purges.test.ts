@@ -3,11 +3,12 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import express from 'express';
-import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
+import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
-import { createPurgesHandler } from '../../../src/http/admin.ts';
+import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
+import { handClock, seeded, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
 const RECORD: PurgeRecord = {
@@ -32,14 +33,17 @@ let latest: PurgeLog['latest'];
 
 beforeAll(async () => {
   const app = express();
-  const purges = createPurgesHandler({
-    login: async ({ headers: { authorization } }) => {
-      if (authorization === undefined) {
-        throw unauthenticated();
-      }
-      return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
-    },
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: ['bob'] }, 'everybody'),
+  const login: Login = async ({ headers: { authorization } }) => {
+    if (authorization === undefined) throw unauthenticated();
+    const [name = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':');
+    return { name };
+  };
+  const admin = createAdmin({
+    statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
+    permissions: createPermissions(
+      { admins: ['ADMIN'], viewers: ['eve'], purgers: ['bob'] },
+      'everybody',
+    ),
     purgeLog: {
       latest(most) {
         limits.push(most);
@@ -47,7 +51,7 @@ beforeAll(async () => {
       },
     },
   });
-  app.all('/admin/purges', onlyMethods('GET', 'HEAD'), purges);
+  app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
   app.use(
     errorMapper(
       () => 'id',
@@ -161,8 +165,13 @@ describe('the latest purges', () => {
 });
 
 describe('who is told of purges', () => {
+  test.each(['ADMIN', 'eve', 'bob'])('is %s, who may administer, view or purge', async (user) => {
+    const { status } = await ask('', { headers: { authorization: basic(user) } });
+    expect(status).toBe(200);
+  });
+
   test.each([
-    ['a user who may purge only', { authorization: basic('bob') }, 'forbidden'],
+    ['a user without a right', { authorization: basic('alice') }, 'forbidden'],
     [
       'somebody in the name of another',
       { authorization: basic('ADMIN'), 'execute-as-user-id': 'x' },

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import express from 'express';
 import supertest from 'supertest';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
-import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
-import { createStatisticsHandlers } from '../../../src/http/admin.ts';
+import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
+import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import { answered, asked, handClock, seeded, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
@@ -16,21 +16,19 @@ const app = express();
 beforeAll(() => {
   for (let i = 0; i < 150; i += 1) on(asked(100 + i, { id: String(i), digest: `d ${i}` }));
   on(answered({ id: 'last', principal: 'bob', digest: '', catalogs: [], cubes: '?' }));
-  const told = createStatisticsHandlers({
-    login: async ({ headers: { authorization } }) => {
-      if (authorization === undefined) throw unauthenticated();
-      return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
-    },
+  const login: Login = async ({ headers: { authorization } }) => {
+    if (authorization === undefined) throw unauthenticated();
+    return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
+  };
+  const admin = createAdmin({
+    purgeLog: { latest: async () => ({ complete: true, purges: [] }) },
     permissions: createPermissions(
       { admins: ['ADMIN'], viewers: ['eve'], purgers: ['bob'] },
       'nobody',
     ),
     statistics: shared,
   });
-  const reads = onlyMethods('GET', 'HEAD');
-  app.all('/admin/statistics', reads, told.statistics);
-  app.all('/admin/requests', reads, told.requests);
-  app.all('/admin/entries', reads, told.entries);
+  app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
   app.use(
     errorMapper(
       () => 'id',
