@@ -9,6 +9,7 @@ import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
+import { type About, createConsole, type RedisFacts } from './console/overview.ts';
 import { createAdmin, createAdminHandler, createExplainHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -28,9 +29,10 @@ export interface PageParts extends ApiFront {
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
-  readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => unknown };
+  readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => RedisFacts };
   readonly metrics: Metrics;
   readonly statistics: SharedStatistics;
+  readonly about: About;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
@@ -99,7 +101,9 @@ export function createApp(config: Config, given: PageParts) {
 
   const explain = { login, permissions, explain: xmla.explain, maxBody: config.limits.body };
   app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
-  const admin = createAdmin({ permissions, purgeLog: cache.purgeLog, statistics });
+  const { purgeLog, redis } = cache;
+  const console = createConsole({ ...given, config, purgeLog, redis, engines: states });
+  const admin = createAdmin({ permissions, purgeLog, statistics, console });
   app.all(admin.paths, reads, createAdminHandler({ login, admin }));
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);

@@ -33,15 +33,22 @@ export type Gateway = Awaited<ReturnType<typeof createGateway>>;
  */
 export async function createGateway(
   initial: Config,
-  given: Omit<Parts, 'emit'> & { readonly version?: string },
+  given: Omit<Parts, 'emit'> & {
+    readonly version?: string;
+    /** Of this process. */
+    readonly pid?: number;
+    /** The memory that it has (bytes). */
+    readonly rss?: () => number;
+  },
   listener: Emit,
 ) {
-  const { clock, primary, version } = given;
+  const { clock, primary, version = '', pid = 0, rss = () => 0 } = given;
+  const started_at = new Date(clock.wall()).toISOString();
   const names = createKnownNames(given);
   names.configure(initial);
   const gauges = {
     memory: () => cache.memoryUsage(),
-    evictions: () => cache.evictions(),
+    evictions: () => cache.evictions().all,
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
@@ -68,7 +75,7 @@ export async function createGateway(
   };
   const ownMetrics = createMetrics(names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics(given);
+  const ownStatistics = createStatistics({ ...given, names });
   ownStatistics.configure(initial.statistics);
   const emit = tellAll([metrics.on, ownStatistics.on, listener]);
   const parts: Parts = { ...given, emit };
@@ -83,11 +90,37 @@ export async function createGateway(
     asksAsCaller: () => runtime.engines.clearAsCaller,
   };
   const cache = await createCache(initial, parts, account, clearing, names);
-  const figures = createOwnFigures(ownStatistics, cache.listEntries);
+  const figures = createOwnFigures(ownStatistics, {
+    entries: cache.listEntries,
+    digests: cache.entryDigests,
+    usage() {
+      const { entries, bytes } = gauges.memory();
+      const { memory, queue } = gauges.limits();
+      const { open, limit } = gauges.connections();
+      return {
+        pid,
+        started_at,
+        rss_bytes: rss(),
+        entries,
+        memory_bytes: bytes,
+        memory_limit_bytes: memory,
+        evictions: cache.evictions(),
+        connections: open,
+        connections_limit: limit,
+        at_engine: gauges.engine().atEngine,
+        waiting: gauges.engine().waiting,
+        queue_limit: queue,
+        owed: cache.owed(),
+        lease_age_ms: gauges.epochAge() ?? null,
+      };
+    },
+  });
   const id = createIds(given)();
   const statistics = createSharedStatistics({
     id,
-    processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
+    processes: primary
+      ? processesOfAll(primary, figures)
+      : onlyProcess(figures, () => ({ id, reloaded })),
     own: figures,
     store: cache.reports,
     onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
@@ -105,7 +138,8 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
-  const lasting = { names, account, parts, isServing: () => !closing };
+  const about = { version, pid, certificateEnd: () => certificateEnd };
+  const lasting = { names, account, parts, about, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.knownEngines() ?? [];
     const built = { cache, storage, purge, invalidate, metrics, statistics };

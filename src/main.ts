@@ -34,6 +34,7 @@ const WORKER_LOG = 4;
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
+const about = () => ({ version: version(), pid: process.pid, rss: process.memoryUsage.rss });
 
 const print = (text: string) => void process.stdout.write(text);
 const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
@@ -142,7 +143,7 @@ async function lead(source: ConfigFile): Promise<number> {
   async function start() {
     const served =
       workers === 1
-        ? await buildGateway(config, { ...parts, version: version() }, on)
+        ? await buildGateway(config, { ...parts, ...about() }, on)
         : leadWorkers(initial, { ...parts, emit: on }, createForks(), log);
     try {
       return { served, url: await served.listen() };
@@ -233,7 +234,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
-    const gateway = await buildGateway(config, { ...parts, version: version(), primary: link }, on);
+    const gateway = await buildGateway(config, { ...parts, ...about(), primary: link }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {

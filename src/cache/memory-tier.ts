@@ -15,6 +15,9 @@ import { type PartDigests, queryDigestOf } from './key.ts';
 /** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
 const ENTRY_OVERHEAD = 936;
 
+/** An entry with fewer hits hardly paid for its room. */
+const WORTH_KEEPING = 2;
+
 interface Entry {
   readonly answer: StoredAnswer;
   readonly digests: PartDigests;
@@ -46,14 +49,16 @@ export function createMemoryTier(options: {
   compress?: typeof makeVariant;
 }) {
   const { clock, account, compress = makeVariant } = options;
-  let evicted = 0;
+  const evicted = { all: 0, unused: 0 };
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: entryBytes,
     dispose(entry, _key, reason) {
       countEntry(entry, -1);
-      if (reason === 'evict') evicted += 1;
+      if (reason !== 'evict') return;
+      evicted.all += 1;
+      if (entry.hits < WORTH_KEEPING) evicted.unused += 1;
     },
   });
   /** How many clients need each body (of a compressed one its tail), and how many entries hold it. */
@@ -175,8 +180,10 @@ export function createMemoryTier(options: {
     list: () => ({ total: entries.size, each: described() }),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
-    /** Entries that gave way to others, since the start. */
-    evictions: () => evicted,
+    /** Entries that gave way to others since the start, and those of them that had no second hit. */
+    evictions: () => ({ ...evicted }),
+    /** Of each entry the digest of its query. */
+    digests: () => entries.values().map((entry) => queryDigestOf(entry.digests)),
   };
 }
 

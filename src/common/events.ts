@@ -167,6 +167,22 @@ export type GatewayEvent =
       readonly user: string | undefined;
       readonly address: string;
     }
+  /** What an administrator found who had the engine asked for what is in the cache. */
+  | {
+      readonly type: 'compared';
+      readonly id: string;
+      readonly principal: string;
+      readonly project: string;
+      readonly digest: string;
+      readonly verdict:
+        | 'same'
+        | 'stale'
+        | 'unstable'
+        | 'purged'
+        | 'no-entry'
+        | 'not-cached'
+        | 'failed';
+    }
   | { readonly type: 'connection-closed'; readonly why: ConnectionClosing }
   | { readonly type: 'users-loaded'; readonly count: number }
   | { readonly type: 'warning'; readonly message: string; readonly error?: unknown }

@@ -102,6 +102,7 @@ export async function createCache(
     holdBody: memory.hold,
     /** Of the memory tier. */
     listEntries: memory.list,
+    entryDigests: memory.digests,
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     flightUsage: flights.usage,
@@ -114,7 +115,8 @@ export async function createCache(
       const owed = epochs.owed().length;
       const hasRedis = backend.state !== undefined;
       // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-      const state = hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
+      const state: 'up' | 'down' | 'off' =
+        hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
       return {
         state,
         /** In one sentence without secrets; undefined where it is not down, or where that is not known yet. */

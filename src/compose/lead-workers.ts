@@ -37,6 +37,7 @@ export function leadWorkers(
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
+    workers: initial.workers,
     states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
   });
   let url = '';

@@ -31,7 +31,10 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: Pick<PageParts, 'storage' | 'invalidate' | 'metrics' | 'statistics' | 'isServing'> &
+  house: Pick<
+    PageParts,
+    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing'
+  > &
     Pick<LineOptions, 'names' | 'account'> & {
       cache: Cache;
       purge: Purge;

@@ -94,16 +94,27 @@ interface AdminPage {
 
 export type Admin = ReturnType<typeof createAdmin>;
 /**
- * What is told by `GET` below /admin, to programs and to the console: a page of what the gateway remembers of queries, of
- * the latest requests, of the entries in memory, and of purges.
+ * What is told by `GET` below /admin, to programs and to the console: how the gateway is, and a page of what it remembers of
+ * queries, of the latest requests, of the entries in memory, and of purges.
  */
 export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
+  /** How the gateway is, and what it was worth in the last hour. */
+  console: {
+    status: (principal: Principal) => Promise<object>;
+    overview: () => Promise<object>;
+  };
 }) {
-  const { permissions, purgeLog, statistics } = options;
+  const { permissions, purgeLog, statistics, console } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
+    '/admin/status': {
+      to: 'viewers and purgers',
+      names: [],
+      tell: (_query, principal) => console.status(principal),
+    },
+    '/admin/overview': { to: 'viewers', names: [], tell: console.overview },
     '/admin/purges': {
       to: 'viewers and purgers',
       names: ['limit'],
@@ -222,7 +233,8 @@ function readQuery<Name extends string>(
   const given = Object.entries(queryParameters(request));
   const unknown = given.map(([name]) => name).filter((name) => !names.includes(name as Name));
   if (unknown.length > 0) {
-    const allowed = `${names.length === 1 ? 'is' : 'are'} ${names.join(', ').replace(/, (\S+)$/, ' and $1')}`;
+    const list = names.join(', ').replace(/, (\S+)$/, ' and $1') || 'none';
+    const allowed = `${names.length === 1 ? 'is' : 'are'} ${list}`;
     throw refused(`${unknown.join(', ')} is no query parameter here; allowed ${allowed}`);
   }
   const repeated = given.find(([, value]) => typeof value !== 'string');

@@ -1,3 +1,4 @@
+import { fits, type HourReport, isHour, mergeHours, noHour } from './hour.ts';
 import {
   addSums,
   type DigestFigures,
@@ -21,6 +22,7 @@ interface Report {
   readonly gateway: string;
   readonly totals: Sums;
   readonly digests: readonly DigestFigures[];
+  readonly hour: HourReport;
 }
 
 /** An entry of the memory tier: bytes, seconds. */
@@ -39,6 +41,29 @@ export interface ReportStore {
   all(): Promise<readonly string[]>;
 }
 
+/** What one process uses, and may use. */
+export interface Usage {
+  readonly pid: number;
+  /** ISO 8601. */
+  readonly started_at: string;
+  readonly rss_bytes: number;
+  /** Of the memory tier. */
+  readonly entries: number;
+  readonly memory_bytes: number;
+  readonly memory_limit_bytes: number;
+  /** Entries that gave way to others since the start, and those of them that had no second hit. */
+  readonly evictions: Readonly<Record<'all' | 'unused', number>>;
+  readonly connections: number;
+  readonly connections_limit: number;
+  readonly at_engine: number;
+  readonly waiting: number;
+  readonly queue_limit: number;
+  /** Scopes whose purge Redis has not confirmed. */
+  readonly owed: readonly string[];
+  /** Of the oldest epoch in use; null without one. */
+  readonly lease_age_ms: number | null;
+}
+
 /** What one process tells the others of its gateway. */
 export type OwnFigures = ReturnType<typeof createOwnFigures>;
 type Told<M extends keyof OwnFigures> = ReturnType<OwnFigures[M]>;
@@ -50,8 +75,16 @@ export interface Processes {
     method: M,
     ...args: Parameters<OwnFigures[M]>
   ): Promise<{ readonly told: readonly Told<M>[]; readonly complete: boolean }>;
-  /** Names the gateway. */
-  gateway(): Promise<string>;
+  gateway(): Promise<GatewayFacts>;
+}
+
+export interface GatewayFacts {
+  /** Random. */
+  readonly id: string;
+  /** How many it should have. */
+  readonly processes: number;
+  /** Whether the last reload of the configuration did what it should. */
+  readonly reloaded: boolean;
 }
 
 /** By what digests can be sorted, the largest first. */
@@ -84,13 +117,32 @@ export interface Page<Sort> {
   readonly offset: number;
 }
 
-/** @param entries those of the memory tier: how many, and each */
+/**
+ * @param parts.entries those of the memory tier: how many, and each
+ * @param parts.digests of the same the digests alone
+ */
 export function createOwnFigures(
-  statistics: Pick<Statistics, 'figures' | 'requests' | 'named'>,
-  entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> },
+  statistics: Pick<Statistics, 'figures' | 'hour' | 'requests' | 'named' | 'projectOf'>,
+  parts: {
+    readonly entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> };
+    readonly digests: () => Iterable<string>;
+    readonly usage: () => Usage;
+  },
 ) {
+  const { entries, digests, usage } = parts;
   return {
-    report: statistics.figures,
+    report: () => ({ ...statistics.figures(), hour: statistics.hour() }),
+    usage,
+    /** What an overview of all processes is made of; entries: how many of each project. */
+    overview() {
+      const { totals } = statistics.figures();
+      const counts = new Map<string, number>();
+      for (const digest of digests()) {
+        const project = statistics.projectOf(digest);
+        if (project !== undefined) counts.set(project, (counts.get(project) ?? 0) + 1);
+      }
+      return { totals, hour: statistics.hour(), usage: usage(), entries: [...counts] };
+    },
     requests: statistics.requests,
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
     entries(sort: EntrySort, most: number) {
@@ -103,12 +155,15 @@ export function createOwnFigures(
 }
 
 /** Of a gateway that is one process. */
-export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
+export const onlyProcess = (
+  own: OwnFigures,
+  gateway: () => Omit<GatewayFacts, 'processes'>,
+): Processes => ({
   ask: async (method, ...args) => ({
     told: [(own[method] as (...given: typeof args) => Told<typeof method>)(...args)],
     complete: true,
   }),
-  gateway: async () => gateway,
+  gateway: async () => ({ ...gateway(), processes: 1 }),
 });
 
 export type SharedStatistics = ReturnType<typeof createSharedStatistics>;
@@ -142,12 +197,13 @@ export function createSharedStatistics(options: {
     async share(): Promise<void> {
       if (store === undefined) return;
       try {
-        const { totals, digests } = own.report();
+        const { digests, ...report } = own.report();
         const heaviest = largest(digests, DIGEST_SORTS.cost, SHARED_DIGESTS);
         // Statements stay in their gateway.
         for (const row of heaviest) row.text = '';
-        const report: Report = { gateway: await processes.gateway(), totals, digests: heaviest };
-        await store.set(id, JSON.stringify(report));
+        const { id: gateway } = await processes.gateway();
+        const told: Report = { gateway, ...report, digests: heaviest };
+        await store.set(id, JSON.stringify(told));
       } catch (error) {
         onError(error);
       }
@@ -155,20 +211,53 @@ export function createSharedStatistics(options: {
     /** @param withText whether statements are told, as far as they are kept. @throws as `Processes.ask` */
     async statistics({ sort, limit, offset }: Page<DigestSort>, withText = false) {
       const { told, complete } = await processes.ask('report');
-      const gateway = await processes.gateway();
+      const { id: gateway } = await processes.gateway();
       const others = await ofOthers(gateway);
       const reports = [
-        ...told.map(({ totals, digests }) => ({ gateway, totals, digests })),
+        ...told.map((report) => Object.assign(report, { gateway })),
         ...(others ?? []),
       ];
-      const merged = mergeReports(reports);
-      const rows = largest(merged.digests, DIGEST_SORTS[sort], offset + limit).slice(offset);
+      const digests = mergeDigests(reports);
+      const rows = largest(digests, DIGEST_SORTS[sort], offset + limit).slice(offset);
       return {
-        gateways: new Set(reports.map((report) => report.gateway)).size,
+        gateways: gatewaysOf(reports),
         complete: complete && others !== undefined,
-        totals: totalsRow(merged.totals),
-        total: merged.digests.length,
+        totals: totalsOf(reports),
+        total: digests.length,
         digests: rows.map((row) => digestRow(row, withText)),
+      };
+    },
+    /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
+    async usage() {
+      const { told, complete } = await processes.ask('usage');
+      return { gateway: await processes.gateway(), complete, processes: told };
+    },
+    /**
+     * The last hour at all gateways, what the processes of this one use, and how many entries of each project they have in memory.
+     * @throws as `Processes.ask`
+     */
+    async overview() {
+      const { told, complete } = await processes.ask('overview');
+      const gateway = await processes.gateway();
+      const others = await ofOthers(gateway.id);
+      const reports = [
+        ...told.map(({ totals, hour }) => ({ gateway: gateway.id, totals, hour })),
+        ...(others ?? []),
+      ];
+      const entries = Map.groupBy(
+        told.flatMap((one) => one.entries),
+        ([project]) => project,
+      );
+      return {
+        gateway,
+        gateways: gatewaysOf(reports),
+        complete,
+        othersAreRead: others !== undefined,
+        totals: totalsOf(reports),
+        hour: mergeHours(reports.map(({ hour }) => hour)),
+        processes: told.map(({ usage }) => usage),
+        entriesOf: (project: string) =>
+          (entries.get(project) ?? []).reduce((sum, [, count]) => sum + count, 0),
       };
     },
     /** @throws as `Processes.ask` */
@@ -189,6 +278,8 @@ export function createSharedStatistics(options: {
   };
 }
 
+const gatewaysOf = (reports: readonly Pick<Report, 'gateway'>[]) =>
+  new Set(reports.map(({ gateway }) => gateway)).size;
 const totalOf = (told: readonly { readonly total: number }[]) =>
   told.reduce((sum, { total }) => sum + total, 0);
 const byTime = (a: RecentRequest, b: RecentRequest) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0);
@@ -215,18 +306,14 @@ export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most
   return cut(best);
 }
 
-/** Sums of sums, the largest maximum, and the latest of what was asked last. */
-function mergeReports(reports: readonly Report[]) {
-  const totals = noSums();
-  const digests = new Map<string, DigestFigures>();
-  for (const report of reports) {
-    addSums(totals, report.totals);
-    for (const row of report.digests) {
-      const known = digests.get(row.digest);
-      digests.set(row.digest, known === undefined ? row : both(known, row));
-    }
+/** The largest maximum, the latest of what was asked last, and sums of sums. */
+function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
+  const merged = new Map<string, DigestFigures>();
+  for (const row of reports.flatMap(({ digests }) => digests)) {
+    const known = merged.get(row.digest);
+    merged.set(row.digest, known === undefined ? row : both(known, row));
   }
-  return { totals, digests: [...digests.values()] };
+  return [...merged.values()];
 }
 
 function both(one: DigestFigures, other: DigestFigures): DigestFigures {
@@ -241,13 +328,17 @@ function both(one: DigestFigures, other: DigestFigures): DigestFigures {
 }
 
 /** What fades is told to a tenth. */
-const totalsRow = ({ asks, hits, engine_ms, saved_ms, bytes }: Sums) => ({
-  asks: tenths(asks),
-  hits: tenths(hits),
-  uncached_ms: tenths(engine_ms),
-  saved_ms: tenths(saved_ms),
-  bytes: Math.round(bytes),
-});
+function totalsOf(reports: readonly Pick<Report, 'totals'>[]) {
+  const sum = noSums();
+  for (const { totals } of reports) addSums(sum, totals);
+  return {
+    asks: tenths(sum.asks),
+    hits: tenths(sum.hits),
+    uncached_ms: tenths(sum.engine_ms),
+    saved_ms: tenths(sum.saved_ms),
+    bytes: Math.round(sum.bytes),
+  };
+}
 
 const digestRow = (row: DigestFigures, withText: boolean) => ({
   digest: row.digest,
@@ -270,25 +361,14 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
   ...(withText && row.text !== '' && { text: row.text }),
 });
 
-/** What a date can hold (ms). */
-const LATEST = 8.64e15;
-const isAmount = (value: unknown) => typeof value === 'number' && value >= 0 && value <= LATEST;
-
-/** Whether it has all that is in the pattern, of the same kinds. */
-const fits = (row: object, pattern: object): boolean =>
-  Object.entries(pattern).every(([name, like]) => {
-    const value: unknown = row[name as keyof typeof row];
-    if (typeof like === 'number') return isAmount(value);
-    return typeof value === typeof like && Array.isArray(value) === Array.isArray(like);
-  });
-
 /** Undefined when it is none: others may write to Redis. */
 function readReport(text: string): Report | undefined {
   try {
-    const report = JSON.parse(text) as Report;
-    const { gateway, totals, digests } = report;
+    // Older versions tell nothing of the hour.
+    const report = { hour: noHour(), ...(JSON.parse(text) as Omit<Report, 'hour'>) };
+    const { gateway, totals, digests, hour } = report;
     const areSound = fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
-    return typeof gateway === 'string' && areSound ? report : undefined;
+    return typeof gateway === 'string' && areSound && isHour(hour) ? report : undefined;
   } catch {
     return undefined;
   }

@@ -1,5 +1,14 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit, GatewayEvent } from '../common/events.ts';
+import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
+import {
+  bucketOf,
+  type Counts,
+  createHour,
+  FIELDS,
+  type HourReport,
+  MINUTE,
+  noDurations,
+} from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
 export const MAX_DIGESTS = 2_000;
@@ -87,12 +96,19 @@ export type RequestFilter = Readonly<
 
 export type Statistics = ReturnType<typeof createStatistics>;
 /**
- * What this process remembers of XMLA requests: figures of the digests that cost the engine most, and the latest requests.
- * Both are bounded. A digest that is known costs a look into a map and some additions.
+ * What this process remembers of XMLA requests: figures of the digests that cost the engine most, of the last hour, and the
+ * latest requests. All are bounded. A digest that is known costs three looks into maps and some additions.
  * @param parts.random in [0, 1)
+ * @param parts.names the projects that are told by their names
  */
-export function createStatistics(parts: { readonly clock: Clock; readonly random: () => number }) {
+export function createStatistics(parts: {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly names: Parameters<typeof createHour>[0];
+}) {
   const { clock, random } = parts;
+  const hour = createHour(parts.names);
+  let minute = hour.minuteOf(clock.wall());
   const digests = new Map<string, DigestFigures>();
   /** The same, to choose among them. */
   const rows: DigestFigures[] = [];
@@ -140,10 +156,29 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     return row;
   }
 
-  const on: Emit = (event) => {
-    // Who has no login could wash out all others; the log has them.
-    if (event.type !== 'xmla-answered' || event.principal === '') return;
+  function countHour(event: Answered, at: number): void {
+    const { counts } = minute;
+    if (at < counts.at || at >= counts.at + MINUTE) minute = hour.minuteOf(at);
+    const { kind, detail = '' } = event.outcome;
+    const engine = wholeAtEngine(event) ?? 0;
+    const saved = Math.max(0, event.saved);
+    countAnswer(minute.counts, kind, engine, saved);
+    let reason = minute.reasons.get(detail)?.find(({ outcome }) => outcome === kind);
+    reason ??= hour.reasonOf(minute, kind, detail);
+    reason.count += 1;
+    // Without a login a request may name anything.
+    if (event.principal === '') return;
+    const name = event.project || (event.catalogs[0] ?? '');
+    const project = minute.byName.get(name) ?? hour.projectOf(minute, name);
+    countAnswer(project, kind, engine, saved);
+    project.last_asked = at;
+  }
+
+  function noteAnswer(event: Answered): void {
     const at = clock.wall();
+    countHour(event, at);
+    // Who has no login could wash out all others; the log has them.
+    if (event.principal === '') return;
     const weight = weightNow();
     if (event.digest === '') {
       count(others, event, weight);
@@ -151,8 +186,8 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
     }
     const row = digests.get(event.digest) ?? newRow(event, at);
     count(row, event, weight);
-    const { engine, principal, outcome } = event;
-    row.engine_max_ms = Math.max(row.engine_max_ms, isWhole(event) ? (engine?.last ?? 0) : 0);
+    const { principal, outcome } = event;
+    row.engine_max_ms = Math.max(row.engine_max_ms, wholeAtEngine(event) ?? 0);
     row.last_asked = at;
     row.last_outcome = outcome.kind;
     row.last_reason = outcome.detail ?? '';
@@ -163,6 +198,18 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
       users.push(own(principal));
     }
     recent.note(event, row, at);
+  }
+
+  const on: Emit = (event) => {
+    switch (event.type) {
+      case 'xmla-answered':
+        return noteAnswer(event);
+      case 'internal-error':
+      case 'login-refused':
+      case 'entry-rejected':
+      case 'compared':
+        return hour.note(event, clock.wall());
+    }
   };
 
   return {
@@ -181,10 +228,21 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
       for (const row of each) addSums(totals, row);
       return { totals, digests: each };
     },
+    /** Of the last hour. */
+    hour(): HourReport {
+      const now = clock.wall();
+      return hour.report(now, recent.durations(now - 60 * MINUTE));
+    },
     /** The names of a digest that is known; else they are empty. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
       const { project = '', catalogs = '', cubes = '' } = digests.get(digest) ?? {};
       return { project, catalogs, cubes };
+    },
+    /** The project of a digest, as the hour tells it; undefined where it is not known. */
+    projectOf(digest: string): string | undefined {
+      const row = digests.get(digest);
+      // Several names are one text.
+      return row && hour.labelOf(row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
     requests(filter: RequestFilter, most: number) {
@@ -203,19 +261,28 @@ export function createStatistics(parts: { readonly clock: Clock; readonly random
 /** What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. */
 const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number => engine_ms + saved_ms + asks;
 
-/** What failed or was given up does not say what the engine needs. */
-const isWhole = ({ outcome, complete }: Answered) => complete && outcome.kind !== 'gateway';
+/** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
+const wholeAtEngine = ({ outcome, complete, engine }: Answered) =>
+  complete && outcome.kind !== 'gateway' ? engine?.last : undefined;
+
+/** @param engine ms */
+function countAnswer(to: Counts, kind: Outcome['kind'], engine: number, saved: number): void {
+  to[FIELDS[kind]] += 1;
+  to.engine_ms += engine;
+  to.saved_ms += saved;
+}
 
 function count(sums: Sums, event: Answered, weight: number): void {
-  const { outcome, engine, saved, bytes } = event;
+  const { outcome, saved, bytes } = event;
+  const engine = wholeAtEngine(event);
   sums.asks += weight;
   if (outcome.kind === 'hit') sums.hits += weight;
   // A clock that was set back takes nothing away.
   if (saved > 0) sums.saved_ms += weight * saved;
   sums.bytes += weight * bytes;
-  if (engine?.last === undefined || !isWhole(event)) return;
+  if (engine === undefined) return;
   sums.engine_asks += weight;
-  sums.engine_ms += weight * engine.last;
+  sums.engine_ms += weight * engine;
 }
 
 function faded(sums: Sums, weight: number): Sums {
@@ -288,6 +355,17 @@ function createRecent(own: (text: string) => string) {
     *places(): Generator<number> {
       const oldest = Math.max(0, count - MAX_REQUESTS);
       for (let one = count - 1; one >= oldest; one -= 1) yield one % MAX_REQUESTS;
+    },
+    /** How long hits and misses took that were answered since (wall clock, ms). */
+    durations(since: number) {
+      const durations = { hit_ms: noDurations(), miss_ms: noDurations() };
+      for (const at of this.places()) {
+        const of = outcomes[at] === 'hit' ? durations.hit_ms : durations.miss_ms;
+        const isTold = outcomes[at] === 'hit' || outcomes[at] === 'miss';
+        const bucket = bucketOf(took[at] ?? 0);
+        if (isTold && (times[at] ?? 0) >= since) of[bucket] = (of[bucket] ?? 0) + 1;
+      }
+      return durations;
     },
     fits(at: number, { user, project, digest, outcome, id }: RequestFilter): boolean {
       const { project: ofProject = '', digest: ofDigest = '' } = names[at] ?? {};

@@ -43,6 +43,8 @@ export function createPrimary(options: {
   orphanLease: number;
   engineStates: () => Promise<unknown>;
   states: States;
+  /** That the configuration wants. */
+  workers: number;
 }) {
   const purges: string[] = [];
   const freshness = {
@@ -55,7 +57,13 @@ export function createPrimary(options: {
   };
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
-  const joinStatistics = createPrimaryStatistics(options.newToken());
+  const id = options.newToken();
+  const { states, workers } = options;
+  const joinStatistics = createPrimaryStatistics(() => ({
+    id,
+    processes: workers,
+    reloaded: states.reloaded?.() ?? true,
+  }));
   const links = new Set<Link>();
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);

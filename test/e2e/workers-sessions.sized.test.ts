@@ -42,6 +42,7 @@ function newPrimary() {
     orphanLease: 0,
     engineStates: async () => undefined,
     states: { engines: () => [], reloaded: () => true },
+    workers: 1,
   });
 }
 

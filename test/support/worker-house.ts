@@ -36,6 +36,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     orphanLease,
     engineStates: async () => undefined,
     states: { engines: () => [], reloaded: () => true },
+    workers: 1,
   });
   return {
     clock,

@@ -74,7 +74,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
-    values: ['http', 'api', 'config', 'observability'],
+    values: ['http', 'api', 'config', 'console', 'observability'],
     types: ['line', 'cache', 'statistics', 'storage'],
   },
   line: {
@@ -101,6 +101,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   cli: { values: ['auth', 'config', 'http', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
   statistics: { values: [] },
+  console: { values: ['http', 'statistics'], types: ['cache', 'config', 'auth'] },
   config: { values: [] },
   observability: { values: ['cache'], types: ['config'] },
 };

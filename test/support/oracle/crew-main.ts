@@ -27,6 +27,7 @@ const primary = createPrimary({
   orphanLease: Number(longestLease),
   engineStates: async () => undefined,
   states: { engines: () => [], reloaded: () => true },
+  workers: 1,
 });
 const tell = (told: CrewTold) => void process.send?.(told);
 /** Workers by the numbers that the orders give them. */

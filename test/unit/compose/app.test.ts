@@ -14,7 +14,7 @@ import { createRuntime, type Runtime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
-import { statisticsOf } from '../statistics/answered.ts';
+import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
@@ -61,7 +61,8 @@ beforeAll(async () => {
     purge,
     invalidate,
     metrics,
-    statistics: statisticsOf(parts, cache.listEntries).shared,
+    statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
+    about: ABOUT,
     names,
     account,
     parts,

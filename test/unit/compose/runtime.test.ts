@@ -13,7 +13,7 @@ import type { Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { statisticsOf } from '../statistics/answered.ts';
+import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
@@ -55,7 +55,8 @@ async function makeRuntime() {
     purge: cache.purges.purge,
     invalidate: async () => true,
     metrics: createMetrics(names, gauges({ memory: cache.memoryUsage })),
-    statistics: statisticsOf(parts, cache.listEntries).shared,
+    statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
+    about: ABOUT,
     names,
     account,
     parts,

@@ -8,7 +8,7 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
-import { handClock, seeded, statisticsOf } from '../statistics/answered.ts';
+import { handClock, NO_CONSOLE, seeded, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
 const RECORD: PurgeRecord = {
@@ -40,6 +40,7 @@ beforeAll(async () => {
   };
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
+    console: NO_CONSOLE,
     permissions: createPermissions(
       { admins: ['ADMIN'], viewers: ['eve'], purgers: ['bob'] },
       'everybody',

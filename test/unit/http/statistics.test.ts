@@ -4,13 +4,22 @@ import supertest from 'supertest';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
 import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
-import { answered, asked, handClock, seeded, statisticsOf } from '../statistics/answered.ts';
+import {
+  answered,
+  asked,
+  handClock,
+  NO_CONSOLE,
+  seeded,
+  statisticsOf,
+} from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 
-const { on, shared } = statisticsOf({ clock: handClock(), random: seeded(1) }, () => ({
-  total: 1,
-  each: [{ digest: 'd 1', bytes: 10, hits: 2, age: 5, rest: 7 }],
-}));
+const { on, shared } = statisticsOf(
+  { clock: handClock(), random: seeded(1) },
+  {
+    entries: () => ({ total: 1, each: [{ digest: 'd 1', bytes: 10, hits: 2, age: 5, rest: 7 }] }),
+  },
+);
 const app = express();
 
 beforeAll(() => {
@@ -27,6 +36,7 @@ beforeAll(() => {
       'nobody',
     ),
     statistics: shared,
+    console: NO_CONSOLE,
   });
   app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
   app.use(

@@ -5,6 +5,7 @@ import {
   createSharedStatistics,
   type EntryFacts,
   onlyProcess,
+  type Usage,
 } from '../../../src/statistics/shared-statistics.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
 
@@ -63,18 +64,51 @@ export function handClock(wall = Date.UTC(2026, 0, 2, 8, 55)) {
   return { now: () => moved.now, wall: () => moved.wall, moved };
 }
 
-const NO_ENTRIES = () => ({ total: 0, each: [] as readonly EntryFacts[] });
+/** What one process uses, unless it is told otherwise. */
+const usageOf = (facts: Partial<Usage> = {}): Usage => ({
+  pid: 7,
+  started_at: '2026-01-01T08:55:00.000Z',
+  rss_bytes: 100_000_000,
+  entries: 1,
+  memory_bytes: 1_000,
+  memory_limit_bytes: 10_000,
+  evictions: { all: 0, unused: 0 },
+  connections: 1,
+  connections_limit: 100,
+  at_engine: 1,
+  waiting: 0,
+  queue_limit: 10,
+  owed: [],
+  lease_age_ms: null,
+  ...facts,
+});
+
+export const ABOUT = { version: '1.2.3', pid: 7, certificateEnd: () => undefined };
+
+const NOTHING = {
+  entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
+  digests: () => [] as readonly string[],
+  usage: usageOf,
+};
+/** The engine has answered these projects. */
+export const NAMES = {
+  find: (name: string) =>
+    ['shop', 'sales'].includes(name.toLowerCase()) ? { spelling: name } : undefined,
+};
 
 /** Those of a gateway that is one process, and shares them with others where there is a store. */
 export function statisticsOf(
   parts: { readonly clock: Clock; readonly random: () => number },
-  entries: Parameters<typeof createOwnFigures>[1] = NO_ENTRIES,
+  of: Partial<Parameters<typeof createOwnFigures>[1]> = {},
   { id = 'a', ...rest }: Partial<Parameters<typeof createSharedStatistics>[0]> = {},
 ) {
-  const { on, ...statistics } = createStatistics(parts);
-  const own = createOwnFigures(statistics, entries);
-  const processes = onlyProcess(own, id);
+  const { on, ...statistics } = createStatistics({ names: NAMES, ...parts });
+  const own = createOwnFigures(statistics, { ...NOTHING, ...of });
+  const processes = onlyProcess(own, () => ({ id, reloaded: true }));
   const common = { own, processes, store: undefined, onError: () => {} };
   const { configure } = statistics;
   return { on, own, configure, shared: createSharedStatistics({ ...common, id, ...rest }) };
 }
+
+/** Of a gateway that is not asked for its overview. */
+export const NO_CONSOLE = { status: async () => ({}), overview: async () => ({}) };

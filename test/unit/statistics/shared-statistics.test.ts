@@ -186,7 +186,7 @@ describe('entries of the memory tier', () => {
       { ...entry, bytes: 20 },
     ];
     const parts = { clock: handClock(), random: seeded(1) };
-    const { on, shared } = statisticsOf(parts, () => ({ total: 3, each }));
+    const { on, shared } = statisticsOf(parts, { entries: () => ({ total: 3, each }) });
     on(asked(3));
     expect(await shared.entries({ sort: 'bytes', limit: 2, offset: 0 })).toEqual({
       total: 3,

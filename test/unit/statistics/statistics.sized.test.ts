@@ -5,14 +5,14 @@ import {
   MAX_DIGESTS,
   MAX_REQUESTS,
 } from '../../../src/statistics/statistics.ts';
-import { answered, asked, handClock, seeded } from './answered.ts';
+import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
 import { sampled } from '../../support/sizes.ts';
 
 const DAY = 24 * 3_600_000;
 
 function create() {
   const clock = handClock();
-  const statistics = createStatistics({ clock, random: seeded(1) });
+  const statistics = createStatistics({ clock, random: seeded(1), names: NAMES });
   const figuresOf = (digest: string) =>
     statistics.figures().digests.find((row) => row.digest === digest) as DigestFigures;
   return { ...statistics, clock, figuresOf };

@@ -19,6 +19,7 @@ function crew(workers = 2) {
     orphanLease: 0,
     engineStates: async () => undefined,
     states: { engines: () => [], reloaded: () => true },
+    workers: 1,
   });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);

@@ -6,7 +6,11 @@ import { asked, handClock, seeded, statisticsOf } from '../statistics/answered.t
 
 /** Workers of one primary process. */
 function create(workers: number) {
-  const join = createPrimaryStatistics('gateway');
+  const join = createPrimaryStatistics(() => ({
+    id: 'gateway',
+    processes: workers,
+    reloaded: true,
+  }));
   return Array.from({ length: workers }, (_, i) => {
     const pair = linkPair();
     const leave = join(pair.primary);
