@@ -5,8 +5,9 @@
  */
 
 import { build, type BuildOptions, type Plugin } from 'esbuild';
-import { cp, rm } from 'node:fs/promises';
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { buildConsole } from '../src/console/build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));
@@ -96,3 +97,8 @@ await Promise.all([
 ]);
 await cp(join(ROOT, 'src/demo/recordings'), join(dist, 'parts/recordings'), { recursive: true });
 await cp(join(ROOT, 'src/http/docs'), join(dist, 'parts/docs'), { recursive: true });
+const pages = join(dist, 'parts/console');
+await mkdir(pages);
+for (const [name, content] of Object.entries(await buildConsole())) {
+  await writeFile(join(pages, name), content);
+}

@@ -30,8 +30,8 @@ interface Failures {
   readonly details?: Partial<Record<Reason, Json>>;
 }
 
-/** How a failure is told: the envelope of /api, JSON of other pages, text or JSON of clearCache, SOAP Fault. */
-type Shape = 'api' | 'page' | 'clear-cache' | 'fault' | 'fault-or-text';
+/** How a failure is told: the envelope of /api, HTML of the console, JSON of other pages, text or JSON of clearCache, SOAP Fault. */
+type Shape = 'api' | 'html' | 'page' | 'clear-cache' | 'fault' | 'fault-or-text';
 
 /** Answers by status, and the two short forms of them. */
 interface WrittenAnswers extends Json {
@@ -166,6 +166,7 @@ function failureAnswers(
   });
   const contentOf: Readonly<Record<Shape, (group: readonly Reason[]) => Json>> = {
     api: (group) => ({ 'application/json': envelope(group) }),
+    html: (group) => ({ 'text/html': text(group) }),
     page: (group) => ({ 'application/json': problem(group) }),
     'clear-cache': (group) => ({ 'text/plain': text(group), 'application/json': problem(group) }),
     fault: (group) => ({ 'text/xml': fault(group) }),

@@ -10,6 +10,7 @@ import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { type About, createConsole, type RedisFacts } from './console/overview.ts';
+import { createConsolePages } from './console/pages.ts';
 import { createAdmin, createAdminHandler, createExplainHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -105,6 +106,9 @@ export function createApp(config: Config, given: PageParts) {
   const console = createConsole({ ...given, config, purgeLog, redis, engines: states });
   const admin = createAdmin({ permissions, purgeLog, statistics, console });
   app.all(admin.paths, reads, createAdminHandler({ login, admin }));
+  const { pages, front } = createConsolePages({ login, permissions, admin, newId, emit });
+  app.use('/console', reads, pages);
+  app.all('/', reads, front);
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });

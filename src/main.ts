@@ -48,7 +48,7 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      return runDemo({ ...command, stopped: stopSignal(), print }, parts);
+      return runDemo({ ...command, stopped: stopSignal(), print }, { ...parts, ...about() });
     }
     case 'check': {
       const config = load(command.config);

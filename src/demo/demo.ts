@@ -3,29 +3,37 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Emit } from '../common/events.ts';
 import { BYPASS_REASONS, HIT_SOURCES, REFUSAL_REASONS } from '../common/reasons.ts';
-import type { Parts } from '../compose/parts.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
 import { loadRecordings, type Recording, startReplayEngine } from './replay-engine.ts';
 
 export interface DemoOptions {
   /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
-  readonly gateway: { readonly url: string; readonly user: string; readonly password: string };
+  readonly gateway: DemoGateway;
   readonly recordings: readonly Recording[];
   /** Resolves when the gateway has inspected another answer from now on, and keeps it or does not. */
   readonly nextInspected: () => Promise<void>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
   readonly once?: boolean | undefined;
+  /** Goes on until the demo is to stop. */
+  readonly meanwhile?: () => Promise<void>;
   /** Aborted when the demo is to stop, whatever it is doing. */
   readonly stopped: AbortSignal;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
   /** Takes whole lines, each with its line end. */
   readonly print: (text: string) => void;
+}
+
+interface DemoGateway {
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
 }
 
 const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'Cache-Status', 'After purge'];
@@ -42,7 +50,8 @@ export async function showDemo(options: DemoOptions): Promise<void> {
   try {
     await askEverything(options);
     if (ends) return;
-    print(`${curlLines(options)}\n\nCtrl-C ends it.\n`);
+    print(`${curlLines(options)}\n\n${consoleLines(options)}\n\nCtrl-C ends it.\n`);
+    await options.meanwhile?.();
     if (!stopped.aborted) await once(stopped, 'abort');
   } catch (error) {
     if (!stopped.aborted) throw error;
@@ -55,24 +64,12 @@ export async function showDemo(options: DemoOptions): Promise<void> {
  */
 async function askEverything(options: DemoOptions): Promise<void> {
   const { gateway, recordings, nextInspected, print, now, stopped: signal } = options;
-  const authorization = `Basic ${btoa(`${gateway.user}:${gateway.password}`)}`;
 
-  /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
-  async function ask({ name, request, answer: recorded }: Recording) {
+  async function ask(recording: Recording) {
     const start = now();
-    const { soapAction: soapaction, body: envelope } = request;
-    const headers = { authorization, 'content-type': 'text/xml; charset=UTF-8', soapaction };
-    const asked = { method: 'POST', headers, body: envelope, signal };
-    const answer = await fetch(`${gateway.url}${XMLA_PATH}`, asked);
-    const body = Buffer.from(await answer.arrayBuffer());
+    const { status, from } = await askOne(recording, gateway, signal);
     const time = formatTime(now() - start);
-    const { status } = answer;
-    if (status !== recorded.status || !body.equals(recorded.body)) {
-      const said = `${recorded.status}, ${recorded.body.length} bytes`;
-      const got = `"${name}" was answered with status ${status} and ${body.length} bytes`;
-      throw new Error(`${got}, which is not what the engine said (${said})`);
-    }
-    return { status, time, from: cameFrom(answer.headers.get('cache-status') ?? '') };
+    return { status, time, from };
   }
 
   print(
@@ -92,7 +89,8 @@ async function askEverything(options: DemoOptions): Promise<void> {
     rows.push([recording.name, bytes, `${second.status}`, first.time, second.time, second.from]);
     for (const { from } of [first, second]) said.add(from);
   }
-  const purged = await fetch(`${gateway.url}${PURGE_PATH}`, { headers: { authorization }, signal });
+  const headers = { authorization: loginOf(gateway) };
+  const purged = await fetch(`${gateway.url}${PURGE_PATH}`, { headers, signal });
   const text = await purged.text();
   if (purged.status !== 200) throw new Error(`The purge failed with ${purged.status}: ${text}`);
   print(`GET ${PURGE_PATH}: ${text.trim()}\nAsking each once more …\n\n`);
@@ -107,6 +105,32 @@ async function askEverything(options: DemoOptions): Promise<void> {
 The column Cache-Status is what the second answer says in that header. What it said in all answers:
 ${meanings.join('')}
 `);
+}
+
+const loginOf = ({ user, password }: Pick<DemoGateway, 'user' | 'password'>) =>
+  `Basic ${btoa(`${user}:${password}`)}`;
+
+/** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
+async function askOne(
+  { name, request, answer: recorded }: Recording,
+  gateway: DemoGateway,
+  signal: AbortSignal,
+) {
+  const { soapAction: soapaction, body } = request;
+  const headers = { 'content-type': 'text/xml; charset=UTF-8', soapaction };
+  const asked = { method: 'POST', body, signal };
+  const answer = await fetch(`${gateway.url}${XMLA_PATH}`, {
+    ...asked,
+    headers: { ...headers, authorization: loginOf(gateway) },
+  });
+  const { status } = answer;
+  const got = Buffer.from(await answer.arrayBuffer());
+  if (status !== recorded.status || !got.equals(recorded.body)) {
+    const said = `${recorded.status}, ${recorded.body.length} bytes`;
+    const answered = `"${name}" was answered with status ${status} and ${got.length} bytes`;
+    throw new Error(`${answered}, which is not what the engine said (${said})`);
+  }
+  return { status, from: cameFrom(answer.headers.get('cache-status') ?? '') };
 }
 
 const MISS = 'fwd=miss';
@@ -155,7 +179,19 @@ Drop everything that is cached:
 curl -s ${login} ${shellWord(url + PURGE_PATH)}`;
 }
 
+function consoleLines({ gateway: { url, user, password } }: DemoOptions): string {
+  return `Open the console, and log in as ${user} with the password ${password}:\n\n${url}/console`;
+}
+
+type GatewayParts = Parameters<typeof createGateway>[1];
+
 const USER = 'demo';
+/** People who ask while the demo goes on, and what loads data and purges then. */
+const OTHERS = ['ann', 'ben', 'cleo'];
+const LOADER = 'loader';
+/** Between two questions at most (ms); and how many of them a load comes. */
+const PAUSE = 1_500;
+const PURGE_EVERY = 400;
 /** bcrypt's cost; the password lives as long as the demo. */
 const COST = 8;
 /** What is under way when the demo ends has this long (ms). */
@@ -168,7 +204,7 @@ const SHUTDOWN_DEADLINE = 2_000;
  */
 export async function runDemo(
   given: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & { readonly port?: number | undefined },
-  parts: Omit<Parts, 'emit'>,
+  parts: GatewayParts,
 ): Promise<number> {
   const { port = 0, ...shown } = given;
   await using ending = new AsyncDisposableStack();
@@ -181,28 +217,38 @@ export async function runDemo(
   });
   ending.defer(gateway.close);
   const nextInspected = () => (inspected = Promise.withResolvers()).promise;
-  await showDemo({ ...shown, gateway, recordings, nextInspected, now: parts.clock.now });
+  /** A little traffic, so that the console shows life. Rarely asked are those at the end of the list. */
+  const meanwhile = async () => {
+    for (let asked = 1; !given.stopped.aborted; asked += 1) {
+      const chosen = recordings[Math.floor(parts.random() ** 2 * recordings.length)];
+      const user = OTHERS[asked % OTHERS.length] ?? USER;
+      if (chosen !== undefined) await askOne(chosen, { ...gateway, user }, given.stopped);
+      if (asked % PURGE_EVERY === 0) {
+        const headers = { authorization: loginOf({ ...gateway, user: LOADER }) };
+        await fetch(`${gateway.url}${PURGE_PATH}`, { headers, signal: given.stopped });
+      }
+      await delay(parts.random() * PAUSE, undefined, { signal: given.stopped });
+    }
+  };
+  await showDemo({ ...shown, gateway, recordings, nextInspected, meanwhile, now: parts.clock.now });
   return 0;
 }
 
-/** A gateway whose only user is made for it; who sees the demo's output may log in and purge. */
-async function startGateway(
-  engineUrl: string,
-  port: number,
-  parts: Omit<Parts, 'emit'>,
-  listener: Emit,
-) {
+/** A gateway whose users are made for it; who sees the demo's output may log in and purge. */
+async function startGateway(engineUrl: string, port: number, parts: GatewayParts, listener: Emit) {
   await using ending = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
   ending.defer(() => rm(folder, { recursive: true, force: true }));
   const password = parts.randomBytes(9).toString('base64url');
-  const line = `${USER}:${await hash(password, COST)}\n`;
-  await writeFile(join(folder, 'users.htpasswd'), line, { mode: 0o600 });
+  const hashed = await hash(password, COST);
+  const lines = [USER, ...OTHERS, LOADER].map((user) => `${user}:${hashed}\n`).join('');
+  await writeFile(join(folder, 'users.htpasswd'), lines, { mode: 0o600 });
   const file = join(folder, 'gateway.yaml');
   const listen = { host: '127.0.0.1', port };
-  const auth = { users: './users.htpasswd', admins: [USER] };
+  const auth = { users: './users.htpasswd', admins: [USER], purgers: [LOADER] };
   const engine = { url: engineUrl, kind: 'mondrian' };
-  await writeFile(file, stringify({ listen, auth, engine }));
+  // The recordings hold no personal data, so their statements may be shown.
+  await writeFile(file, stringify({ listen, auth, engine, statistics: { text: 'on' } }));
   const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
   const gateway = await createGateway(config, parts, listener);
   ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));

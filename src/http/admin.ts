@@ -5,6 +5,13 @@ import { GatewayError } from '../common/errors.ts';
 import type { Outcome } from '../common/events.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import {
+  BYPASS_REASONS,
+  GATEWAY_REASONS,
+  HIT_SOURCES,
+  REFUSAL_REASONS,
+} from '../common/reasons.ts';
+import { REMEDIES } from '../common/remedies.ts';
+import {
   type DigestSort,
   type EntrySort,
   type SharedStatistics,
@@ -115,6 +122,11 @@ export function createAdmin(options: {
       tell: (_query, principal) => console.status(principal),
     },
     '/admin/overview': { to: 'viewers', names: [], tell: console.overview },
+    '/admin/reasons': {
+      to: 'viewers and purgers',
+      names: [],
+      tell: async () => ({ reasons: REASONS }),
+    },
     '/admin/purges': {
       to: 'viewers and purgers',
       names: ['limit'],
@@ -184,6 +196,29 @@ export const createAdminHandler =
     refuseDelegation(request.headers, '');
     sendPretty(response, await admin.tell(request.originalUrl, principal));
   };
+
+/** The words of Cache-Status: what each means, and what an operator can do about it. */
+const REASONS = [
+  ...wordsOf('bypass', BYPASS_REASONS),
+  ...wordsOf('miss', REFUSAL_REASONS),
+  ...wordsOf('hit', HIT_SOURCES),
+  ...Object.entries(GATEWAY_REASONS).map(([word, [status, meaning]]) => ({
+    word,
+    outcome: 'gateway',
+    status,
+    meaning,
+  })),
+];
+
+function wordsOf<Word extends string>(outcome: string, reasons: Readonly<Record<Word, string>>) {
+  const remedies: Readonly<Partial<Record<string, string>>> = REMEDIES;
+  return Object.entries(reasons).map(([word, meaning]) => ({
+    word,
+    outcome,
+    meaning,
+    remedy: remedies[word],
+  }));
+}
 
 const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
   'hit',

@@ -7,7 +7,7 @@ import swaggerUiFolder from 'swagger-ui-dist/absolute-path.js';
 const OWN_FILES = join(import.meta.dirname, 'docs');
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
-const HEADERS = {
+export const PAGE_HEADERS = {
   // Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images.
   'content-security-policy': [
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
@@ -55,7 +55,7 @@ function page(type: string, make: () => Promise<Buffer>): RequestHandler {
     body ??= await make();
     const etag = `"${hash('sha256', body, 'base64url')}"`;
     response
-      .set({ ...HEADERS, etag })
+      .set({ ...PAGE_HEADERS, etag })
       .type(type)
       .send(body);
   };

@@ -145,16 +145,21 @@ describe('every operation of the document', () => {
   );
 });
 
-test.each(['/', '/api', '/api/none', '/api/%zz', '/mdx/xmla/a/b', '/mdx/xmla/..', '/docs/none'])(
-  '%s, which is no path of the document, is answered as it says',
-  async (path) => {
-    for (const user of [undefined, 'alice'] as const) {
-      const headers = user === undefined ? {} : { authorization: basic(user) };
-      const { status } = await send(gateway.url, { path, headers });
-      expect(status).toBeGreaterThanOrEqual(400);
-    }
-  },
-);
+test.each([
+  '/none',
+  '/api',
+  '/api/none',
+  '/api/%zz',
+  '/mdx/xmla/a/b',
+  '/mdx/xmla/..',
+  '/docs/none',
+])('%s, which is no path of the document, is answered as it says', async (path) => {
+  for (const user of [undefined, 'alice'] as const) {
+    const headers = user === undefined ? {} : { authorization: basic(user) };
+    const { status } = await send(gateway.url, { path, headers });
+    expect(status).toBeGreaterThanOrEqual(400);
+  }
+});
 
 describe('an answer', () => {
   const good = async () => {

@@ -244,7 +244,7 @@ test('a gateway alone, which makes its epochs by itself, never says that they ar
 
 test('every path that is none is answered in JSON by 404', async () => {
   await start();
-  const paths = ['/', '/favicon.ico', '/mdx', '/%', '/health'];
+  const paths = ['/none', '/favicon.ico', '/mdx', '/%', '/health'];
   const answers = await Promise.all(paths.map((path) => send(gateway.url, { path })));
   expect(answers.map(({ status }) => status)).toEqual(paths.map(() => 404));
   expect(answers.map(({ text }) => JSON.parse(text) as unknown)).toEqual(

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type Page } from 'playwright-core';
+import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { ensureDebianPackages } from './debian-packages.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
@@ -14,7 +14,7 @@ export interface OpenPage {
 
 export interface TestBrowser {
   /** Opens an address in a profile of its own, and resolves when nothing more is loaded. */
-  open(url: string): Promise<OpenPage>;
+  open(url: string, options?: BrowserContextOptions): Promise<OpenPage>;
   close(): Promise<void>;
 }
 
@@ -30,8 +30,8 @@ export async function startBrowser(): Promise<TestBrowser> {
     env: { PATH: process.env['PATH'] ?? '', HOME: home },
   });
   return {
-    async open(url) {
-      const page = await (await browser.newContext()).newPage();
+    async open(url, options) {
+      const page = await (await browser.newContext(options)).newPage();
       const console: string[] = [];
       page.on('console', (message) => console.push(message.text()));
       page.on('pageerror', (error) => console.push(String(error)));

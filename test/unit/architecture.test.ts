@@ -13,7 +13,7 @@ interface Import {
 }
 
 const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.ts'))
+  .filter((path) => /\.tsx?$/.test(path))
   .map((path) => `src/${path}`)
   .sort();
 const textOf = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -163,7 +163,10 @@ describe('imports', () => {
     ['ioredis', /^src\/redis\//],
     ['undici', /^src\/(engine\/|cli\/gateway-client\.ts)/],
     ['http-proxy-middleware', /^src\/proxy\//],
-    ['express', /^src\/(app\.ts|api\/.*|http\/.*|observability\/metrics\.ts)$/],
+    ['express', /^src\/(app\.ts|api\/.*|console\/pages\.ts|http\/.*|observability\/metrics\.ts)$/],
+    ['preact', /^src\/console\/browser\/.*$/],
+    ['uplot', /^src\/console\/browser\/chart\.tsx$/],
+    ['esbuild', /^src\/console\/build\.ts$/],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
@@ -197,7 +200,7 @@ describe('docs/ARCHITECTURE.md', () => {
     ([, block = '']) => block,
   );
   const listed = blocks.flatMap((block) =>
-    block.split('\n').flatMap((line) => /^(src\/\S+\.ts)(?:\s{2,}\S.*)?$/.exec(line)?.[1] ?? []),
+    block.split('\n').flatMap((line) => /^(src\/\S+\.tsx?)(?:\s{2,}\S.*)?$/.exec(line)?.[1] ?? []),
   );
 
   test('lists every file of src/ once', () => {

@@ -1,0 +1,130 @@
+/** The frame of all pages: the strip, the ways to the pages, and the page itself. */
+import type { ComponentChildren } from 'preact';
+import type { Rights, Status } from './json.ts';
+import { overviewPage } from './overview.tsx';
+import type { AllTold, Page, PageView, Told } from './page.ts';
+import { Time } from './parts.tsx';
+import { purgesPage } from './purges.tsx';
+import { queriesPage } from './queries.tsx';
+import { systemPage } from './system.tsx';
+import { whyPage } from './why.tsx';
+import { count, duration, size } from './words.ts';
+
+const PAGES: readonly Page[] = [overviewPage, whyPage, queriesPage, purgesPage, systemPage];
+
+/** Every page shows it. */
+export const STATUS = { status: '/admin/status' } as const;
+
+/** What this user may see. At /console itself that is the first page of these. */
+const pagesFor = (rights: Rights): readonly Page[] => PAGES.filter((page) => page.isFor(rights));
+
+/** The page under a path, if there is one; whether the user may see it, `pagesFor` says. */
+export function pageAt(path: string, rights: Rights): Page | undefined {
+  const exact = path.replace(/\/$/, '');
+  return exact === '/console' ? pagesFor(rights)[0] : PAGES.find((page) => page.path === exact);
+}
+
+export function App({
+  page,
+  rights,
+  told,
+  query,
+  refresh,
+}: {
+  page: Page;
+  rights: Rights;
+  told: AllTold;
+  query: URLSearchParams;
+  refresh: () => void;
+}) {
+  const view: PageView = {
+    query,
+    rights,
+    refresh,
+    source<T>(name: string) {
+      const source = told[name];
+      if (source === undefined) throw new TypeError(`no source ${name}`);
+      return source as Told<T>;
+    },
+  };
+  return (
+    <Frame at={page.path} rights={rights} status={told['status'] as Told<Status>}>
+      <h1>{page.title}</h1>
+      {page.view(view)}
+    </Frame>
+  );
+}
+
+/** @param at the path of the page */
+export function Frame({
+  at,
+  rights,
+  status,
+  children,
+}: {
+  at?: string;
+  rights: Rights;
+  status?: Told<Status>;
+  children: ComponentChildren;
+}) {
+  return (
+    <>
+      <a class="skip" href="#main">
+        To the content
+      </a>
+      <header>
+        {status && 'told' in status ? <Strip status={status.told} /> : <strong>MDX gateway</strong>}
+        <nav aria-label="Pages">
+          {pagesFor(rights).map(({ path, title }) => (
+            <a key={path} href={path} aria-current={path === at ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+    </>
+  );
+}
+
+type Health = 'good' | 'bad' | 'off';
+
+function Strip({ status }: { status: Status }) {
+  const { engines, redis, purges_pending: pending, queue, memory } = status;
+  const items: readonly (readonly [string, string, Health])[] = [
+    ['Engines', `${engines.up} of ${engines.of} up`, engines.up < engines.of ? 'bad' : 'good'],
+    [
+      'Redis',
+      redis === 'off' ? 'not used' : redis,
+      redis === 'down' ? 'bad' : redis === 'off' ? 'off' : 'good',
+    ],
+    ['Purges pending', count(pending), pending > 0 ? 'bad' : 'good'],
+    ['Lease age', duration(status.lease_age_ms || null), 'off'],
+    [
+      'Queue',
+      `${count(queue.waiting)} of ${count(queue.limit)}`,
+      queue.waiting > 0.8 * queue.limit ? 'bad' : 'good',
+    ],
+    ['Memory', `${size(memory.bytes)} of ${size(memory.limit_bytes)}`, 'off'],
+  ];
+  return (
+    <div class="strip">
+      <strong>MDX gateway</strong>
+      <dl>
+        {items.map(([name, value, health]) => (
+          <div key={name} class={health}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="where">
+        {status.version} gateway {status.gateway.slice(0, 6)}, process {status.process}
+        {status.processes > 1 && ` and ${status.processes - 1} more`}
+        {!status.complete && ', others did not answer'} · <Time at={status.at} /> · {status.user}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,127 @@
+/** The answers of the last hour, minute by minute, and the purges between them. */
+import { Component, createRef } from 'preact';
+import uPlot from 'uplot';
+import type { Minute } from './json.ts';
+import { count, moment } from './words.ts';
+
+const HEIGHT = 180;
+
+interface Given {
+  readonly minutes: readonly Minute[];
+  readonly purges: readonly { readonly at: string; readonly name: string }[];
+}
+
+/** Drawn by the browser; the table beside it says the same without. */
+export class Chart extends Component<Given> {
+  readonly place = createRef<HTMLDivElement>();
+  readonly dark = globalThis.matchMedia?.('(prefers-color-scheme: dark)');
+  resized: ResizeObserver | undefined;
+  plot: uPlot | undefined;
+
+  readonly draw = () => {
+    const { current } = this.place;
+    this.plot?.destroy();
+    if (current !== null) this.plot = drawn(current, () => this.props);
+  };
+
+  override componentDidMount(): void {
+    this.draw();
+    this.dark?.addEventListener('change', this.draw);
+    this.resized = new ResizeObserver(([entry]) =>
+      this.plot?.setSize({ width: entry?.contentRect.width ?? 0, height: HEIGHT }),
+    );
+    if (this.place.current) this.resized.observe(this.place.current);
+  }
+
+  override componentDidUpdate(): void {
+    this.plot?.setData(stacked(this.props.minutes));
+  }
+
+  override componentWillUnmount(): void {
+    this.dark?.removeEventListener('change', this.draw);
+    this.resized?.disconnect();
+    this.plot?.destroy();
+  }
+
+  override render({ minutes, purges }: Given) {
+    const sum = (name: 'hits' | 'misses' | 'bypasses') =>
+      count(minutes.reduce((total, minute) => total + minute[name], 0));
+    const text = `${sum('hits')} hits, ${sum('misses')} misses, ${sum('bypasses')} past the cache, ${count(purges.length)} purges`;
+    return (
+      <figure>
+        <div class="chart" ref={this.place} role="img" aria-label={text} />
+        <figcaption>
+          <span class="hit">{sum('hits')} hits</span>{' '}
+          <span class="miss">{sum('misses')} misses</span>{' '}
+          <span class="bypass">{sum('bypasses')} past the cache</span>{' '}
+          {purges.length > 0 && (
+            <span class="purge">
+              {count(purges.length)} {purges.length === 1 ? 'purge' : 'purges'}, the last at{' '}
+              {moment(purges.at(-1)?.at ?? '')}
+            </span>
+          )}
+        </figcaption>
+      </figure>
+    );
+  }
+}
+
+/** The bars are drawn over one another, the highest first. */
+function stacked(minutes: readonly Minute[]): uPlot.AlignedData {
+  return [
+    minutes.map(({ at }) => Date.parse(at) / 1000),
+    minutes.map(({ hits, misses, bypasses }) => hits + misses + bypasses),
+    minutes.map(({ hits, misses }) => hits + misses),
+    minutes.map(({ hits }) => hits),
+  ];
+}
+
+function drawn(element: HTMLElement, given: () => Given): uPlot {
+  const colour = (name: string) => getComputedStyle(element).getPropertyValue(`--${name}`).trim();
+  const bars = uPlot.paths.bars?.({ size: [0.8, 40] });
+  const series = (name: string): uPlot.Series => ({
+    fill: colour(name),
+    width: 0,
+    points: { show: false },
+    ...(bars && { paths: bars }),
+  });
+  const axis = {
+    stroke: colour('quiet'),
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+  };
+  const lines = (plot: uPlot) => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = colour('purge');
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const { at } of given().purges) {
+      const x = plot.valToPos(Date.parse(at) / 1000, 'x', true);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
+  };
+  const options: uPlot.Options = {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { show: false },
+    scales: { y: { range: (_plot, _least, most) => [0, Math.max(5, most * 1.1)] } },
+    axes: [
+      {
+        ...axis,
+        size: 28,
+        values: (_plot, times) =>
+          times.map((time) => new Date(time * 1000).toTimeString().slice(0, 5)),
+      },
+      { ...axis, size: 44 },
+    ],
+    series: [{}, series('bypass'), series('miss'), series('hit')],
+    hooks: { draw: [lines] },
+  };
+  return new uPlot(options, stacked(given().minutes), element);
+}

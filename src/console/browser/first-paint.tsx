@@ -1,0 +1,72 @@
+/** At the server: the page as it is sent first. */
+import type { VNode } from 'preact';
+import { render } from 'preact-render-to-string';
+import { App, Frame, pageAt, STATUS } from './app.tsx';
+import type { Assets, FirstPaint } from '../pages.ts';
+
+const nothing = () => {};
+
+export const firstPaint: FirstPaint = {
+  find(path, search, rights) {
+    const page = pageAt(path, rights);
+    if (page === undefined) return undefined;
+    const sources = { ...STATUS, ...page.sources(new URLSearchParams(search)) };
+    return { isAllowed: page.isFor(rights), sources };
+  },
+
+  show({ path, search, rights }, told, assets) {
+    const page = pageAt(path, rights);
+    if (page === undefined) throw new TypeError(`no page ${path}`);
+    const query = new URLSearchParams(search);
+    const app = <App page={page} rights={rights} told={told} query={query} refresh={nothing} />;
+    return whole(page.title, app, assets);
+  },
+
+  showProblem(title, text, rights, assets) {
+    const frame = (
+      <Frame rights={rights}>
+        <h1>{title}</h1>
+        <p class="notice">{text}</p>
+      </Frame>
+    );
+    return whole(title, frame, { ...assets, script: '' });
+  },
+
+  showLinks(links, assets) {
+    const page = (
+      <main>
+        <h1>MDX gateway</h1>
+        <p class="lead">A caching reverse proxy for OLAP engines that speak XMLA.</p>
+        <ul>
+          {links.map(({ path, text }) => (
+            <li key={path}>
+              <a href={path}>{path}</a> {text}
+            </li>
+          ))}
+        </ul>
+      </main>
+    );
+    return whole('Pages', page, { ...assets, script: '' });
+  },
+};
+
+function whole(title: string, content: VNode, { script, style, icon }: Assets): string {
+  const document = (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>{`${title} · MDX gateway`}</title>
+        <link rel="icon" href={icon} type="image/svg+xml" />
+        <link rel="stylesheet" href={style} />
+        {script !== '' && <script type="module" src={script} />}
+      </head>
+      <body>
+        <p id="connection" role="status" class="finding problem" hidden />
+        <div id="page">{content}</div>
+      </body>
+    </html>
+  );
+  return `<!DOCTYPE html>\n${render(document)}\n`;
+}

@@ -1,0 +1,401 @@
+/** The page Queries: the heaviest queries, the latest requests, the entries in memory, and each of them by itself. */
+import type { Digest, Entries, Recent, Requests, Statistics } from './json.ts';
+import { address, type Page, type PageView, target } from './page.ts';
+import {
+  type Column,
+  Facts,
+  meaningOf,
+  Outcome,
+  PAGE_SIZE,
+  Paging,
+  REASONS,
+  Shown,
+  Table,
+  Time,
+} from './parts.tsx';
+import { count, duration, percent, size } from './words.ts';
+
+const PATH = '/console/queries';
+const LIMIT = { limit: String(PAGE_SIZE) };
+const VIEWS = [
+  ['', 'Heaviest queries'],
+  ['requests', 'Latest requests'],
+  ['entries', 'Entries in memory'],
+] as const;
+
+export const queriesPage: Page = {
+  path: PATH,
+  title: 'Queries',
+  isFor: ({ view }) => view,
+  sources(query) {
+    const digest = query.get('digest');
+    if (query.has('id')) return { requests: target('/admin/requests', query, ['id']), ...REASONS };
+    if (digest !== null) {
+      return {
+        statistics: target('/admin/statistics', query, ['digest']),
+        requests: target('/admin/requests', query, ['digest', 'offset'], LIMIT),
+      };
+    }
+    const paged = ['limit', 'offset'];
+    if (query.get('view') === 'requests') {
+      const names = [...FILTERS.map(([name]) => name), ...paged];
+      return { requests: target('/admin/requests', query, names, LIMIT) };
+    }
+    if (query.get('view') === 'entries') {
+      return { entries: target('/admin/entries', query, ['sort', ...paged], LIMIT) };
+    }
+    return { statistics: target('/admin/statistics', query, ['sort', 'project', ...paged], LIMIT) };
+  },
+  view(view) {
+    const { query } = view;
+    if (query.has('id')) return <OneRequest view={view} />;
+    if (query.has('digest')) return <OneQuery view={view} />;
+    const shown = query.get('view') ?? '';
+    return (
+      <>
+        <nav class="views" aria-label="Views">
+          {VIEWS.map(([name, title]) => (
+            <a
+              key={name}
+              href={address(PATH, new URLSearchParams(), { view: name })}
+              aria-current={name === shown ? 'true' : undefined}
+            >
+              {title}
+            </a>
+          ))}
+        </nav>
+        {shown === 'requests' ? (
+          <LatestRequests view={view} />
+        ) : shown === 'entries' ? (
+          <EntriesInMemory view={view} />
+        ) : (
+          <HeaviestQueries view={view} />
+        )}
+      </>
+    );
+  },
+};
+
+const byDigest = (digest: string) => address(PATH, new URLSearchParams({ digest }), {});
+const DigestLink = ({ digest }: { digest: string }) =>
+  digest === '' ? <>not understood</> : <a href={byDigest(digest)}>{digest.slice(0, 10)}</a>;
+
+function sortedBy(view: PageView, usual: string) {
+  const href = (sort: string) => address(PATH, view.query, { sort, offset: undefined });
+  return { by: view.query.get('sort') ?? usual, href };
+}
+
+function HeaviestQueries({ view }: { view: PageView }) {
+  return (
+    <>
+      <Filter view={view} fields={[['project', 'Project']]} />
+      <Shown of={view.source<Statistics>('statistics')}>
+        {({ digests, total, gateways, complete }) => (
+          <>
+            <Table
+              caption="Queries by what they cost the engine, or would without the cache"
+              rows={digests}
+              columns={DIGESTS}
+              none="No query was asked."
+              sorted={sortedBy(view, 'cost')}
+            />
+            <Paging view={view} path={PATH} total={total} shown={digests.length} />
+            <p class="hint">
+              Of {count(gateways)} {gateways === 1 ? 'gateway' : 'gateways'}
+              {!complete && '; some did not answer'}. Sums fade by half in three days.
+            </p>
+          </>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+/** Of a statement, to tell queries apart (characters). */
+const EXCERPT = 120;
+
+const DIGESTS: readonly Column<Digest>[] = [
+  { title: 'Query', sort: 'cost', cell: ({ digest }) => <DigestLink digest={digest} /> },
+  {
+    title: 'What',
+    cell: ({ subject, project, catalogs, cubes, text = '' }) => (
+      <>
+        {subject}{' '}
+        <small>{[project, catalogs, cubes].filter((text) => text !== '').join(' · ')}</small>
+        {text !== '' && <code class="excerpt">{text.slice(0, EXCERPT)}</code>}
+      </>
+    ),
+  },
+  { title: 'Asks', sort: 'asks', figure: true, cell: ({ asks }) => count(asks) },
+  {
+    title: 'Hit ratio',
+    figure: true,
+    cell: ({ asks, hits }) => percent(asks > 0 ? hits / asks : null),
+  },
+  {
+    title: 'Engine, each',
+    sort: 'engine',
+    figure: true,
+    cell: ({ engine_ms }) => duration(engine_ms),
+  },
+  { title: 'Engine, longest', figure: true, cell: ({ engine_max_ms }) => duration(engine_max_ms) },
+  {
+    title: 'Engine, spent',
+    sort: 'uncached',
+    figure: true,
+    cell: ({ uncached_ms }) => duration(uncached_ms),
+  },
+  { title: 'Saved', sort: 'saved', figure: true, cell: ({ saved_ms }) => duration(saved_ms) },
+  { title: 'Bytes', figure: true, cell: ({ bytes }) => size(bytes) },
+  { title: 'Users', figure: true, cell: ({ users }) => (users === 20 ? '20+' : count(users)) },
+  { title: 'Last asked', sort: 'last', cell: ({ last_asked }) => <Time at={last_asked} /> },
+  {
+    title: 'Last outcome',
+    cell: ({ last_outcome, last_reason }) => (
+      <Outcome outcome={last_outcome} reason={last_reason} />
+    ),
+  },
+];
+
+function OneQuery({ view }: { view: PageView }) {
+  const digest = view.query.get('digest') ?? '';
+  return (
+    <>
+      <h2>
+        Query <code>{digest}</code>
+      </h2>
+      <Shown of={view.source<Statistics>('statistics')}>
+        {({ digests: [row] }) =>
+          row === undefined ? (
+            <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
+          ) : (
+            <>
+              <Facts
+                rows={DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)] as const)}
+              />
+              {row.text === undefined ? (
+                <p class="hint">Its text is not kept, or not for you to see (statistics.text).</p>
+              ) : (
+                <>
+                  <pre class="statement" tabIndex={0}>
+                    {row.text}
+                  </pre>
+                  {view.rights.administer && (
+                    <p>
+                      <a href={address('/console/why', new URLSearchParams({ digest }), {})}>
+                        Why is it answered as it is?
+                      </a>
+                    </p>
+                  )}
+                </>
+              )}
+            </>
+          )
+        }
+      </Shown>
+      <RequestTable view={view} caption="Its latest requests" />
+    </>
+  );
+}
+
+/** The words of the address that /admin/requests knows, and how they are asked for. */
+const FILTERS = [
+  ['user', 'User'],
+  ['project', 'Project'],
+  ['outcome', 'Outcome'],
+  ['reason', 'Reason'],
+  ['until', 'Until'],
+  ['slower', 'At least ms'],
+] as const;
+
+function LatestRequests({ view }: { view: PageView }) {
+  return (
+    <>
+      <Filter view={view} fields={FILTERS} />
+      <RequestTable view={view} caption="Latest requests, the newest first" />
+    </>
+  );
+}
+
+function RequestTable({ view, caption }: { view: PageView; caption: string }) {
+  return (
+    <Shown of={view.source<Requests>('requests')}>
+      {({ requests, total, complete }) => (
+        <>
+          <Table caption={caption} rows={requests} columns={REQUESTS} none="No such request." />
+          <Paging view={view} path={PATH} total={total} shown={requests.length} />
+          {!complete && <p class="hint">Some processes did not answer.</p>}
+        </>
+      )}
+    </Shown>
+  );
+}
+
+const REQUESTS: readonly Column<Recent>[] = [
+  {
+    title: 'At',
+    cell: ({ at, id }) => (
+      <a href={address(PATH, new URLSearchParams({ id }), {})}>
+        <Time at={at} />
+      </a>
+    ),
+  },
+  { title: 'User', cell: ({ user }) => user },
+  { title: 'Client', cell: ({ client }) => client },
+  {
+    title: 'Project',
+    cell: ({ project, catalogs }) => project || catalogs,
+  },
+  { title: 'Cubes', cell: ({ cubes }) => cubes },
+  { title: 'Query', cell: ({ digest }) => <DigestLink digest={digest} /> },
+  {
+    title: 'Outcome',
+    cell: ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />,
+  },
+  { title: 'Status', figure: true, cell: ({ status }) => status },
+  { title: 'Took', figure: true, cell: ({ ms }) => duration(ms) },
+  { title: 'Waited', figure: true, cell: ({ waited_ms }) => duration(waited_ms || null) },
+  { title: 'Engine', figure: true, cell: ({ engine_ms }) => duration(engine_ms || null) },
+  { title: 'Bytes', figure: true, cell: ({ bytes }) => size(bytes) },
+];
+
+function OneRequest({ view }: { view: PageView }) {
+  return (
+    <Shown of={view.source<Requests>('requests')}>
+      {({ requests: [row] }) =>
+        row === undefined ? (
+          <p class="notice">
+            This request is not remembered any more: the latest 10,000 are. The log has it, by its
+            id.
+          </p>
+        ) : (
+          <>
+            <h2>
+              Request <code>{row.id}</code>
+            </h2>
+            <p class="lead">{whereTimeWent(row)}</p>
+            <p>{reasonInWords(view, row)}</p>
+            <Facts rows={REQUESTS.map(({ title, cell }) => [title, cell(row)] as const)} />
+          </>
+        )
+      }
+    </Shown>
+  );
+}
+
+/** One sentence. */
+function whereTimeWent({ ms, waited_ms: waited, engine_ms: engine }: Recent): string {
+  const rest = Math.max(0, ms - waited - engine);
+  const parts = [
+    [engine, 'at the engine'],
+    [waited, 'waiting for the engine to be free or for the answer to another request'],
+    [rest, 'in the gateway and on the way to the client'],
+  ] as const;
+  const told = parts
+    .filter(([part]) => part >= 0.05)
+    .map(([part, where]) => `${duration(part)} ${where}`);
+  return `It took ${duration(ms)}${told.length === 0 ? '' : `: ${told.join(', ')}`}.`;
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  hit: 'It was a hit.',
+  miss: 'It was not in the cache, so the engine was asked.',
+  bypass: 'It went to the engine, past the cache.',
+  gateway: 'The gateway answered it by itself.',
+};
+
+function reasonInWords(view: PageView, { outcome, reason, stored }: Recent): string {
+  const kept = stored === true ? 'Its answer was stored.' : '';
+  return [OUTCOMES[outcome], meaningOf(view, outcome, reason), kept].join(' ');
+}
+
+function EntriesInMemory({ view }: { view: PageView }) {
+  return (
+    <Shown of={view.source<Entries>('entries')}>
+      {({ entries, total, complete }) => (
+        <>
+          <Table
+            caption="Entries in the memory of this gateway"
+            rows={entries}
+            columns={ENTRIES}
+            none="Nothing is in memory."
+            sorted={sortedBy(view, 'hits')}
+          />
+          <Paging view={view} path={PATH} total={total} shown={entries.length} />
+          <p class="hint">
+            An entry that a purge made unreachable stands here until it is swept up.
+            {!complete && ' Some processes did not answer.'}
+          </p>
+        </>
+      )}
+    </Shown>
+  );
+}
+
+const seconds = (figure: number) => duration(figure * 1000);
+const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
+  { title: 'Query', cell: ({ digest }) => <DigestLink digest={digest} /> },
+  { title: 'Project', cell: ({ project, catalogs }) => project || catalogs },
+  { title: 'Cubes', cell: ({ cubes }) => cubes },
+  { title: 'Hits', sort: 'hits', figure: true, cell: ({ hits }) => count(hits) },
+  { title: 'Bytes', sort: 'bytes', figure: true, cell: ({ bytes }) => size(bytes) },
+  { title: 'Age', sort: 'age', figure: true, cell: ({ age }) => seconds(age) },
+  { title: 'Ends in', sort: 'rest', figure: true, cell: ({ rest }) => seconds(rest) },
+];
+
+/** Goes to the address that says what was typed: pages are addresses, that can be shared. */
+function Filter({
+  view,
+  fields,
+}: {
+  view: PageView;
+  fields: readonly (readonly [name: string, title: string])[];
+}) {
+  const onSubmit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const typed = new FormData(event.currentTarget as HTMLFormElement);
+    const changes = fields.map(
+      ([name]) => [name, readField(name, String(typed.get(name)))] as const,
+    );
+    location.assign(
+      address(PATH, view.query, { ...Object.fromEntries(changes), offset: undefined }),
+    );
+  };
+  return (
+    <form class="filter" onSubmit={onSubmit}>
+      {fields.map(([name, title]) => (
+        <label key={name}>
+          {title}
+          <Field name={name} value={view.query.get(name) ?? ''} />
+        </label>
+      ))}
+      <button type="submit">Filter</button>
+    </form>
+  );
+}
+
+function Field({ name, value }: { name: string; value: string }) {
+  if (name === 'until') {
+    return <input name={name} type="datetime-local" step={1} defaultValue={localTime(value)} />;
+  }
+  if (name !== 'outcome') return <input name={name} defaultValue={value} />;
+  return (
+    <select name={name} defaultValue={value}>
+      <option value="">all</option>
+      {Object.keys(OUTCOMES).map((outcome) => (
+        <option key={outcome}>{outcome}</option>
+      ))}
+    </select>
+  );
+}
+
+/** As such a field holds it; '' where there is none, and at the server, which does not know the clock of the person. */
+function localTime(iso: string): string {
+  const at = new Date(iso);
+  if (typeof document === 'undefined' || Number.isNaN(at.getTime())) return '';
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+/** What a person types is a time of his own clock. */
+const readField = (name: string, text: string) =>
+  name === 'until' && text !== '' ? new Date(text).toISOString() : text.trim();

@@ -1,0 +1,45 @@
+/** Figures and moments as people read them. */
+
+const english = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+
+export const count = (figure: number): string => english.format(figure);
+
+/** @param ratio 0 to 1; null where there is nothing that it could be of */
+export const percent = (ratio: number | null): string =>
+  ratio === null ? '–' : `${(100 * ratio).toFixed(1)} %`;
+
+/** @param milliseconds null where it is not known */
+export function duration(milliseconds: number | null): string {
+  if (milliseconds === null) return '–';
+  if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;
+  if (milliseconds < 999.5) return `${milliseconds.toFixed(0)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 59.95) return `${seconds.toFixed(seconds < 9.995 ? 2 : 1)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 3_570) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  if (minutes < 2_880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${Math.floor(minutes / 1_440)} d ${Math.floor((minutes % 1_440) / 60)} h`;
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+export function size(bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  const figure = bytes / 1024 ** power;
+  return `${figure.toFixed(power === 0 || figure >= 99.95 ? 0 : 1)} ${UNITS[power]}`;
+}
+
+/** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
+export function moment(iso: string): string {
+  if (typeof document === 'undefined') return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+  const at = new Date(iso);
+  const time = at.toLocaleTimeString('en-GB');
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? time : `${at.toLocaleDateString('en-CA')} ${time}`;
+}
+
+export const plural = (figure: number, one: string, several = `${one}s`): string =>
+  `${count(figure)} ${figure === 1 ? one : several}`;
+
+/** What a purge or a change concerns. */
+export const scopeName = (scope: 'everything' | { readonly project: string }): string =>
+  typeof scope === 'string' ? 'everything' : scope.project;

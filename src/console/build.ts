@@ -1,0 +1,59 @@
+/** Bundles the pages of the console: for the program that is shipped, and for one that runs from its sources. */
+import { build, type BuildOptions, type Plugin } from 'esbuild';
+import { createRequire } from 'node:module';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const require = createRequire(import.meta.url);
+const SOURCES = join(import.meta.dirname, 'browser');
+
+/**
+ * uPlot as its makers minified it, which is 1 kB shorter (gzip), stands before the bundle. At the server nothing is drawn.
+ */
+const uPlot = (code: string): Plugin => ({
+  name: 'uplot',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^uplot$/ }, ({ path }) => ({ path, namespace: 'uplot' }));
+    onLoad({ filter: /./, namespace: 'uplot' }, () => ({ contents: `export default ${code};` }));
+  },
+});
+
+const COMMON: BuildOptions = {
+  absWorkingDir: SOURCES,
+  bundle: true,
+  write: false,
+  format: 'esm',
+  minify: true,
+  tsconfigRaw: {
+    compilerOptions: { jsx: 'react', jsxFactory: 'h', jsxFragmentFactory: 'Fragment' },
+  },
+  inject: ['jsx.ts'],
+  legalComments: 'none',
+  logLevel: 'silent',
+  outdir: '.',
+};
+
+/** Each file by its name: the script and the style sheet of the pages, the icon, and what makes the first HTML at the server. */
+export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array>>> {
+  const forBrowser = build({
+    ...COMMON,
+    platform: 'browser',
+    target: 'es2023',
+    plugins: [uPlot('uPlot')],
+    banner: { js: await readFile(require.resolve('uplot/dist/uPlot.iife.min.js'), 'utf8') },
+    entryPoints: { console: 'main.tsx' },
+  });
+  const style = build({ ...COMMON, entryPoints: { console: 'style.css' } });
+  const forServer = build({
+    ...COMMON,
+    platform: 'node',
+    target: 'node24',
+    plugins: [uPlot('class {}')],
+    entryPoints: { 'first-paint': 'first-paint.tsx' },
+  });
+  const built = await Promise.all([forBrowser, style, forServer]);
+  const files = built.flatMap(({ outputFiles = [] }) => outputFiles);
+  const named = files.map(({ path, contents }) => [path.replace(/.*[/\\]/, ''), contents] as const);
+  const icon = await readFile(join(SOURCES, 'icon.svg'));
+  return { ...Object.fromEntries(named), 'icon.svg': icon };
+}

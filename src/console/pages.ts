@@ -1,0 +1,217 @@
+/** The pages of the console as they are sent: the first HTML with its figures, the script, the style sheet, the icon. */
+import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
+import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import { asAnsweredError, sendJson, sendWhole } from '../http/answers.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
+import type * as Build from './build.ts';
+import type { Admin } from '../http/admin.ts';
+import { PAGE_HEADERS } from '../http/docs-page.ts';
+import { nameRequest, refuseDelegation } from '../http/request-head.ts';
+
+export interface Assets {
+  /** '' for none. */
+  readonly script: string;
+  readonly style: string;
+  readonly icon: string;
+}
+/** What a user may do, as the pages know it. */
+export type Rights = Readonly<Record<'administer' | 'view' | 'purge', boolean>>;
+/** By its name what is told under a path below /admin, or why it is not. */
+export type AllTold = Readonly<Record<string, { told: unknown } | { problem: string }>>;
+
+/** What makes HTML of what /admin tells: the components that the browser has, too. */
+export interface FirstPaint {
+  /** What is under an address for a user with these rights, and the paths below /admin that it shows. */
+  find(
+    path: string,
+    search: string,
+    rights: Rights,
+  ):
+    | { readonly isAllowed: boolean; readonly sources: Readonly<Record<string, string>> }
+    | undefined;
+  /** A whole document. @param told of each source that `find` named */
+  show(
+    page: { readonly path: string; readonly search: string; readonly rights: Rights },
+    told: AllTold,
+    assets: Assets,
+  ): string;
+  /** A document that says what went wrong. */
+  showProblem(title: string, text: string, rights: Rights, assets: Assets): string;
+  /** A document with ways to other pages. */
+  showLinks(links: readonly Link[], assets: Assets): string;
+}
+
+/** A page of the gateway, and what it is for. */
+interface Link {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** For people who know only the address of the gateway. */
+const LINKS: readonly Link[] = [
+  { path: '/console', text: 'Console: how the cache does, why a request was slow, purges' },
+  { path: '/docs', text: 'Documentation of the HTTP interface' },
+  { path: '/health/ready', text: 'Health: whether engines, Redis and storage answer' },
+  { path: '/metrics', text: 'Metrics, in the text format of Prometheus' },
+  { path: '/mdx/xmla', text: 'XMLA, for Excel and other BI tools: no page' },
+];
+
+/** Where the build puts them; there is no such folder beside the sources. */
+const BUILT = join(import.meta.dirname, 'console');
+/** Its name says what is in it. */
+const FOR_EVER = 'private, max-age=31536000, immutable';
+const TYPES = {
+  'console.js': 'text/javascript',
+  'console.css': 'text/css',
+  'icon.svg': 'image/svg+xml',
+};
+type FileName = keyof typeof TYPES;
+
+type Built = Awaited<ReturnType<typeof load>>;
+
+/**
+ * @param options.newId names a request
+ * @returns `pages`, to be mounted at /console, for administrators, viewers and purgers; what is wrong is told as a page. And
+ *   `front`, for `/`: links for people, JSON for programs. Both for `GET` and `HEAD`
+ */
+export function createConsolePages(options: {
+  login: Login;
+  permissions: Permissions;
+  admin: Pick<Admin, 'tell'>;
+  newId: () => string;
+  emit: Emit;
+}): { readonly pages: Router; readonly front: RequestHandler } {
+  const { login, permissions, admin, newId, emit } = options;
+  let loading: Promise<Built> | undefined;
+  /** Made when the first page is asked for, and again where that failed. */
+  const loaded = () =>
+    (loading ??= load().catch((error: unknown) => ((loading = undefined), Promise.reject(error))));
+
+  const rightsOf = (principal: Principal) => ({
+    administer: permissions.mayAdminister(principal),
+    view: permissions.mayView(principal),
+    purge: permissions.mayPurge(principal),
+  });
+
+  async function page(request: Request, principal: Principal): Promise<string> {
+    const { firstPaint, assets } = await loaded();
+    const rights = rightsOf(principal);
+    const path = request.baseUrl + request.path;
+    const [, search = ''] = request.originalUrl.split(/\?(.*)/s);
+    const found = firstPaint.find(path, search, rights);
+    if (!rights.administer && !rights.view && !rights.purge) {
+      const lists = 'auth.admins, auth.viewers and auth.purgers';
+      throw new GatewayError('forbidden', `${principal.name} is in none of ${lists}.`);
+    }
+    if (found === undefined) throw new GatewayError('not-found', `There is no page ${path}.`);
+    if (!found.isAllowed) {
+      throw new GatewayError('forbidden', `${principal.name} may not see this page.`);
+    }
+    const asked = Object.entries(found.sources).map(async ([name, target]) => {
+      const told = admin.tell(target, principal).then(
+        // As the browser will have it.
+        (value) => ({ told: JSON.parse(JSON.stringify(value)) as unknown }),
+        (error: unknown) => {
+          if (!(error instanceof GatewayError)) throw error;
+          return { problem: error.message };
+        },
+      );
+      return [name, await told] as const;
+    });
+    const told = Object.fromEntries(await Promise.all(asked));
+    return firstPaint.show({ path, search, rights }, told, assets);
+  }
+
+  const show = async (request: Request, response: Response): Promise<void> => {
+    const id = nameRequest(request, response, newId);
+    let rights = { administer: false, view: false, purge: false };
+    try {
+      const principal = await login(request);
+      refuseDelegation(request.headers, '');
+      rights = rightsOf(principal);
+      send(response, await page(request, principal));
+    } catch (error) {
+      const answered = asAnsweredError(error, id, emit);
+      const { firstPaint, assets } = await loaded();
+      const text = `${answered.message} (request ${id})`;
+      const title = TITLES[answered.status] ?? 'This did not work';
+      const html = firstPaint.showProblem(title, text, rights, assets);
+      send(response, html, answered.status, answered.headers);
+    }
+  };
+
+  const router = express.Router({ caseSensitive: true });
+  for (const name of Object.keys(TYPES) as FileName[]) {
+    const file: RequestHandler = async (request, response, next) => {
+      const { files, assets } = await loaded();
+      if (!Object.values(assets).includes(request.baseUrl + request.path)) return next();
+      response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER });
+      response.type(TYPES[name]).send(Buffer.from(files[name] as Uint8Array));
+    };
+    router.get(`/${name.replace('.', '-:hash.')}`, file);
+  }
+  router.use((request, response) => show(request, response));
+
+  const front: RequestHandler = async (request, response) => {
+    if (request.accepts('json', 'html') !== 'html') {
+      const pages = LINKS.map(({ path, text }) => [path, text]);
+      return sendJson(response, { name: 'mdx-gateway', pages: Object.fromEntries(pages) });
+    }
+    const { firstPaint, assets } = await loaded();
+    send(response, firstPaint.showLinks(LINKS, assets));
+  };
+  return { pages: router, front };
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  401: 'A login is needed',
+  403: 'Not for this user',
+  404: 'No such page',
+};
+
+function send(
+  response: Response,
+  html: string,
+  status = 200,
+  headers: Record<string, string> = {},
+): void {
+  sendWhole(response, 'text/html; charset=utf-8', html, status, { ...PAGE_HEADERS, ...headers });
+}
+
+/** What is shipped was built before; from the sources it is built now. */
+async function load() {
+  const files = existsSync(BUILT) ? await readBuilt() : await buildNow();
+  const nameOf = (name: FileName) => {
+    const digest = hash('sha256', files[name] as Uint8Array, 'hex').slice(0, 12);
+    return `/console/${name.replace('.', `-${digest}.`)}`;
+  };
+  const assets = {
+    script: nameOf('console.js'),
+    style: nameOf('console.css'),
+    icon: nameOf('icon.svg'),
+  };
+  const code = Buffer.from(files['first-paint.js'] as Uint8Array).toString('base64');
+  const { firstPaint } = (await import(`data:text/javascript;base64,${code}`)) as {
+    firstPaint: FirstPaint;
+  };
+  return { files, assets, firstPaint };
+}
+
+async function readBuilt(): Promise<Readonly<Record<string, Uint8Array>>> {
+  const names = [...Object.keys(TYPES), 'first-paint.js'];
+  const files = names.map(async (name) => [name, await readFile(join(BUILT, name))] as const);
+  return Object.fromEntries(await Promise.all(files));
+}
+
+async function buildNow(): Promise<Readonly<Record<string, Uint8Array>>> {
+  // By a name that the bundler does not follow: what is shipped has no bundler.
+  const builder = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
+  const { buildConsole } = (await import(builder)) as typeof Build;
+  return buildConsole();
+}
