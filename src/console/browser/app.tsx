@@ -121,9 +121,9 @@ function Strip({ status }: { status: Status }) {
         ))}
       </dl>
       <p class="where">
-        {status.version} gateway {status.gateway.slice(0, 6)}, process {status.process}
-        {status.processes > 1 && ` and ${status.processes - 1} more`}
-        {!status.complete && ', others did not answer'} · <Time at={status.at} /> · {status.user}
+        {status.version} · gateway {status.gateway.slice(0, 6)}
+        {status.processes > 1 && `, process ${status.process} of ${status.processes}`}
+        {!status.complete && ', some did not answer'} · <Time at={status.at} /> · {status.user}
       </p>
     </div>
   );
