@@ -3,13 +3,13 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Outcome } from '../common/events.ts';
-import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import {
   BYPASS_REASONS,
   GATEWAY_REASONS,
   HIT_SOURCES,
   REFUSAL_REASONS,
 } from '../common/reasons.ts';
+import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import {
   type DigestSort,
@@ -17,6 +17,7 @@ import {
   type SharedStatistics,
   SORTS,
 } from '../statistics/shared-statistics.ts';
+import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import { forgery, isXmlaHeader, queryParameters, refuseDelegation } from './request-head.ts';
@@ -137,22 +138,18 @@ export function createAdmin(options: {
     },
     '/admin/statistics': {
       to: 'viewers',
-      names: ['sort', ...PAGE],
-      tell(query, principal) {
+      names: ['sort', 'project', 'digest', ...PAGE],
+      tell({ project, digest, ...query }, principal) {
         const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
-        return statistics.statistics(page, permissions.mayAdminister(principal));
+        const withText = permissions.mayAdminister(principal);
+        return statistics.statistics(page, withText, { project, digest });
       },
     },
     '/admin/requests': {
       to: 'viewers',
       names: [...FILTERS, ...PAGE],
-      async tell({ limit, offset, ...filter }) {
-        const { outcome } = filter;
-        if (outcome !== undefined && !OUTCOMES.has(outcome)) {
-          throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
-        }
-        return statistics.requests(filter, readPage({ limit, offset }));
-      },
+      tell: async ({ limit, offset, ...filter }) =>
+        statistics.requests(readFilter(filter), readPage({ limit, offset })),
     },
     '/admin/entries': {
       to: 'viewers',
@@ -226,10 +223,51 @@ const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
   'bypass',
   'gateway',
 ]);
-const FILTERS = ['user', 'project', 'digest', 'outcome', 'id'] as const;
+const WORDS: ReadonlySet<string> = new Set(['', ...REASONS.map(({ word }) => word)]);
+const FILTERS = [
+  'user',
+  'project',
+  'digest',
+  'outcome',
+  'reason',
+  'id',
+  'until',
+  'slower',
+] as const;
 const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
+
+function readFilter({ until, slower, ...texts }: Partial<Record<string, string>>): RequestFilter {
+  const { outcome, reason } = texts;
+  if (outcome !== undefined && !OUTCOMES.has(outcome)) {
+    throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
+  }
+  if (reason !== undefined && !WORDS.has(reason)) {
+    throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
+  }
+  return {
+    ...texts,
+    until: until === undefined ? undefined : readTime(until),
+    slower: slower === undefined ? undefined : readMilliseconds(slower),
+  };
+}
+
+function readMilliseconds(slower: string): number {
+  if (/^\d{1,9}$/.test(slower)) return Number(slower);
+  throw refused('slower must be a whole number of milliseconds, at most 999999999');
+}
+
+/** @returns ms of the wall clock */
+function readTime(until: string): number {
+  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(until)
+    ? Date.parse(until)
+    : NaN;
+  // The 31st of a month that has 30 days would be the first of the next.
+  if (!Number.isNaN(time) && new Date(time).toISOString().startsWith(until.slice(0, 10)))
+    return time;
+  throw refused('until must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z');
+}
 
 function readLimit({ limit = String(LIMITS.usual) }: { limit?: string | undefined }): number {
   if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {

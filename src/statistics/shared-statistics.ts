@@ -117,6 +117,9 @@ export interface Page<Sort> {
   readonly offset: number;
 }
 
+/** Of digests: each that is given must be equal. */
+export type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string | undefined>>>;
+
 /**
  * @param parts.entries those of the memory tier: how many, and each
  * @param parts.digests of the same the digests alone
@@ -208,8 +211,16 @@ export function createSharedStatistics(options: {
         onError(error);
       }
     },
-    /** @param withText whether statements are told, as far as they are kept. @throws as `Processes.ask` */
-    async statistics({ sort, limit, offset }: Page<DigestSort>, withText = false) {
+    /**
+     * The totals are those of all digests, whatever the filter lets through.
+     * @param withText whether statements are told, as far as they are kept
+     * @throws as `Processes.ask`
+     */
+    async statistics(
+      { sort, limit, offset }: Page<DigestSort>,
+      withText = false,
+      { project, digest }: DigestFilter = {},
+    ) {
       const { told, complete } = await processes.ask('report');
       const { id: gateway } = await processes.gateway();
       const others = await ofOthers(gateway);
@@ -217,13 +228,15 @@ export function createSharedStatistics(options: {
         ...told.map((report) => Object.assign(report, { gateway })),
         ...(others ?? []),
       ];
-      const digests = mergeDigests(reports);
-      const rows = largest(digests, DIGEST_SORTS[sort], offset + limit).slice(offset);
+      const found = mergeDigests(reports).filter(
+        (row) => (project ?? row.project) === row.project && (digest ?? row.digest) === row.digest,
+      );
+      const rows = largest(found, DIGEST_SORTS[sort], offset + limit).slice(offset);
       return {
         gateways: gatewaysOf(reports),
         complete: complete && others !== undefined,
         totals: totalsOf(reports),
-        total: digests.length,
+        total: found.length,
         digests: rows.map((row) => digestRow(row, withText)),
       };
     },

@@ -89,9 +89,16 @@ export const NO_FIGURES: DigestFigures = {
 };
 
 export type RecentRequest = ReturnType<ReturnType<typeof createRecent>['row']>;
-/** Of requests: each that is given must be equal. */
+/** Of requests: each text that is given must be equal. */
 export type RequestFilter = Readonly<
-  Partial<Record<'user' | 'project' | 'digest' | 'outcome' | 'id', string | undefined>>
+  Partial<
+    Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined>
+  > & {
+    /** Only those that ended at this moment or before it (ms of the wall clock). */
+    until?: number | undefined;
+    /** Only those that took at least so long (ms). */
+    slower?: number | undefined;
+  }
 >;
 
 export type Statistics = ReturnType<typeof createStatistics>;
@@ -367,14 +374,18 @@ function createRecent(own: (text: string) => string) {
       }
       return durations;
     },
-    fits(at: number, { user, project, digest, outcome, id }: RequestFilter): boolean {
+    fits(at: number, filter: RequestFilter): boolean {
+      const { user, project, digest, outcome, reason, id, until = Infinity, slower = 0 } = filter;
       const { project: ofProject = '', digest: ofDigest = '' } = names[at] ?? {};
       return (
         (user ?? users[at]) === users[at] &&
         (project ?? ofProject) === ofProject &&
         (digest ?? ofDigest) === ofDigest &&
         (outcome ?? outcomes[at]) === outcomes[at] &&
-        (id ?? ids[at]) === ids[at]
+        (reason ?? reasons[at]) === reasons[at] &&
+        (id ?? ids[at]) === ids[at] &&
+        (times[at] ?? 0) <= until &&
+        (took[at] ?? 0) >= slower
       );
     },
     /** As GET /admin/requests tells it. */

@@ -101,7 +101,10 @@ describe.each(PATHS)('%s', (path) => {
 test.each([
   ['/admin/statistics', 'sort must be one of cost, saved, uncached, asks, engine, last'],
   ['/admin/entries', 'sort must be one of hits, bytes, age, rest'],
-  ['/admin/requests', 'allowed are user, project, digest, outcome, id, limit and offset'],
+  [
+    '/admin/requests',
+    'allowed are user, project, digest, outcome, reason, id, until, slower, limit and offset',
+  ],
 ])('%s says by what it sorts', async (path, why) => {
   const { status, body } = await ask(`${path}?sort=size`);
   expect([status, body['message']]).toEqual([400, expect.stringContaining(why)]);
@@ -127,9 +130,49 @@ test.each([
   ['?user=bob&outcome=miss', 0],
   ['?digest=', 1],
   ['?digest=d%203&project=Shop', 1],
+  ['?reason=memory', 1],
+  ['?reason=&outcome=miss&id=7', 1],
+  ['?reason=memory&outcome=miss', 0],
+  // They took 106 to 255 ms, and the last one 1 ms.
+  ['?slower=246', 10],
+  ['?slower=256', 0],
+  ['?slower=246&until=2026-01-02T08:55:00Z', 10],
+  ['?until=2026-01-02T08:54:59.999Z', 0],
 ])('requests are found by %s', async (search, found) => {
   const { body } = await ask(`/admin/requests${search}`);
   expect([body['total'], (body['requests'] as unknown[]).length]).toEqual([found, found]);
+});
+
+test.each([
+  ['?digest=d%203', 1, ['d 3']],
+  ['?project=Shop&digest=d%204', 1, ['d 4']],
+  ['?project=&limit=1', 0, []],
+  ['?project=Shop&limit=1', 150, ['d 149']],
+])('digests are found by %s, and the totals stay', async (search, total, found) => {
+  const { body } = await ask(`/admin/statistics${search}`);
+  const digests = (body['digests'] as { digest: string }[]).map(({ digest }) => digest);
+  expect([body['total'], digests]).toEqual([total, found]);
+  expect(body['totals']).toMatchObject({ asks: 151 });
+});
+
+const NO_TIME = 'until must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z';
+const NO_DURATION = 'slower must be a whole number of milliseconds';
+test.each([
+  ['until=', NO_TIME],
+  ['until=yesterday', NO_TIME],
+  ['until=2026-01-02', NO_TIME],
+  ['until=2026-01-02T08:55:00%2B01:00', NO_TIME],
+  ['until=2026-02-30T08:55:00Z', NO_TIME],
+  ['until=2026-01-02T25:55:00Z', NO_TIME],
+  ['slower=', NO_DURATION],
+  ['slower=5s', NO_DURATION],
+  ['slower=-1', NO_DURATION],
+  ['slower=1.5', NO_DURATION],
+  ['reason=memoy', 'reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty'],
+  ['outcome=', 'outcome must be one of hit, miss, bypass, gateway'],
+])('a filter of requests that is none is refused: %s', async (search, why) => {
+  const { status, body } = await ask(`/admin/requests?${search}`);
+  expect([status, body['message']]).toEqual([400, expect.stringContaining(why)]);
 });
 
 test('digests and entries are paged and sorted', async () => {
