@@ -11,7 +11,12 @@ import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { type About, createConsole, type RedisFacts } from './console/overview.ts';
 import { createConsolePages } from './console/pages.ts';
-import { createAdmin, createAdminHandler, createExplainHandler } from './http/admin.ts';
+import {
+  createAdmin,
+  createAdminHandler,
+  createCompareHandler,
+  createExplainHandler,
+} from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
@@ -100,8 +105,10 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
-  const explain = { login, permissions, explain: xmla.explain, maxBody: config.limits.body };
-  app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(explain));
+  const { explain, compare } = xmla;
+  const asked = { login, permissions, maxBody: config.limits.body, explain, compare, emit };
+  app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(asked));
+  app.all('/admin/compare', onlyMethods('POST'), createCompareHandler(asked));
   const { purgeLog, redis } = cache;
   const console = createConsole({ ...given, config, purgeLog, redis, engines: states });
   const admin = createAdmin({ permissions, purgeLog, statistics, console });

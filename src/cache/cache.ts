@@ -304,6 +304,42 @@ export function createQueryCache(
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
     gzipOf: memory.gzipOf,
+    /**
+     * What a query would be answered from now, and under which key and epochs; undefined where the epochs are not known. Changes
+     * nothing. Never rejects.
+     */
+    async entryOf({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
+      for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
+        const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+        if (captured === undefined) break;
+        const { key } = nameOf(asked, captured);
+        const kept = memory.peek(key);
+        const inMemory = kept !== undefined && kept.left > 0 ? kept.answer : undefined;
+        const answer = inMemory ?? (await entries?.peek(key).catch(() => undefined));
+        // A purge may have come meanwhile.
+        if (!epochs.areCurrent(captured)) continue;
+        const isUsable = answer !== undefined && timeLeft(answer, ttl) > 0;
+        const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
+        const entry = isUsable ? { answer, source, age: ageOf(answer) } : undefined;
+        return { key, epochs: describeEpochs(captured), entry };
+      }
+      return undefined;
+    },
+    /**
+     * Asks the engine, past tiers and flights, and keeps nothing. What may be stored is given to `use`, and has its room in
+     * the account until that has settled.
+     * @returns what that resolves to, or why nothing may be stored
+     */
+    async fetch<T>(query: Query, client: Client, use: (answer: StoredAnswer) => Promise<T>) {
+      const asked = beginFill(query, client, () => client.signal, undefined);
+      const verdict = await asked.verdict;
+      if (verdict.kind !== 'answer') return verdict;
+      try {
+        return { kind: 'used' as const, value: await use(verdict.answer) };
+      } finally {
+        await asked.finish();
+      }
+    },
     /** What would become of a query, for JSON. Changes nothing; reads unknown epochs. */
     async explain({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
       const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));

@@ -46,6 +46,20 @@ export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 /** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
 
+/** How a cached answer compares with what the engine says now. */
+export type Verdict =
+  | 'same'
+  /** The engine twice said the same, and something else than the entry, which no purge has dropped meanwhile. */
+  | 'stale'
+  /** The engine answers differently each time. */
+  | 'unstable'
+  /** The entry was dropped or replaced meanwhile. */
+  | 'purged'
+  | 'no-entry'
+  | 'not-cached'
+  /** The engine gave no answer that could be stored. */
+  | 'failed';
+
 /**
  * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
  * is the name in the request path, '' without one.
@@ -135,6 +149,24 @@ export type GatewayEvent =
     }
   | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
   | {
+      /** By POST /admin/explain; `user` is whose request it was taken for. */
+      readonly type: 'explained';
+      readonly id: string;
+      readonly principal: string;
+      readonly user: string;
+      readonly project: string;
+    }
+  | {
+      /** By POST /admin/compare; `digest` as in `xmla-answered`. */
+      readonly type: 'compared';
+      readonly id: string;
+      readonly principal: string;
+      readonly project: string;
+      readonly digest: string;
+      readonly verdict: Verdict;
+    }
+  | { readonly type: 'diagnosis-saved'; readonly principal: string }
+  | {
       readonly type: 'redis-failed';
       readonly operation:
         | 'connect'
@@ -166,22 +198,6 @@ export type GatewayEvent =
       /** Only the name of a known user: another may be a password typed into the wrong field. */
       readonly user: string | undefined;
       readonly address: string;
-    }
-  /** What an administrator found who had the engine asked for what is in the cache. */
-  | {
-      readonly type: 'compared';
-      readonly id: string;
-      readonly principal: string;
-      readonly project: string;
-      readonly digest: string;
-      readonly verdict:
-        | 'same'
-        | 'stale'
-        | 'unstable'
-        | 'purged'
-        | 'no-entry'
-        | 'not-cached'
-        | 'failed';
     }
   | { readonly type: 'connection-closed'; readonly why: ConnectionClosing }
   | { readonly type: 'users-loaded'; readonly count: number }

@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Outcome } from '../common/events.ts';
+import type { Emit, Outcome } from '../common/events.ts';
 import {
   BYPASS_REASONS,
   GATEWAY_REASONS,
@@ -20,57 +20,125 @@ import {
 import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
-import { forgery, isXmlaHeader, queryParameters, refuseDelegation } from './request-head.ts';
+import {
+  forgery,
+  isXmlaHeader,
+  queryParameters,
+  refuseDelegation,
+  REQUEST_ID,
+} from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that is looked at and not answered. */
-export interface ExplainQuestion {
+export interface AdminQuestion {
   /** Those that an XMLA request is understood by. */
   readonly headers: IncomingHttpHeaders;
   /** Without content coding. */
   readonly body: Buffer;
   /** As of the path /mdx/xmla/{project}, decoded. */
   readonly project: string | undefined;
+  /** Whose request it would be. */
   readonly principal: Principal;
+  /** The header with which an engine is asked that gets the login of the client. */
+  readonly authorization?: string | undefined;
 }
 
 /**
  * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing, not even a metric.
  */
-export type ExplainXmla = (question: ExplainQuestion) => Promise<object>;
+export type ExplainXmla = (question: AdminQuestion) => Promise<object>;
+
+/**
+ * Port: whether the engine would answer a request now as the cache does. Stores nothing.
+ * @param id of the call
+ * @param signal aborted when the caller has gone
+ */
+export type CompareXmla = (
+  question: AdminQuestion,
+  id: string,
+  signal: AbortSignal,
+) => Promise<object>;
+
+/** What both are built on. */
+interface QuestionOptions {
+  readonly login: Login;
+  readonly permissions: Permissions;
+  /** Bytes of a body. */
+  readonly maxBody: number;
+}
+
+/**
+ * The XMLA request that an administrator posts.
+ * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
+ */
+async function readQuestion(
+  request: IncomingMessage,
+  { login, permissions, maxBody }: QuestionOptions,
+  ...names: readonly ('project' | 'user')[]
+) {
+  const administrator = await login(request);
+  refuseDelegation(request.headers, '');
+  if (!permissions.mayAdminister(administrator)) {
+    throw notTold(administrator, 'not in auth.admins');
+  }
+  const forged = forgery(request.headers);
+  if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
+  const { project, user } = readQuestionQuery(request, names);
+  const principal = user === undefined ? administrator : { name: user };
+  const headers = xmlaHeaders(request.headers);
+  const body = await readBody(request, maxBody);
+  return { administrator, question: { headers, body, project, principal } };
+}
 
 /**
  * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
- * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
+ * @throws as {@link readQuestion}
  */
-export function createExplainHandler(options: {
-  login: Login;
-  permissions: Permissions;
-  explain: ExplainXmla;
-  maxBody: number;
-}): RequestHandler {
+export function createExplainHandler(
+  options: QuestionOptions & { explain: ExplainXmla; emit: Emit },
+): RequestHandler {
   return async (request, response) => {
-    const administrator = await options.login(request);
-    refuseDelegation(request.headers, '');
-    if (!options.permissions.mayAdminister(administrator)) {
-      throw notTold(administrator, 'not in auth.admins');
-    }
-    const forged = forgery(request.headers);
-    if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-    const { project, user } = readExplainQuery(request);
-    const principal = user === undefined ? administrator : { name: user };
-    const headers = xmlaHeaders(request.headers);
-    const body = await readBody(request, options.maxBody);
-    const explained = await options.explain({ headers, body, project, principal });
-    sendPretty(response, { project, user: principal.name, ...explained });
+    const { administrator, question } = await readQuestion(request, options, 'project', 'user');
+    const { project, principal } = question;
+    const told = { project, user: principal.name, ...(await options.explain(question)) };
+    options.emit({
+      type: 'explained',
+      id: idOf(response),
+      principal: administrator.name,
+      user: principal.name,
+      project: project ?? '',
+    });
+    sendPretty(response, told);
   };
 }
+
+/**
+ * `POST /admin/compare`, for administrators: the engine is asked with the login of the caller, whose own entry is compared.
+ * @throws as {@link readQuestion}
+ */
+export function createCompareHandler(
+  options: QuestionOptions & { compare: CompareXmla },
+): RequestHandler {
+  return async (request, response) => {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const { question } = await readQuestion(request, options, 'project');
+    const { project, principal } = question;
+    const { authorization } = request.headers;
+    const id = idOf(response);
+    const compared = await options.compare({ ...question, authorization }, id, gone.signal);
+    sendPretty(response, { project, user: principal.name, ...compared });
+  };
+}
+
+/** As it goes out with the answer. */
+const idOf = (response: ServerResponse) => String(response.getHeader(REQUEST_ID) ?? '');
 
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
 
-function readExplainQuery(request: IncomingMessage) {
-  const { project, user } = readQuery(request, 'project', 'user');
+function readQuestionQuery(request: IncomingMessage, names: readonly ('project' | 'user')[]) {
+  const { project, user } = readQuery(request, ...names);
   if (user !== undefined && !USER_NAME.test(user)) {
     throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
   }

@@ -8,7 +8,8 @@ import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { XmlaClient } from './client.ts';
-import { createExplanation } from './explain.ts';
+import { createComparison } from './compare.ts';
+import { createExplanation, createLook } from './explain.ts';
 import { createMemo, type Handled, inSession, type Known, type KnownHead } from './memo.ts';
 import type { LineOptions } from './options.ts';
 import { createPass } from './pass.ts';
@@ -162,5 +163,10 @@ export function createXmlaHandler(options: LineOptions) {
     return cache.answer(control === 'none' ? { ...query, found } : query, client);
   }
 
-  return { handle, explain: createExplanation(options, queryOf) };
+  const look = createLook(options, queryOf);
+  return {
+    handle,
+    explain: createExplanation(options, look),
+    compare: createComparison(options, look),
+  };
 }

@@ -22,7 +22,10 @@ export interface LineOptions {
   readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;
   readonly engineOf: EngineOf;
   readonly policyOf: ReturnType<typeof projectPolicy>;
-  readonly cache: Pick<QueryCache, 'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain'>;
+  readonly cache: Pick<
+    QueryCache,
+    'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain' | 'entryOf' | 'fetch'
+  >;
   readonly sessions: Sessions;
   readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   readonly clearCache: ClearCacheHandler;

@@ -116,7 +116,10 @@ export function checkRequest(
 /** The engine of a project, and what its configuration says beside its address. */
 export interface ChosenEngine {
   readonly engine: Engine;
-  readonly settings: Pick<EngineConfig, 'kind' | 'login' | 'delegation' | 'session_idle'>;
+  readonly settings: Pick<
+    EngineConfig,
+    'kind' | 'login' | 'delegation' | 'session_idle' | 'timeout'
+  >;
 }
 
 export type EngineOf = (project: string | undefined) => ChosenEngine;

@@ -52,10 +52,19 @@ export function createLog(
   };
 }
 
-/** Whether a line says what a user changed, or tried to purge. */
+/** Lines of what a user purged or tried to purge, or was told of others. */
+const AUDIT: ReadonlySet<string | undefined> = new Set<GatewayEvent['type']>([
+  'purged',
+  'purge-refused',
+  'explained',
+  'compared',
+  'diagnosis-saved',
+]);
+
+/** Whether a line says what a user changed, purged or looked into. */
 export function isAuditLine(msg: string | undefined, line: object | undefined): boolean {
   if (msg === 'api-answered') return (line as { changes?: unknown } | undefined)?.changes === true;
-  return msg === 'purged' || msg === 'purge-refused';
+  return AUDIT.has(msg);
 }
 
 function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
@@ -96,6 +105,9 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
       return log.debug(lineOf(event), type);
     case 'swept':
     case 'users-loaded':
+    case 'explained':
+    case 'compared':
+    case 'diagnosis-saved':
       return log.info(lineOf(event), type);
     case 'purge-refused':
     case 'entry-rejected':

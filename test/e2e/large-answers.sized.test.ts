@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
-import { largeMddatasetAnswer } from '../support/answers.ts';
+import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { configFolder, listening, runMain } from '../support/gateway-process.ts';
@@ -172,6 +173,43 @@ describe('a large answer', () => {
       expect([shortStatus(packed), plainOf(packed).equals(bytes)]).toEqual(['hit', true]);
     }
   });
+});
+
+test('a large answer is compared with what the engine says now, while others are answered', async () => {
+  engine.answerWith(sendXml(BYTES));
+  const asAdmin = { user: 'ADMIN' };
+  const short = execute({ statement: `SELECT FROM [Short ${count}]` });
+  await askXmla(gateway.url, query(), asAdmin);
+  await until(() => gateway.events.some(({ type }) => type === 'stored'));
+  const compare = async () => {
+    const path = '/admin/compare';
+    const { text } = await askXmla(gateway.url, query(), { ...asAdmin, path });
+    return JSON.parse(text) as { verdict: string; engine: object[] };
+  };
+  const bytes = { bytes: BYTES.length, ms: expect.any(Number) };
+  expect(await compare()).toMatchObject({ verdict: 'same', engine: [bytes] });
+
+  const changed = Buffer.from(BYTES);
+  const digit = changed.lastIndexOf('.25</FmtValue>') - 1;
+  changed.write(changed.toString('latin1', digit, digit + 1) === '8' ? '7' : '8', digit);
+  engine.answerWith(sendXml(mddatasetAnswer()));
+  await ask({}, short);
+  engine.answerWith(sendXml(changed));
+  const over = new AbortController();
+  const comparing = compare().finally(() => over.abort());
+  let longest = 0;
+  while (!over.signal.aborted) {
+    const since = performance.now();
+    expect(shortStatus(await ask({}, short))).toBe('hit');
+    longest = Math.max(longest, performance.now() - since);
+    // As people ask: one hit after the other would leave it few turns.
+    await delay(20);
+  }
+  console.log(`the slowest hit beside a comparison: ${Math.round(longest)} ms`);
+  expect(await comparing).toMatchObject({ verdict: 'stale', engine: [bytes, bytes] });
+  const { text } = await getAsAdmin('/metrics');
+  expect(text).toContain('\nmdx_gateway_in_flight_bytes{use="fill"} 0\n');
+  expect(text).toContain('\nmdx_gateway_in_flight_bytes{use="sending"} 0\n');
 });
 
 describe('an answer that is larger than max_entry', () => {

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import express from 'express';
 import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createExplainHandler, type ExplainQuestion } from '../../../src/http/admin.ts';
+import { createExplainHandler, type AdminQuestion } from '../../../src/http/admin.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { execute } from '../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
@@ -19,7 +19,7 @@ const basic = (user: string) => `Basic ${Buffer.from(`${user}:x`).toString('base
 
 let server: Server;
 const events: GatewayEvent[] = [];
-const asked: ExplainQuestion[] = [];
+const asked: AdminQuestion[] = [];
 let answer: () => Promise<object>;
 
 beforeAll(async () => {
@@ -37,6 +37,7 @@ beforeAll(async () => {
       return answer();
     },
     maxBody: LIMIT,
+    emit: (event) => events.push(event),
   });
   app.all('/admin/explain', onlyMethods('POST'), explain);
   app.use(
@@ -139,6 +140,13 @@ describe('what is explained', () => {
     const { json } = await explained({ search });
     expect(asked).toMatchObject([{ project: 'a/b 100% 销售', principal: { name: 'zoë "x"' } }]);
     expect(json).toMatchObject({ project: 'a/b 100% 销售', user: 'zoë "x"' });
+  });
+
+  test('is told as an event, with who asked', async () => {
+    await explained({ search: '?user=alice&project=p' });
+    expect(events).toEqual([
+      { type: 'explained', id: '', principal: 'ADMIN', user: 'alice', project: 'p' },
+    ]);
   });
 
   test('is what the body says without its content coding', async () => {

@@ -58,7 +58,13 @@ beforeEach(async () => {
     clearCache: async (_request, response) => void response.end('cleared'),
     engineOf: () => ({
       engine: { id: 'e', tellsProject: false } as never,
-      settings: { kind: 'mondrian', login: 'none', delegation: 'forward', session_idle: undefined },
+      settings: {
+        kind: 'mondrian',
+        login: 'none',
+        delegation: 'forward',
+        session_idle: undefined,
+        timeout: 300_000,
+      },
     }),
     policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
     roleSets: { heldName: never, nameFor: never },
@@ -75,6 +81,8 @@ beforeEach(async () => {
         query.found?.(KEY);
       },
       explain: never,
+      entryOf: never,
+      fetch: never,
     },
     sessions: {} as never,
     names: { admit: () => true, wouldAdmit: () => true, answered() {} },

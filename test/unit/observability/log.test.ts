@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { LogConfig } from '../../../src/config/config.ts';
-import { createLog } from '../../../src/observability/log.ts';
+import { createLog, isAuditLine } from '../../../src/observability/log.ts';
 
 const CONFIG: LogConfig = { level: 'debug', slow: 5_000, statements: 'off' };
 
@@ -119,6 +119,26 @@ test('a request that was not understood says what was odd about it', () => {
     'element Hint',
     undefined,
   ]);
+});
+
+test('what an administrator looked into is told with the name, and stays when other lines are dropped', () => {
+  const { on, told } = logged({ level: 'info' });
+  const looked: readonly GatewayEvent[] = [
+    { type: 'explained', id: 'x', principal: 'ADMIN', user: 'alice', project: 'Shop' },
+    {
+      type: 'compared',
+      ...{ id: 'x', principal: 'ADMIN', project: '', digest: 'D', verdict: 'stale' },
+    },
+    { type: 'diagnosis-saved', principal: 'eve' },
+  ];
+  for (const event of looked) on(event);
+  const lines = told();
+  const form = { level: 'info', time: expect.any(String) };
+  expect(lines).toEqual(
+    looked.map(({ type, ...facts }) => Object.assign({ msg: type }, form, facts)),
+  );
+  expect(lines.map((line) => isAuditLine(String(line['msg']), line))).toEqual([true, true, true]);
+  expect(isAuditLine('xmla-answered', {})).toBe(false);
 });
 
 test('a purge of a project that no gateway knows is a warning, where a client named it', () => {

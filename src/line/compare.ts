@@ -1,0 +1,169 @@
+import type { describeEpochs } from '../cache/key.ts';
+import type { Client, Query } from '../cache/query.ts';
+import { inflatedWithSession, type StoredAnswer, withSession } from '../cache/stored-answer.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { Verdict } from '../common/events.ts';
+import type { HitSource } from '../common/reasons.ts';
+import type { CompareXmla } from '../http/admin.ts';
+import { answerDigest } from '../xmla/answer/answer-digest.ts';
+import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
+import type { Look } from './explain.ts';
+import type { LineOptions } from './options.ts';
+import { createOwnTurns, type OwnTurn } from './understand.ts';
+
+/** `why` in the words of src/common/reasons.ts. */
+interface Judged {
+  readonly verdict: Verdict;
+  readonly why?: string | undefined;
+}
+
+/** As POST /admin/compare tells it. */
+interface Compared extends Judged {
+  readonly entry: (Record<'age_ms' | 'bytes', number> & { readonly source: HitSource }) | null;
+  /** One for each time it was asked. */
+  readonly engine: readonly Record<'ms' | 'bytes', number>[];
+  readonly key: string | null;
+  readonly epochs: ReturnType<typeof describeEpochs> | null;
+}
+
+/** Of what is not compared. */
+const NOTHING = { entry: null, engine: [], key: null, epochs: null } as const;
+
+/**
+ * Compares what a request would be answered from now with what the engine says now. It goes the steps of the handler, less
+ * those that change a session, store or answer. The engine is asked where there is an entry alone, and once more where it
+ * says something else.
+ */
+export function createComparison(
+  { cache, engineOf, holdBody, emit }: LineOptions,
+  look: Look,
+): CompareXmla {
+  const ownTurn = createOwnTurns();
+
+  /** @returns what the engine says, or the word for why that cannot be compared */
+  async function ask(query: Query, gone: AbortSignal, timeout: number) {
+    const late = AbortSignal.timeout(timeout);
+    const enough = new AbortController();
+    const signal = AbortSignal.any([gone, late, enough.signal]);
+    const own: Query = {
+      ...query,
+      // No client is shown a session that the engine begins by itself.
+      began: async () => {},
+      ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
+    };
+    const asked = await cache
+      .fetch(own, withoutReader(signal), async (answer) => ({
+        digest: await digestOf(answer, ownTurn, signal),
+        facts: { ms: Math.round(answer.engineMilliseconds), bytes: answer.body.length },
+      }))
+      .catch((error: unknown) => ({ kind: 'failed' as const, error }));
+    // Of what may not be stored the rest is not read.
+    enough.abort();
+    if (asked.kind === 'used') return asked.value;
+    if (asked.kind === 'refused') return asked.reason;
+    gone.throwIfAborted();
+    if (late.aborted) return 'engine-timeout';
+    if (asked.error instanceof GatewayError) return asked.error.reason;
+    throw asked.error;
+  }
+
+  async function compare(query: Query, gone: AbortSignal, timeout: number): Promise<Compared> {
+    const found = await cache.entryOf(query);
+    if (found === undefined) return { ...NOTHING, verdict: 'not-cached', why: 'epochs-unknown' };
+    const { key, epochs, entry } = found;
+    if (entry === undefined) return { ...NOTHING, key, epochs, verdict: 'no-entry' };
+    const { answer, source, age } = entry;
+    const engine: Compared['engine'][number][] = [];
+
+    /** Undefined while it is. */
+    async function whyNotInForce(): Promise<Judged | undefined> {
+      const now = await cache.entryOf(query);
+      if (now === undefined) return { verdict: 'failed', why: 'epochs-unknown' };
+      const kept = now.key === key ? now.entry?.answer : undefined;
+      const isSame =
+        kept?.requestedAt === answer.requestedAt && kept.body.length === answer.body.length;
+      return isSame ? undefined : { verdict: 'purged' };
+    }
+
+    async function judge(): Promise<Judged> {
+      const ofEntry = await digestOf(answer, ownTurn, gone);
+      const first = await ask(query, gone, timeout);
+      if (typeof first === 'string') return { verdict: 'failed', why: first };
+      engine.push(first.facts);
+      if (first.digest === ofEntry) return { verdict: 'same' };
+      const changed = await whyNotInForce();
+      if (changed !== undefined) return changed;
+      const second = await ask(query, gone, timeout);
+      if (typeof second === 'string') return { verdict: 'failed', why: second };
+      engine.push(second.facts);
+      const isStale = first.digest === second.digest;
+      return (await whyNotInForce()) ?? { verdict: isStale ? 'stale' : 'unstable' };
+    }
+
+    const letGo = holdBody(answer.body);
+    try {
+      const judged = await judge();
+      const facts = { source, age_ms: Math.round(age), bytes: answer.body.length };
+      return { ...judged, entry: facts, engine, key, epochs };
+    } finally {
+      letGo();
+    }
+  }
+
+  return async (question, id, gone) => {
+    const { classification, query, digest } = await look(question);
+    const { project, principal } = question;
+    const { timeout } = engineOf(project).settings;
+    const compared: Compared =
+      query === undefined
+        ? { ...NOTHING, verdict: 'not-cached', why: classification.reason }
+        : await compare(query, gone, timeout).catch((error: unknown) => {
+            if (!gone.aborted) throw error;
+            return { ...NOTHING, verdict: 'failed', why: 'client-gone' };
+          });
+    const { verdict } = compared;
+    const told = { id, principal: principal.name, project: project ?? '', digest, verdict };
+    emit({ type: 'compared', ...told });
+    return compared;
+  };
+}
+
+/** In the place of a client: takes an answer as fast as it comes, and keeps nothing of it. */
+const withoutReader = (signal: AbortSignal): Client => ({
+  signal,
+  waits() {},
+  replay() {},
+  open() {},
+  notStored() {},
+  write: () => true,
+  backlog: () => 0,
+  drained: async () => {},
+  end() {},
+  over: async () => {},
+  fail() {},
+});
+
+/** Of a long answer a part in each turn. Rejects with the reason of the signal. */
+async function digestOf(
+  answer: StoredAnswer,
+  ownTurn: OwnTurn,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const digest = answerDigest(answer.contentType);
+  for await (const piece of piecesOf(answer)) {
+    for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
+      await ownTurn();
+      signal.throwIfAborted();
+      digest.write(piece.subarray(at, at + INSPECTION_SLICE));
+    }
+  }
+  return digest.end();
+}
+
+/** The text with an empty session id. */
+async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer> {
+  if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
+  const { start, rest } = inflatedWithSession({ body, session }, '');
+  yield start;
+  yield* rest as AsyncIterable<Buffer>;
+}
